@@ -1,4 +1,4 @@
-"""Plain blocks of runs and gold: lines of TREC, cells of tables, JSON objects and columns of Parquet, read by numpy.
+"""Plain blocks of runs and gold: lines of TREC, cells of tables and JSON objects, read by numpy.
 
 Each function returns the rows of a block of whole lines as columns, or raises NotPlain where a row must be read by itself.
 """
@@ -6,7 +6,6 @@ Each function returns the rows of a block of whole lines as columns, or raises N
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -21,13 +20,11 @@ from germane.samples.runs.formats import (
     Floats,
     Kind,
     NotPlain,
-    is_number,
     roles_of,
     table_columns,
 )
 
 _USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n")
-_BLANKS = bytes.maketrans(b"\t\v\f\r", b"    ")
 
 
 def trec_rows(data: bytes, line: int, kind: Kind, *, ranks: bool) -> Rows:
@@ -40,14 +37,7 @@ def trec_rows(data: bytes, line: int, kind: Kind, *, ranks: bool) -> Rows:
         if (fields.counts != 4).any():
             raise NotPlain("a line of gold has not four columns")
         return _rows(query, doc, fields.numbers(3, whole=True), None, line, kind)
-    beside = None
-    if ranks:
-        try:
-            beside = fields.numbers(3)
-        except NotPlain:  # ranks that are not numbers are ignored
-            beside = np.array(
-                [float(rank) if is_number(rank) else np.nan for rank in fields.texts(3).bytes()]
-            )
+    beside = fields.numbers(3) if ranks else None
     return _rows(query, doc, fields.numbers(4), beside, line, kind)
 
 
@@ -110,30 +100,6 @@ def json_rows(data: bytes, line: int, kind: Kind, columns: Mapping[str, str] | N
     return _rows(Texts.of(query), Texts.of(doc), value, rank[0] if rank else None, line, kind)
 
 
-def frame_rows(frame: Mapping[str, Any], line: int, kind: Kind) -> Rows:
-    """Return the rows of columns of polars by role, one result or grade per row; `line` is the number of the first."""
-    value = kind.value
-    if not {"query", "doc", value} <= frame.keys():
-        raise NotPlain("a row is not a single result")
-    numbers = [frame[name] for name in (value, "rank") if name in frame]
-    ids = [frame[name] for name in ("query", "doc")]
-    texts = [column.cast(str) for column in ids if column.dtype == str or column.dtype.is_integer()]
-    if len(texts) < len(ids) or not all(column.dtype.is_numeric() for column in numbers):
-        raise NotPlain("a column is of another type")
-    if any(column.null_count() for column in (*texts, *numbers)):
-        raise NotPlain("a value is missing")
-    query, doc = map(_texts, texts)
-    made, *rank = (column.cast(float).to_numpy() for column in numbers)
-    return _rows(query, doc, made, rank[0] if rank else None, line, kind)
-
-
-def _texts(column: Any) -> Texts:
-    """Return the texts of a column of polars."""
-    ends = np.cumsum(column.str.len_bytes().to_numpy(), dtype=np.int64)
-    data = column.str.join("").item().encode() if len(column) else b""
-    return Texts(np.frombuffer(data, np.uint8), np.concatenate([[0], ends])[: len(ends)], ends)
-
-
 def _rows(query: Texts, doc: Texts, numbers: Floats, ranks: Floats | None, line: int, kind: Kind) -> Rows:
     """Return rows of lines that follow one another; NotPlain where one has no query, or a number that must be looked at."""
     if (query.start == query.end).any() or not np.isfinite(numbers).all():
@@ -152,21 +118,10 @@ def _lines(data: bytes) -> bytes:
 
 
 def _separated(data: bytes) -> bytes:
-    """Return lines with single blanks or tabs between columns; NotPlain where one is blank."""
-    data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
-    if data[0] > 32 and data[-1] == 10 and _single(data):
-        return data
-    data = data.translate(_BLANKS)
-    if data.translate(None, _USUAL):
-        raise NotPlain("there are control characters")
-    raw = np.frombuffer(data, np.uint8)
-    kept = raw != 32
-    kept[1:] |= kept[:-1].copy()  # the first of several blanks
-    data = raw[kept].tobytes().removesuffix(b"\n") + b"\n"
-    if not _single(data):
-        data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n")
-    if data.startswith(b"\n") or b"\n\n" in data:
-        raise NotPlain("there are blank lines")
+    """Return lines with single blanks or tabs between columns; NotPlain where there are several."""
+    data = (data.replace(b"\r\n", b"\n") if b"\r" in data else data).removesuffix(b"\n") + b"\n"
+    if data[0] <= 32 or not _single(data):
+        raise NotPlain("a line is blank, or there are several blanks between columns")
     return data
 
 

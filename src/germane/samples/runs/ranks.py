@@ -13,66 +13,50 @@ from germane.samples.cells import CellCounts
 from germane.samples.runs.formats import Floats, Kind, Numbers
 
 
-class NumberedLists:
-    """Decides whether a column without a name holds ranks or scores, from the numbers of all lists.
+def counting_lists(numbers: Floats, starts: Numbers) -> tuple[set[int], int]:
+    """Return the first numbers, 0 or 1, of lists that each hold whole numbers from there on in any order, and the largest number.
+
+    The set is empty if a list holds other numbers. The lists start at these rows.
+    """
+    lengths = np.diff(starts)
+    starts, lengths = starts[:-1][lengths > 0], lengths[lengths > 0]
+    if not len(lengths):
+        return set(), 0
+    first = (np.minimum.reduceat(numbers, starts) != 0).astype(np.int64)
+    places = np.arange(len(numbers)) - np.repeat(starts - first, lengths)
+    order = np.lexsort((numbers, np.repeat(np.arange(len(lengths)), lengths)))
+    if not (numbers[order] == places).all():
+        return set(), 0
+    return {int(first.min()), int(first.max())}, int((first + lengths).max()) - 1
+
+
+def are_ranks(numbers: Floats, starts: Numbers, name: str) -> tuple[bool, str]:
+    """Return whether a column without a name holds ranks, and a note about that; the lists start at these rows.
 
     Numbers that are 1 to n or 0 to n - 1 in every list, and 2 somewhere, are ranks where they rise from row to row, and scores
     where they fall; in any other order they are an error. Other whole numbers are scores, with a note where they rise down
     every list.
     """
-
-    def __init__(self) -> None:
-        self.longest = 0
-        self._firsts = set[int]()
-        self._counts = self._rises = self._falls = self._whole = True
-        self._most = 0
-
-    def add(self, numbers: Floats, starts: Numbers) -> None:
-        """Add the numbers of some lists, which start at these rows; nothing is done once they can only be scores."""
-        if not len(numbers) or not (self._counts or (self._whole and self._rises)):
-            return
-        self._rises = self._rises and _all_less(numbers, starts)
-        self._falls = self._falls and _all_less(-numbers, starts)
-        self._whole = self._whole and bool(np.isfinite(numbers).all() and (numbers % 1 == 0).all())
-        of, lengths = _queries(starts), np.diff(starts)
-        starts, lengths = starts[:-1][lengths > 0], lengths[lengths > 0]
-        first = (np.minimum.reduceat(numbers, starts) != 0).astype(np.int64)
-        self.longest = max(self.longest, int(lengths.max()))
-        self._firsts |= {int(first.min()), int(first.max())}
-        self._most = max(self._most, int((first + lengths).max()) - 1)
-        places = np.arange(len(numbers)) - np.repeat(starts - first, lengths)
-        if self._counts and not (numbers == places).all():
-            self._counts = bool((numbers[np.lexsort((numbers, of))] == places).all())
-
-    @property
-    def count_from_one(self) -> bool:
-        """True if every list up to now holds 1 to n, in any order."""
-        return self._counts and 0 not in self._firsts
-
-    @property
-    def may_be_ranks(self) -> bool:
-        """True if the numbers up to now are ranks."""
-        return self._counts and self._rises and self._most >= _RANKS
-
-    def decide(self, name: str) -> tuple[bool, str]:
-        """Return whether the numbers are ranks, and the note about that; InputError where they may be either."""
-        counting = " or ".join(f"{first}, {first + 1}, {first + 2}, ..." for first in sorted(self._firsts))
-        if self.may_be_ranks:
+    firsts, most = counting_lists(numbers, starts)
+    rises, longest = _all_less(numbers, starts), int(np.diff(starts).max(initial=0))
+    counting = " or ".join(f"{first}, {first + 1}, {first + 2}, ..." for first in sorted(firsts))
+    if firsts and most >= _RANKS:
+        if rises:
             return True, f"{name}: the third column counts {counting} and was read as the rank"
-        if self._counts and self._most >= _RANKS:
-            if self._falls:
-                down = " or ".join(map(str, sorted(self._firsts)))
-                note = f"{name}: the third column counts down to {down} and was read as the score"
-                return False, note if self.longest > _RANKS else ""
-            raise InputError(
-                f"the third column counts {counting} in another order than the rows: it may be the rank or a score",
-                fix="write what it is as a header: query_id, doc_id, rank (1 is best), or query_id, doc_id, score (highest is best)",
-                place=SourceLocation(name),
-            )
-        if self._whole and self._rises and self.longest >= _RANKS and not self._counts:
-            note = "rises down every list and was read as the score; if it is the rank, write a header: query_id, doc_id, rank"
-            return False, f"{name}: the third column {note}"
-        return False, ""
+        if _all_less(-numbers, starts):
+            down = " or ".join(map(str, sorted(firsts)))
+            note = f"{name}: the third column counts down to {down} and was read as the score"
+            return False, note if longest > _RANKS else ""
+        raise InputError(
+            f"the third column counts {counting} in another order than the rows: it may be the rank or a score",
+            fix="write what it is as a header: query_id, doc_id, rank (1 is best), or query_id, doc_id, score (highest is best)",
+            place=SourceLocation(name),
+        )
+    whole = np.isfinite(numbers).all() and (numbers % 1 == 0).all()
+    if whole and rises and longest >= _RANKS and not firsts:
+        note = "rises down every list and was read as the score; if it is the rank, write a header: query_id, doc_id, rank"
+        return False, f"{name}: the third column {note}"
+    return False, ""
 
 
 _RANKS = 2
@@ -96,8 +80,9 @@ def _all_less(numbers: Floats, starts: Numbers) -> bool:
 class Reading:
     """One pass over a run or gold: its settings, its notes, and the state that decides them.
 
-    `bare`: a third column has no name. `mapped`: every query maps documents to numbers; None = no query yet. `rises`: in every
-    query the scores rise with the ranks that stand beside them, of which the `longest` list has so many.
+    `bare`: a third column has no name. `mapped`: every query maps documents to numbers; None = no query yet. `counts`: these
+    are 1 to n. `rises`: in every query the scores rise with the ranks that stand beside them. `longest`: the length of the
+    longest list that was compared.
     """
 
     name: str
@@ -108,14 +93,19 @@ class Reading:
     rejected: list[InputError] = field(default_factory=list)
     bare: bool = False
     mapped: bool | None = None
-    counts: CellCounts = field(default_factory=CellCounts)
+    cells: CellCounts = field(default_factory=CellCounts)
+    counts: bool = True
     rises: bool = True
     longest: int = 0
-    numbers: NumberedLists = field(default_factory=NumberedLists)
 
     def at(self, line: int) -> SourceLocation:
         """Return the place of a line."""
         return SourceLocation(self.name, line)
+
+    def count(self, score: Floats, starts: Numbers) -> None:
+        """Look whether the scores of some queries, which start at these rows, are 1 to n."""
+        self.counts = self.counts and (not len(score) or counting_lists(score, starts)[0] == {1})
+        self.longest = max(self.longest, int(np.diff(starts).max(initial=0)))
 
     def compare(self, rank: Floats, score: Floats, starts: Numbers) -> None:
         """Compare the ranks (nan = none) and scores of some queries, which start at these rows."""
@@ -138,10 +128,10 @@ class Reading:
 
     def finish(self) -> None:
         """Add the remarks that depend on all rows."""
-        self.notes += map(str, self.counts.taken())
-        if self.rises and self.longest > _RANKS:
+        self.notes += map(str, self.cells.taken())
+        if self.rises and self.longest > _RANKS and not self.mapped:
             self.note("scores rise down the ranks; the highest score is taken for the best")
-        if self.mapped and self.numbers.count_from_one and self.numbers.longest > 2:
+        if self.mapped and self.counts and self.longest > _RANKS:
             self.note(
                 "documents are mapped to 1, 2, 3, ..., which were read as scores: the highest is taken for the best"
             )

@@ -60,7 +60,7 @@ def record_rows(records: Iterable[Record], reading: Reading) -> Iterator[FileRow
         if kind is RUN:
             reading.mapped = reading.mapped is not False and _maps_to_numbers(record)
         try:
-            rows = list(_rows_in(line, record, names, kind, reading.counts, place))
+            rows = list(_rows_in(line, record, names, kind, reading.cells, place))
         except Invalid as wrong:
             if not line and f"query {record['query']} " not in wrong.problem:
                 wrong.problem = f"query {str(record['query'])[:60]}: {wrong.problem}"

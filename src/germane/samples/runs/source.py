@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -34,6 +35,7 @@ from germane.samples.runs.formats import (
     GOLD,
     MOST_COMPARED,
     RUN,
+    FileRow,
     Format,
     Kind,
     NotPlain,
@@ -41,7 +43,7 @@ from germane.samples.runs.formats import (
     format_of,
     frame_roles,
 )
-from germane.samples.runs.ranks import Reading
+from germane.samples.runs.ranks import Reading, are_ranks
 from germane.samples.runs.shapes import row_fields, row_list
 
 __all__ = ["Again", "RowSource", "gold_file", "read_qrels"]
@@ -79,7 +81,6 @@ class RowSource:
     keep_first: bool = False
     together: bool = False
     notes: tuple[str, ...] = ()
-    _third_is_rank: bool | None = field(default=None, init=False)
     _row_by_row: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -132,8 +133,10 @@ class RowSource:
         Raises InputError and Again.
         """
         reading = Reading(self.name, self.kind, self.columns, self.skip)
-        blocks, guess = self._rows(reading), self._third_is_rank
-        if self.together or self.kind is GOLD:
+        blocks = self._rows(reading)
+        first = next(blocks, None)  # now it is known whether a third column has a name
+        blocks = blocks if first is None else chain([first], blocks)
+        if self.together or self.kind is GOLD or reading.bare:
             several = filter(None, [all_queries(blocks)])
         else:
             several = whole_queries(blocks)  # type: ignore[assignment]
@@ -141,32 +144,23 @@ class RowSource:
             if lists.rows.rank is not None and reading.rises:
                 reading.compare(lists.rows.rank, lists.rows.number, lists.starts)
             some = lists.kept(lists.rows.line != NO_DOCUMENT) if (lists.rows.line < 0).any() else lists
-            if reading.bare or reading.mapped:
-                reading.numbers.add(some.rows.number, some.starts)
+            if reading.mapped:
+                reading.count(some.rows.number, some.starts)
             if self.kind is GOLD:
                 some = self._graded_once(some, reading)
             else:
-                guess = reading.bare and reading.numbers.may_be_ranks if guess is None else guess
-                if guess:
-                    some = replace(some, rows=replace(some.rows, number=np.full(len(some.rows), np.nan)))
+                some = self._ranked(some, reading) if reading.bare else some
                 self._check_scores(some, reading)
             yield some
         reading.finish()
         self.notes = tuple(reading.notes)
-        if reading.bare:
-            self._decide(reading, bool(guess))
 
-    def _decide(self, reading: Reading, guess: bool) -> None:
-        """Decide whether a third column without a name is the rank; Again where another guess was made before."""
-        try:
-            self._third_is_rank, note = reading.numbers.decide(self.name)
-        except InputError:
-            if not self.together:  # only pieces of a query may count
-                self.read_together()
-            raise
-        self.notes += (note,) * bool(note)
-        if self._third_is_rank is not guess:
-            raise Again
+    def _ranked(self, lists: Lists, reading: Reading) -> Lists:
+        """Return the lists of a table without column names in the order of its rows, if its third column is the rank."""
+        rows = lists.rows
+        are_ranked, note = are_ranks(rows.number, lists.starts, self.name)
+        reading.notes += [note] * bool(note)
+        return replace(lists, rows=replace(rows, number=np.full(len(rows), np.nan))) if are_ranked else lists
 
     def ids(self) -> Iterator[tuple[str, list[str]]]:
         """Iterate over queries with their documents, in the order of the rows; a query may come again."""
@@ -225,7 +219,7 @@ class RowSource:
         if self.file is None:
             yield from records.in_blocks(records.record_rows(self._records(reading), reading))
         elif self.format == "parquet":
-            yield from self._parquet_rows(reading)
+            yield from records.in_blocks(self._parquet_rows(reading))
         else:
             with opened(self.file) as stream:
                 if self.format in BETWEEN:
@@ -248,23 +242,12 @@ class RowSource:
         rows = ((number, row_fields(row, self.kind)) for number, row in enumerate(self.source, 1))
         return records.json_records(rows, reading)
 
-    def _parquet_rows(self, reading: Reading) -> Iterator[Rows]:
-        """Yield the rows of a Parquet file in blocks, or row by row where a block is not plain."""
-        roles: dict[str, str] = {}
-
-        def chosen(names: list[str]) -> Any:
-            roles.update(frame_roles(names, self.name, self.columns, self.kind))
-            return roles.values()
-
-        before = 0
+    def _parquet_rows(self, reading: Reading) -> Iterator[FileRow]:
+        """Iterate over the rows of a Parquet file."""
+        before, assigned = 0, lambda names: frame_roles(names, self.name, self.columns, self.kind).values()
         assert self.file is not None
-        for batch in parquet_batches(self.file, chosen):
-            try:
-                columns = {role: batch[name] for role, name in roles.items()}
-                yield plain.frame_rows(columns, before + 1, self.kind)
-            except NotPlain:
-                some = records.frame_records(batch, reading, before)
-                yield from records.in_blocks(records.record_rows(some, reading))
+        for batch in parquet_batches(self.file, assigned):
+            yield from records.record_rows(records.frame_records(batch, reading, before), reading)
             before += len(batch)
 
     def _line_rows(self, stream: BinaryIO, reading: Reading) -> Iterator[Rows]:
