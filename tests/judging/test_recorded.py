@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.folder.judgements import judgements_in
+from germane.folder.judgements import judgement_in
 from germane.folder.lines import StoredRows, TableFile
 from germane.judging.recorded import StoredAnswers
 from germane.questions.asking import Unanswered
@@ -39,7 +39,7 @@ def test_typed_answers_of_several_lists(tmp_path: Path, *, on_disk: bool) -> Non
     """Each list has its own answers in its order; what failed, cannot be used or is not there says why."""
     file = tmp_path / "judgements.jsonl"
     file.write_bytes(b"".join(map(judgement_line, _judgements())))
-    answers = StoredAnswers(StoredRows(TableFile(file), judgements_in) if on_disk else _judgements())
+    answers = StoredAnswers(StoredRows(TableFile(file), judgement_in) if on_disk else _judgements())
     asked = [
         Passages([(QUERY, NEW), (QUERY, GOOD)]),
         Passages([]),

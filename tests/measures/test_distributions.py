@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations, product
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -88,27 +88,10 @@ def test_a_value_has_the_same_bits_in_any_batch(lists: list[list[float]]) -> Non
     """It depends on its own row alone."""
     table = probable([[two(one) for one in row] for row in lists])
     for measure in MEASURES:
+        if measure.name == "ERR" or measure.settings.get("dcg") == "exp-log2":
+            continue  # refused over uncertain labels
         alone = [ranked.values(measure, table.rows_from(n, n + 1))[0] for n in range(len(lists))]
         assert ranked.values(measure, table).tolist() == alone
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("ERR(labels=judge)@1", 3.5 / 8),
-        (
-            "nDCG(labels=judge,ideal=retrieved,dcg=exp-log2)@1",
-            3 / 3.5,
-        ),  # the second is worth less on average, and more here
-        ("nDCG(labels=judge,ideal=retrieved,dcg=exp-log2)", (3 + 3.5 / np.log2(3)) / (3.5 + 3 / np.log2(3))),
-        ("nERR(labels=judge,ideal=retrieved)@1", 3 / 3.5),
-    ],
-)
-def test_exponential_gains_are_expectations(name: str, value: float) -> None:
-    """A passage that is a 0 or a 3 by half is worth 3.5, a certain 2 is worth 3."""
-    rows: list[list[Sequence[float]]] = [[(0.0, 0.0, 1.0, 0.0), (0.5, 0.0, 0.0, 0.5)]]
-    rows = [rows[0][::-1]] if name.startswith("ERR") else rows
-    assert ranked.values(Measure.parse(name), probable(rows))[0] == pytest.approx(value)
 
 
 DISTRIBUTION = (
@@ -116,27 +99,3 @@ DISTRIBUTION = (
     .filter(any)
     .map(lambda counts: tuple(count / sum(counts) for count in counts))
 )
-
-
-@given(st.lists(DISTRIBUTION, min_size=1, max_size=4), st.integers(1, 4))
-def test_exponential_gains_are_those_of_all_grades(row: list[tuple[float, ...]], k: int) -> None:
-    """DCG and ERR are the expectation over every draw of grades; the ideal is the best order of that."""
-    draws = [(grades, prod(one[grade] for one, grade in zip(row, grades, strict=True)))
-             for grades in product(range(4), repeat=len(row))]  # fmt: skip
-
-    def expected(order: Sequence[int], of: str) -> float:
-        total = 0.0
-        for grades, chance in draws:
-            left, value = 1.0, 0.0
-            for rank, at in enumerate(order[:k], 1):
-                stop = (2 ** grades[at] - 1) / 8
-                value += 8 * stop / np.log2(rank + 1) if of == "nDCG" else left * stop / rank
-                left *= 1 - stop
-            total += chance * value
-        return total
-
-    for of, settings in (("nDCG", ",dcg=exp-log2"), ("nERR", "")):
-        measure = Measure.parse(f"{of}(labels=judge,ideal=retrieved{settings})@{k}")
-        best = max(expected(order, of) for order in permutations(range(len(row))))
-        value = expected(range(len(row)), of) / best if best else 0.0
-        assert ranked.values(measure, probable([row]))[0] == pytest.approx(value)

@@ -113,7 +113,7 @@ class TestAFile:
             ("def x(:\n", "my_measures.py:x", r"my_measures.py:1: SyntaxError"),
             ("import no_such_module_here", "my_measures.py:x", r"my_measures.py:1: ModuleNotFoundError"),
             ("def x(sample, y): ...", "my_measures.py:x", "needs a default"),
-            ("from germane.measures import measure\n\n@measure(needs=('context',))\ndef x(sample): ...\n", "my_measures.py:x", r"my_measures.py:3: x needs 'context', which is not a field of a sample; write contexts"),
+            ("from germane.measures import measure\n\n@measure(needs=('context',))\ndef x(sample): ...\n", "my_measures.py:x", r"my_measures.py:3: x needs 'context', which is not a field of a sample"),
         ],
     )  # fmt: skip
     def test_what_is_wrong_is_said(self, tmp_path, text, ask, said):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from germane.judging.driver import replay
-from germane.labelling.audit import audit_document, audit_judge
+from germane.labelling.audit import audit_judge
 from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
@@ -55,8 +55,6 @@ TWO: dict[str, dict[str, int | None]] = {"ann": {"a": 3, "b": 0, "c": 2}, "ben":
         ("context_precision(labels=human)", ((1 + 2 / 3) / 2 + 1 / 2) / 2),  # per person: Y N Y and N Y N
         ("RR(labels=human)", (1 + 1 / 2) / 2),
         ("nDCG(labels=human)", 1.0),  # mean gains 1.5, 1.5, 1.5
-        ("nDCG(labels=human,dcg=exp-log2)@1", 1.0),  # 3.5 of 3.5, 3.5, 2
-        ("nDCG(labels=human,dcg=exp-log2)", 1.0),
     ],
 )
 def test_everybody_counts(measure: str, value: float) -> None:
@@ -136,12 +134,7 @@ def test_two_people_are_not_their_lower_median(tmp_path: Path) -> None:
     found = report[REL].corrected
     assert found is not None
     assert found.human == pytest.approx(share)
-    audit = audit_judge(report).as_json()
-    assert audit["kinds"][0]["n"] == found.labels
-    (line,) = audit["disagreement"]
-    assert line["items"] == found.labels
-    assert 0 < line["differ"] < line["items"]
-    assert "People who labelled the same" in audit_document(audit_judge(report)).text()
+    assert audit_judge(report).as_json()["kinds"][0]["n"] == found.labels
 
 
 def test_unsure_is_counted_in_the_corrected_mean(tmp_path: Path) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
-from germane import Report, compare, evaluate
+from germane import evaluate
 from germane.errors import MeasureError
 from germane.judges.fake import FakeJudge
 from germane.measures.measure import Measure
@@ -65,14 +62,3 @@ def test_gold_over_what_came_back() -> None:
     assert report["nDCG@2"].mean == pytest.approx(1 / (2 + 2 / 1.5849625007211562))
     assert report["nDCG(ideal=retrieved)@2"].mean == pytest.approx(1.0)
     assert report["nERR(ideal=retrieved)@2"].mean == pytest.approx(1.0)
-
-
-def test_reports_of_the_old_spelling_are_read(tmp_path: Path) -> None:
-    """They are found, compared and gated by either spelling."""
-    new = "nDCG(ideal=retrieved,labels=judge)@2"
-    report = evaluate(ROWS, "nDCG(labels=judge)@2", judge=FakeJudge(), gates=["nDCG(labels=judge)@2>=0"])
-    report.save(tmp_path / "r")
-    document = json.dumps(report.to_json())
-    (tmp_path / "old.json").write_text(document.replace(new, "nDCG(labels=judge)@2"))
-    assert list(compare(tmp_path / "old.json", tmp_path / "r")) == [new]
-    assert Report.open(tmp_path / "r")["nDCG(labels=judge)@2"].measure == new

@@ -99,10 +99,6 @@ def test_rows_in_order_are_found_as_others_are(some: list[tuple[int, list[str], 
         assert (
             list(table.of_sample(key)) == list(table.of_samples([key])) == [s for s in rows if s.key == key]
         )
-    width = len(table.measures)
-    of_each = [(key, measure) for key in table.samples for measure, _ in table.measures]
-    in_order = bool(rows) and [(score.key, score.measure) for score in rows] == of_each
-    assert table.width == (width if in_order else None)
 
 
 def test_the_columns_are_coded() -> None:

@@ -24,11 +24,6 @@ def earlier_judgements(files: Iterable[Path]) -> Iterator[Judgement]:
                 yield load_judgement(row)
 
 
-def judgements_in(file: TableFile) -> Iterator[Judgement]:
-    """Iterate over the judgements of a file, in order of first use; InputError as of `judgement_in`."""
-    return file.read(judgement_in)
-
-
 def judgement_in(file: TableFile, number: int, line: bytes) -> Judgement:
     """Return the judgement of a line; InputError if it is damaged."""
     try:

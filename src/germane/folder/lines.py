@@ -109,10 +109,10 @@ class StoredRows(Generic[T]):
     """The rows of a table in a file, which is read each time that they are iterated over."""
 
     file: TableFile
-    read: Callable[[TableFile], Iterator[T]]
+    row_of: Callable[[TableFile, int, bytes], T]
 
     def __iter__(self) -> Iterator[T]:
-        return self.read(self.file)
+        return self.file.read(self.row_of)
 
 
 def with_texts(field: str, texts: Collection[str]) -> Keep:

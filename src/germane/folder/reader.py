@@ -12,7 +12,7 @@ import msgspec
 from germane.encoding import encode
 from germane.errors import InputError
 from germane.folder.commit import complete_killed
-from germane.folder.judgements import judgement_in, judgements_in
+from germane.folder.judgements import judgement_in
 from germane.folder.labels import append_labels, label_in, labels_size
 from germane.folder.layout import LABELS, TABLES, UNFINISHED, Table, files_in
 from germane.folder.lines import Keep, StoredRows, TableFile, with_texts
@@ -99,7 +99,7 @@ class StoredTables(Tables):
     @property
     def samples(self) -> StoredRows[Sample]:
         """The samples, in input order; InputError where a line is damaged."""
-        return StoredRows(self.files["samples"], _samples_in)
+        return StoredRows(self.files["samples"], _sample_in)
 
     @property
     def places(self) -> Iterator[PlaceRow]:
@@ -109,7 +109,7 @@ class StoredTables(Tables):
     @property
     def judgements(self) -> StoredRows[Judgement]:
         """The answers of judges, in order of first use."""
-        return StoredRows(self.files["judgements"], judgements_in)
+        return StoredRows(self.files["judgements"], judgement_in)
 
     @cached_property
     def labels(self) -> list[Label]:
@@ -133,14 +133,10 @@ class StoredTables(Tables):
     def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:
         """Yield the rows that may have one of these values in a field; other lines are not parsed."""
         keep, file = with_texts(field, values), self.files[table]
-        match table:
-            case "samples":
-                return file.read(_sample_in, keep)
-            case "judgements":
-                return file.read(judgement_in, keep)
-            case "places":
-                return file.read(_place_in, keep)
-        return self._labels_where(keep)
+        if table == "labels":
+            return self._labels_where(keep)
+        row_of: Callable[..., Any] = {"samples": _sample_in, "places": _place_in}.get(table, judgement_in)
+        return file.read(row_of, keep)
 
     def values_of(self, field: str) -> Iterator[tuple[SampleKey, Any]]:
         """Iterate over the keys of the samples that have this field, with its value; of other samples nothing is read."""
@@ -210,10 +206,6 @@ _decode_sample, _GRADERS = msgspec.json.Decoder(Sample).decode, b',"graders":'
 def numbered(line: bytes, number: int) -> bytes:
     """Return a line of samples.jsonl with the number of the sample's grader set, if it is not 0."""
     return line[:-2] + b"%b%d}\n" % (_GRADERS, number) if number else line
-
-
-def _samples_in(file: TableFile) -> Iterator[Sample]:
-    return file.read(_sample_in)
 
 
 def _sample_in(file: TableFile, number: int, line: bytes) -> Sample:

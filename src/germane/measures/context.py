@@ -236,21 +236,19 @@ def alpha_dcg(columns: Iterable[Column], alpha: float) -> float:
     return fsum(terms)
 
 
-def greedy(columns: Iterable[Column], alpha: float, k: int | None = None) -> list[Column]:
+def greedy(columns: Iterable[Column], alpha: float, k: int) -> list[Column]:
     """Return k columns in the order that takes the greatest gain next (ties: the first); the best order is NP-hard to find."""
     left, chosen, seen = list(columns), list[Column](), Counter[int]()
-    while left and (k is None or len(chosen) < k):
+    while left and len(chosen) < k:
         best = max(range(len(left)), key=lambda at: _gain(left[at], seen, alpha))
         chosen.append(left.pop(best))
         seen.update(chosen[-1])
     return chosen
 
 
-def alpha_ndcg(
-    columns: Sequence[Column], alpha: float, k: int | None = None, *, pool: Sequence[Column] | None = None
-) -> float:
-    """Return alpha-DCG of the first k places / that of the greedy order of the pool (default: all the places); 0 of 0."""
-    ideal = alpha_dcg(greedy(columns if pool is None else pool, alpha, k), alpha)
+def alpha_ndcg(columns: Sequence[Column], alpha: float, k: int, pool: Sequence[Column]) -> float:
+    """Return alpha-DCG of the first k places / that of the greedy order of the pool; 0 of 0."""
+    ideal = alpha_dcg(greedy(pool, alpha, k), alpha)
     return alpha_dcg(columns[:k], alpha) / ideal if ideal else 0.0
 
 
@@ -299,7 +297,7 @@ def alpha_nDCG(sample: Sample, *, alpha: float, over: str, k: int) -> Program[Ou
     claims, columns = matrix
     absent = set(range(len(claims))) - covered(c for ranking in columns for c in ranking)
     imagined = [frozenset([claim]) for claim in sorted(absent)]
-    results = [alpha_ndcg(ranking, alpha, k, pool=[*ranking, *imagined]) for ranking in columns]
+    results = [alpha_ndcg(ranking, alpha, k, [*ranking, *imagined]) for ranking in columns]
     items = []
     for call, ranking in enumerate(columns, 1):
         head = f"Call {call}, position" if len(columns) > 1 else "Position"

@@ -15,14 +15,13 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from germane.addons import all_of, load
 from germane.errors import GermaneError, InputError, MeasureError, SourceLocation
-from germane.measures.measure import FINDERS, Cutoff, Definition, Measure, Param, Value, define
-from germane.places.table import Source
+from germane.measures.measure import FINDERS, Definition, Measure, Param, define
 from germane.samples.files import check_trusted
-from germane.types import FrozenDict
+from germane.types import NOTHING, FrozenDict
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -34,33 +33,16 @@ Declare: TypeAlias = Callable[[Body], Measure]
 _TYPES = (bool, int, float, str)
 
 
-class MeasureOptions(TypedDict, total=False):
-    """The fields of its Definition that the declaration of a measure may set."""
-
-    needs: tuple[str, ...]
-    formula: str
-    reference: str
-    nothing: str
-    calls: str
-    labels: Source
-    cutoff: Cutoff
-    range: tuple[float, float]
-    better: Literal["higher", "lower"]
-    aliases: tuple[str, ...]
-    presets: Mapping[str, Mapping[str, Value]]
-    params: Mapping[str, Param]
-    answerable: bool
-    when: Mapping[str, Value]
+MeasureOptions: TypeAlias = Mapping[str, Any]
+"""The fields of its Definition that the declaration of a measure sets."""
 
 
 @overload
 def measure(name: Body, /) -> Measure: ...
 @overload
+def measure(name: str = "", /, *, shared: MeasureOptions = NOTHING, **options: Any) -> Declare: ...
 def measure(
-    name: str = "", /, *, shared: MeasureOptions | None = None, **options: Unpack[MeasureOptions]
-) -> Declare: ...
-def measure(
-    name: str | Body = "", /, *, shared: MeasureOptions | None = None, **options: Any
+    name: str | Body = "", /, *, shared: MeasureOptions = NOTHING, **options: Any
 ) -> Measure | Declare:
     """Declare a measure; the decorated name becomes its Measure value.
 
@@ -74,7 +56,7 @@ def measure(
     def declare(body: Body) -> Measure:
         doc, asks = inspect.getdoc(body) or "", inspect.isgeneratorfunction(body)
         takes = list(inspect.signature(body).parameters)
-        given = {**(shared or {}), **options}
+        given = {**shared, **options}
         usual = {
             "name": body.__name__ if callable(name) else name or body.__name__,
             "family": "judged",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import isinf
 
@@ -21,9 +21,6 @@ NO_CONTEXT = "No context retrieved"
 CANNOT = "Cannot evaluate contextual precision without retrieved chunks"
 ORDERED = frozenset({"context_precision", "context_position"})
 """Measures that relevant places below irrelevant ones lower: these places are misses too."""
-
-Votes = Sequence[Mapping[str, Json]]
-"""The answers of a panel's members to each question about a passage; () without a panel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +77,10 @@ class Explanation:
         }
 
 
-def explain_ranked(
-    measure: Measure, outcome: Outcome, places: Places, sample: int, votes: Votes = ()
-) -> Explanation:
+def explain_ranked(measure: Measure, outcome: Outcome, places: Places, sample: int) -> Explanation:
     """Explain a ranked score by each place's label and the precision at each rank.
 
-    `sample` is the number of the sample among those of `places`; `votes` are the answers of a panel's members to the questions
-    of its places.
+    `sample` is the number of the sample among those of `places`.
     """
     hits, misses = list[str](), list[str]()
     checks, working = list[FrozenDict](), list[FrozenDict]()
@@ -95,7 +89,7 @@ def explain_ranked(
     for call, span in enumerate(rankings, 1):
         count, below = 0, False
         for rank, at in enumerate(span, 1):
-            check = _check(rank, places, at, measure, call if several else 0, votes)
+            check = _check(rank, places, at, measure, call if several else 0)
             relevant = check["relevant"]
             where = f"Call {call}, position {rank}" if several else f"Position {rank}"
             word = {True: "Relevant", False: "Not relevant", None: "Not judged"}[relevant]
@@ -125,7 +119,7 @@ def explain_ranked(
     )
 
 
-def _check(rank: int, places: Places, at: int, measure: Measure, call: int, votes: Votes) -> FrozenDict:
+def _check(rank: int, places: Places, at: int, measure: Measure, call: int) -> FrozenDict:
     """Return the relevance check of one place, as explanations and graders list it."""
     labelled, context = bool(places.labelled[at]), places.contexts[at]
     unknown = at in places.failed or (not labelled and open_holes(measure))
@@ -142,7 +136,7 @@ def _check(rank: int, places: Places, at: int, measure: Measure, call: int, vote
         check["id"] = context.id
     if labelled:
         binary = places.scales[int(places.scale[at])] == "binary"
-        grade = float(places.worth[0][at]) if binary else max(level, 0.0)
+        grade = float(places.worth[at]) if binary else max(level, 0.0)
         if probabilities := places.probabilities.get(at):
             grade = float(min(level, len(probabilities) - 1))
             check["probabilities"] = list(probabilities)
@@ -150,8 +144,6 @@ def _check(rank: int, places: Places, at: int, measure: Measure, call: int, vote
         if source == "best":
             source = "human" if places.by_people(at) else "judge"
         check |= {"grade": grade if grade % 1 else int(grade), "source": source}
-    if 0 <= (number := places.verdict[at]) < len(votes):
-        check |= votes[number]
     return FrozenDict(check)
 
 

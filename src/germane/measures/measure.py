@@ -197,8 +197,7 @@ def define(new: Definition, *, interactive: bool = False) -> Definition:
     `interactive`: it is defined in a notebook or at a prompt and may replace the one that an earlier run of the cell defined.
     """
     if unknown := [need for need in new.needs if need not in Sample.__struct_fields__]:
-        near = nearest(unknown[0], Sample.__struct_fields__)
-        fix = f"write {near}" if near else f"write one of {', '.join(Sample.__struct_fields__)}"
+        fix = f"write one of {', '.join(Sample.__struct_fields__)}"
         raise MeasureError(f"{new.title} needs {unknown[0]!r}, which is not a field of a sample", fix=fix)
     again = interactive and new.name in _INTERACTIVE
     others = [] if again else _REGISTRY.get(new.name, [])
@@ -462,27 +461,26 @@ def _checked_cutoff(definition: Definition, cutoff: float | None) -> int | float
     """Return the cut-off; raise MeasureError if the measure cannot have it."""
     if cutoff is None:
         return None
-    name, at = definition.name, f"{definition.name}@{cutoff}"
+    name, level = definition.name, definition.cutoff == "recall"
     if definition.cutoff == "none":
         raise MeasureError(f"{name} has no cut-off", fix=f"write {name}")
-    if definition.cutoff == "recall":
-        if isinstance(cutoff, bool) or not 0 <= cutoff <= 1:
-            raise MeasureError(f"{at}: a level of recall is from 0 to 1", fix=f"write {name}@0.1")
+    if level and not isinstance(cutoff, bool) and 0 <= cutoff <= 1:
         return float(cutoff)
-    if type(cutoff) is not int or cutoff < 1:
-        what = "1 or more" if type(cutoff) is int else "a whole number"
-        raise MeasureError(f"{at}: a cut-off is {what}", fix=f"write {name}@10")
+    if level or type(cutoff) is not int or cutoff < 1:
+        what = "a level of recall from 0 to 1" if level else "a whole number from 1"
+        fix = f"write {name}@{0.1 if level else 10}"
+        raise MeasureError(f"{name}@{cutoff}: the cut-off is not {what}", fix=fix)
     return cutoff
 
 
 def _params(inner: str, text: str) -> dict[str, Value]:
     params: dict[str, Value] = {}
     for option in filter(None, (p.strip() for p in inner.split(","))):
-        name, equals, value = (piece.strip() for piece in option.partition("="))
-        if not equals or not name or not value:
-            raise MeasureError(f"{text!r}: {option!r} is not a parameter", fix="write NAME(param=value)")
-        if name in params:
-            raise MeasureError(f"{text!r}: {name} is given twice", fix=f"keep one {name}=")
+        name, _, value = (piece.strip() for piece in option.partition("="))
+        if not name or not value or name in params:
+            raise MeasureError(
+                f"{text!r}: {option!r} is not one more parameter", fix="write NAME(param=value)"
+            )
         params[name] = _value(value)
     return params
 

@@ -161,14 +161,13 @@ def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
         return None
     if measure.settings.get("dcg") != "exp-log2":
         return result
-    table = table.exponential
     scale = np.exp2(_peak((table, _ideal(table, measure.settings["ideal"]))))
     return result[0] * scale, result[1] * scale
 
 
 def dcg_gains(table: RankedLabels, dcg: str) -> Floats:
     """Return the gain of each place in a DCG, before the discount of its rank."""
-    return np.exp2(table.exponential.gain) - 1.0 if dcg == "exp-log2" else table.gain
+    return np.exp2(table.gain) - 1.0 if dcg == "exp-log2" else table.gain
 
 
 def _top_size(table: RankedLabels, k: int | None) -> Ints:
@@ -236,10 +235,11 @@ def _ideal(table: RankedLabels, ideal: str) -> RankedLabels:
 
 
 def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
-    table = table.exponential if dcg == "exp-log2" else table
     sides = (table, _ideal(table, ideal))
     gains = [side.gain for side in sides]
-    if dcg == "exp-log2":  # 2**gain - 1, both sides divided by 2**peak: exact, and no grade overflows
+    if dcg == "exp-log2":
+        _require_certain(table)
+        # 2**gain - 1, both sides divided by 2**peak: exact, and no grade overflows
         peak = _peak(sides)
         gains = [np.exp2(side.gain - peak[side.row]) - np.exp2(-peak[side.row]) for side in sides]
     values, best = (
@@ -259,12 +259,22 @@ def _peak(sides: Sequence[RankedLabels]) -> Floats:
 
 def _stops(table: RankedLabels, top: int | None) -> Floats:
     """Return the probability that a reader stops at each place; a yes counts as the highest grade: 4 for gold (gdeval), else 3."""
+    _require_certain(table)
     top = top or (4 if table.complete else 3)
-    yes = reached(table.level, table.chances, inf)
-    grade = np.where(yes > 0, float(top) * yes, table.exponential.gain)
+    grade = np.where(np.isinf(table.level), float(top), table.gain)
     if (grade > top).any():
         raise MeasureError(f"a grade of {grade.max():g} is above top={top}", fix=f"write top={grade.max():g}")
-    return np.where(yes > 0, yes * (2.0**top - 1.0), np.exp2(grade) - 1.0) / 2.0**top
+    return (np.exp2(grade) - 1.0) / 2.0**top
+
+
+def _require_certain(table: RankedLabels) -> None:
+    """Raise MeasureError if a label is uncertain: the mean of 2**grade does not follow from a mean grade."""
+    uncertain = table.several is not None and table.several.any()
+    if table.chances is not None:
+        uncertain |= ((table.chances > _CERTAINTY) & (table.chances < 1 - _CERTAINTY)).any()
+    if uncertain:
+        problem = "2**grade needs certain grades, not those of several people or a judge's probabilities"
+        raise MeasureError(problem, fix="read nDCG, whose gain is the grade")
 
 
 def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
@@ -283,8 +293,7 @@ def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
 
 def _normalised_stopping(table: RankedLabels, k: int | None, top: int | None, ideal: str) -> Floats:
     """Return ERR / ERR of the best order."""
-    best = _ideal(table, ideal) if table.power is None else table.best_by(_stops(table, top))
-    return _ratio(_stopping(table, k, top), _stopping(best, k, top))
+    return _ratio(_stopping(table, k, top), _stopping(_ideal(table, ideal), k, top))
 
 
 def _precisions(table: RankedLabels, rel: float, k: int | None) -> Floats:
@@ -647,8 +656,8 @@ def _assigned(table: RankedLabels, missing: Ints, verdicts: Ints, answers: Float
     times, unknown = len(answers), missing >= 0
     value = answers[:, np.searchsorted(verdicts, missing[unknown])]
     level = np.tile(np.where(table.judged, table.level, np.nan), (times, 1))
-    gain, power = (np.tile(table.gain if c is None else c, (times, 1)) for c in (table.gain, table.power))
-    level[:, unknown], gain[:, unknown], power[:, unknown] = value[..., 1], value[..., 0], value[..., 0]
+    gain = np.tile(table.gain, (times, 1))
+    level[:, unknown], gain[:, unknown] = value[..., 1], value[..., 0]
     return RankedLabels.of_columns(
         pointers_of(np.tile(np.diff(table.pointers), times)),
         level.ravel(),
@@ -656,5 +665,4 @@ def _assigned(table: RankedLabels, missing: Ints, verdicts: Ints, answers: Float
         rel=table.rel,
         chances=None if table.chances is None else np.tile(table.chances, (times, 1)),
         several=None if table.several is None else np.tile(table.several, times),
-        power=None if table.power is None else power.ravel(),
     )

@@ -75,12 +75,6 @@ def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ..
 
     Contexts that only the final list has come last.
     """
-    if not sample.calls:
-        contexts = (sample.contexts or ())[:k]
-        texts = {context.text for context in contexts}
-        # a text whose first character is visible ASCII is not blank
-        if len(texts) == len(contexts) and all("!" <= text < "\x7f" for text in texts):
-            return contexts
     lists = (*(contexts for _, contexts in rankings(sample)), sample.contexts or ())
     return distinct(contexts[:k] for contexts in lists)
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, pairwise, repeat
-from math import exp2, fsum, log2
+from math import fsum
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,7 +27,6 @@ from germane.places.table import (
     RankedLabels,
     column_of,
     pointers_of,
-    power_of,
     reached,
 )
 from germane.questions.asking import Unanswered
@@ -71,8 +70,6 @@ class Places:
         self._verdict: list[int] = []
         self._reasons: dict[int, str] = {}
         self._worth: dict[int, float] = {}
-        self._power: dict[int, float] = {}
-        """The grade whose 2**grade - 1 is the mean of that over several people; a judge's follows from its probabilities."""
         self.probabilities: dict[int, tuple[float, ...]] = {}
         self._answers: dict[int, Sequence[Any]] = {}
         self._questions: dict[int, Passages] = {}
@@ -219,9 +216,6 @@ class Places:
         if len(votes) > 1 or len(votes[0]) > 1:
             worth = [[max(float(label.answer), 0.0) for label in some] for some in votes]
             self._worth[position] = fsum(fsum(some) / len(some) for some in worth) / len(votes)
-            top = max(map(max, worth))
-            powers = (fsum(exp2(grade - top) for grade in some) / len(some) for some in worth)
-            self._power[position] = top + log2(fsum(powers) / len(votes))
         label = labels[0]
         if len(labels) > 1:
             grades = [min(int(label.answer), _MOST_GRADES) for label in labels]
@@ -279,7 +273,6 @@ class Places:
             self._level[position], self.failed[position] = None, why
         elif scale == "graded" and self.settings.scale != "graded" and level is not None:
             self._worth.pop(position, None)
-            self._power.pop(position, None)
             if shares := self.probabilities.pop(position, None):
                 yes = self._worth[position] = fsum(shares[HELPS:])
                 self.probabilities[position] = (1 - yes, yes)
@@ -380,32 +373,24 @@ class Places:
         return mixed
 
     @cached_property
-    def worth(self) -> tuple[Floats, Floats | None]:
-        """The gain of each place, and the grade whose 2**grade - 1 is the expected value; nan without a label.
-
-        The second is None if all labels are certain.
-        """
+    def worth(self) -> Floats:
+        """The gain of each place; nan without a label."""
         gain = np.where(np.isinf(self.level), 1.0, np.maximum(self.level, 0.0))
-        power = None
         if self._worth:  # of several people, or of a distribution
             gain[list(self._worth)] = list(self._worth.values())
-            power = gain.copy() if self.chances is None else power_of(gain, self.chances)
-            power[list(self._power)] = list(self._power.values())
         if self.mixed.any():
-            worth = reached(self.level, self.chances, HELPS).astype(np.float64)
-            both = self.mixed[self.sample] & self.labelled
-            gain = np.where(both, worth, gain)
-            power = None if power is None else np.where(both, np.log2(1.0 + worth), power)
-        return gain, power
+            yes = reached(self.level, self.chances, HELPS).astype(np.float64)
+            gain = np.where(self.mixed[self.sample] & self.labelled, yes, gain)
+        return gain
 
     @cached_property
     def table(self) -> RankedLabels:
         """The labels as ranked measures read them; the ideal of gold includes all gold."""
-        pointers, (gain, power) = np.array(self.pointers, dtype=np.int64), self.worth
+        pointers = np.array(self.pointers, dtype=np.int64)
         if self.choice.source != "gold":
             several = np.array(self._several) if any(self._several) else None
             return RankedLabels.of_columns(
-                pointers, self.level, gain, rel=HELPS, chances=self.chances, several=several, power=power
+                pointers, self.level, self.worth, rel=HELPS, chances=self.chances, several=several
             )
         gold = [sample.qrels or NOTHING for sample in self.samples]
         qrels = [*chain.from_iterable(map(repeat, gold, self._counts))]  # of each ranking
@@ -420,7 +405,7 @@ class Places:
     @cached_property
     def grades(self) -> Floats:
         """The judge's grade of each place, 1 and 0 of yes and no; the mode of a distribution; nan without a label."""
-        gain = self.worth[0]
+        gain = self.worth
         if self.chances is None:
             return gain
         mode = np.minimum(self.level, np.where(self.scale == _BINARY, 1.0, np.inf))

@@ -35,13 +35,6 @@ def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats
     return np.where(np.isnan(chance), certain, chance)
 
 
-def power_of(gain: Floats, chances: Floats) -> Floats:
-    """Return the grade of each place whose 2**grade - 1 is the expectation of that; the gain of a certain label."""
-    yes = chances[:, -1]
-    grades = ((chances[:, :-1] - yes[:, None]) * np.exp2(np.arange(chances.shape[1] - 1))).sum(axis=1)
-    return np.where(np.isnan(yes), gain, np.log2(1.0 + yes + grades))
-
-
 class LabelChoice(NamedTuple):
     """The labels that a ranked measure reads: their source, of all calls or of the final list.
 
@@ -72,7 +65,6 @@ class RankedLabels:
     lengths  rows    how many places each ranking has, those that are left out included; None: none is
     chances  places  how probable it is that a place reaches level 1, 2, 3, and more (four columns, more of longer scales;
                      the last is 0 of grades, as a yes reaches every level); nan where the label is certain; None: all are
-    power    places  the grade whose 2**grade - 1 is the expectation of that of the place's grade; None: the gain
     several  rows    whether the row holds one of several people's labels, completed by the shares of the others: measures
                      of it are expectations over yes and no at each uncertain place; None: no row does
     ======== ======= =============================================================================
@@ -93,7 +85,6 @@ class RankedLabels:
     lengths: Ints | None = None
     chances: Floats | None = None
     several: Bools | None = None
-    power: Floats | None = None
 
     @property
     def rows(self) -> int:
@@ -135,20 +126,7 @@ class RankedLabels:
             ranks=None,
             lengths=None,
             chances=None,
-            power=None,
         )
-
-    @cached_property
-    def exponential(self) -> RankedLabels:
-        """The same rankings with `power` as gain, also in the ideal."""
-        if self.power is None:
-            return self
-        return replace(self, gain=self.power, power=None).over_retrieved
-
-    def best_by(self, worth: Floats) -> RankedLabels:
-        """Return the judged places of each ranking, highest worth first."""
-        order = np.lexsort((-worth, self.row))
-        return replace(self, **self._columns(order)).condensed
 
     @cached_property
     def over_retrieved(self) -> RankedLabels:
@@ -205,7 +183,7 @@ class RankedLabels:
 
     def _columns(self, chosen: Bools | Ints | slice) -> dict[str, Any]:
         """Return the columns of these places by name, without those that the table lacks."""
-        columns = ((name, getattr(self, name)) for name in ("gain", "level", "judged", "chances", "power"))
+        columns = ((name, getattr(self, name)) for name in ("gain", "level", "judged", "chances"))
         return {name: column[chosen] for name, column in columns if column is not None}
 
     def rows_from(self, start: int, end: int) -> RankedLabels:
@@ -263,12 +241,9 @@ class RankedLabels:
         rel: int = 1,
         chances: Floats | None = None,
         several: Bools | None = None,
-        power: Floats | None = None,
     ) -> RankedLabels:
         """Return a table from columns of places, nan = unjudged; `gold` has the number of known grades of each row, and these."""
         judged, rows = ~np.isnan(level), len(pointers) - 1
-        if power is None and chances is not None:
-            power = power_of(gain, chances)
         if gold is None:
             row = np.repeat(np.arange(rows), np.diff(pointers))[judged]
             ideal_level = best_first(level[judged], row)
@@ -289,7 +264,6 @@ class RankedLabels:
             complete=gold is not None,
             chances=chances,
             several=several,
-            power=None if power is None else np.where(judged, np.maximum(power, 0.0), 0.0),
         )
 
 

@@ -260,8 +260,7 @@ class Explainer:
             depth = None if measure.labels == "gold" else measure.depth
             places, number = self._read(measure.choice, depth), self._numbers[sample.key]
             asked = list(places.exchange(number, measure.depth))
-            votes = self._votes(places.exchange(number, None)) if asked else ()
-            return explain_ranked(measure, outcome, places, number, votes), (places, number), asked
+            return explain_ranked(measure, outcome, places, number), (places, number), asked
         derived, exchange = replay(program_of(measure, sample, self._settings), self._answers.look_up)
         return explain_judged(measure, outcome, derived), None, exchange
 

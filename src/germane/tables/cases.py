@@ -67,8 +67,6 @@ class CaseScores:
     @cached_property
     def case(self) -> Ints:
         """The case number of each sample, shape (samples,)."""
-        if len(self.systems) < 2 and not self.table.keys.trials:
-            return np.arange(len(self.table.keys), dtype=np.int64)
         return np.array([self.numbers[case] for case in self.table.keys.ids()], np.int64)
 
     @cached_property
@@ -89,12 +87,6 @@ class CaseScores:
 
         `keep` restricts the rows to samples with these numbers, in ascending order.
         """
-        width = self._width
-        if width is not None and len(self.systems) == 1:
-            for number in range(width if keep is None or len(keep) else 0):
-                rows = np.arange(number, len(self.table), width) if keep is None else keep * width + number
-                yield self.systems[0], number, rows
-            return
         sample, measure = self.table.sample, self.table.measure
         width = max(1, len(self.measures))
         kept = np.arange(len(sample)) if keep is None else np.flatnonzero(np.isin(sample, keep))
@@ -144,14 +136,7 @@ class CaseScores:
         )
 
     def _case_of(self, rows: Ints) -> Ints:
-        width = self._width
-        if width and len(rows) == len(self.case):  # one row per sample
-            return self.case
-        return self.case[rows // width if width else self.table.sample[rows]]
-
-    @cached_property
-    def _width(self) -> int | None:
-        return self.table.width
+        return self.case[self.table.sample[rows]]
 
     def counts(self, rows: Ints, status: NDArray[np.uint8]) -> Ints:
         """Return the number of trials by status, shape (cases, statuses); `status` is each row's."""

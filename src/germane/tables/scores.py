@@ -180,15 +180,6 @@ class ScoreTable:
         return list(self._whys)
 
     @property
-    def width(self) -> int | None:
-        """The number of measures of each sample, if all samples have the same ones in the same order; else None."""
-        width = len(self._measures)
-        if not len(self) == len(self.keys) * width > 0:
-            return None
-        sample, measure = np.divmod(np.arange(len(self), dtype=np.int32), width)
-        return width if (self.sample == sample).all() and (self.measure == measure).all() else None
-
-    @property
     def sample(self) -> NDArray[np.int32]:
         """The number of each row's sample in `samples`."""
         return np.array(self._sample, dtype=np.int32)
