@@ -221,7 +221,6 @@ FLAGS = (
     Flag("--seed", "run,compare,label", DATA, "Random seed of", int, value="N", default=0,
          also={"run": "--sample and --until.", "compare": "the halves that choose the best of several systems.", "label": "the draw."}),
     Flag("--systems", "compare", DATA, "Systems to compare within one report, or the one to use of each; repeatable.", value="NAME", many=True),
-    Flag("--cluster", "compare", DATA, "The metadata field that clusters queries.", value="FIELD"),
     Flag("--skill", "init", DATA, "Write the skill for coding agents (SKILL.md) instead.", bool),
     Flag("--schema", "validate", DATA, "Print the JSON Schema of eval files, for editors.", bool),
     # who judges, and how

@@ -177,8 +177,8 @@ def test_missing_scores_widen_the_interval_and_leave_no_p() -> None:
     assert found.interval.ends[1] > 0
 
 
-def test_the_most_moved_queries_say_what_changed_in_their_lists() -> None:
-    """Added, dropped and moved documents, with ranks from 1."""
+def test_the_most_moved_queries_say_where_their_gold_went() -> None:
+    """The gold documents with their ranks from 1."""
     contexts = [{"id": name, "text": name} for name in "abcd"]
     a = [{"id": "q", "query": "why?", "qrels": {"c": 1}, "contexts": contexts[:3]}]
     b = [{"id": "q", "query": "why?", "qrels": {"c": 1}, "contexts": [contexts[2], contexts[0], contexts[3]]}]
@@ -187,8 +187,6 @@ def test_the_most_moved_queries_say_what_changed_in_their_lists() -> None:
     assert found.worst["B"] == []
     assert (moved.sample, moved.query, moved.b) == ("q", "why?", 1.0)
     assert moved.a == pytest.approx(1 / 3)
-    assert (moved.added, moved.dropped) == (["d"], ["b"])
-    assert moved.moved == [("c", 3, 1), ("a", 1, 2)]
     assert moved.gold == [("c", 3, 1)]
     assert "+0.6667  q why?  c: 3 -> 1" in str(found)
 
@@ -289,9 +287,9 @@ def test_several_systems_of_one_report() -> None:
     assert compare(report, systems=["two", "one"])["nDCG@5"].difference == pytest.approx(
         -(found["nDCG@5", "two"].difference or 0)
     )
-    best = f"{report['nDCG@5', 'two'].mean:.4f}"
-    assert f"| nDCG@5 | two | **{best}** |" in COMPARISON_FORMATS[".md"](found)
-    assert rf"nDCG@5 & two & \textbf{{{best}}} &" in COMPARISON_FORMATS[".tex"](found)
+    first, best = (f"{report['nDCG@5', name].mean:.4f}" for name in ("one", "two"))
+    assert f"| nDCG@5 | two | {first} | **{best}** |" in COMPARISON_FORMATS[".md"](found)
+    assert rf"nDCG@5 & two & {first} & \textbf{{{best}}} &" in COMPARISON_FORMATS[".tex"](found)
     lines = list(csv.DictReader(io.StringIO(COMPARISON_FORMATS[".csv"](found))))
     assert [(line["slice"], line["b"]) for line in lines] == [("", "two"), ("", "three")]
     assert float(lines[0]["difference"]) == found["nDCG@5", "two"].difference
@@ -320,13 +318,11 @@ def test_a_mean_is_over_the_queries_of_its_line(tmp_path: Path, one_report: bool
         lines = [
             re.sub(r"[*|&\\]|textbf|[{}]", " ", line).split() for line in text.splitlines() if mark in line
         ]
-        means = [(line[1], line[2], line[-1]) for line in lines if line[:1] == ["RR"] and len(line) > 3]
+        means = [(*line[1:4], line[-1]) for line in lines if line[:1] == ["RR"] and len(line) > 3]
         assert means == [
-            ("a", "0.5000", "2"),
-            ("b", "1.0000", "2"),
-            ("a", "0.2500", "4"),
-            ("c", "0.7500", "4"),
-            ("d", "0.5000", "4"),
+            ("b", "0.5000", "1.0000", "2"),
+            ("c", "0.2500", "0.7500", "4"),
+            ("d", "0.2500", "0.5000", "4"),
         ]
     if one_report:
         assert "over the 2 queries of both" in invoke("report", str(folders[0])).out
@@ -354,7 +350,7 @@ def test_markdown_mentions_nobody(before: Report, after: Report) -> None:
     rows = tuple(one.replace(a="@octo", b="#12") for one in found.comparisons)
     named = found.replace(systems=("@octo", "#12"), comparisons=rows, notes=("as @octo said in #12",))
     shown = COMPARISON_FORMATS[".md"](named)
-    assert "| R@5 | @<!-- -->octo |" in shown
+    assert "| measure | @<!-- -->octo | #<!-- -->12 |" in shown
     assert "- as @<!-- -->octo said in #<!-- -->12" in shown
     assert "@octo" not in shown
     assert " #12" not in shown
@@ -379,12 +375,6 @@ def test_slices_have_rows_of_their_own(before: Report, after: Report) -> None:
         compare(before, after, by="language")
 
 
-def test_clusters_are_counted_together(before: Report, after: Report) -> None:
-    """Ten topics of four queries each are ten units."""
-    found = compare(before, after, cluster="topic")["nDCG@5"]
-    assert (found.interval.units, found.interval.n, found.n) == ("clusters", 10, 40)
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -392,7 +382,6 @@ def test_clusters_are_counted_together(before: Report, after: Report) -> None:
         ({"margin": {"RR": 0.1}}, "the margin's measure RR is not in all of them"),
         ({"margin": ["nDCG@5 0.1"]}, "write 'nDCG@10: 0.02'"),
         ({"systems": ["bm25"]}, "unknown system 'bm25'"),
-        ({"cluster": "language"}, "no sample has the metadata 'language'"),
     ],
 )
 def test_what_cannot_be_compared_is_an_error(
@@ -448,7 +437,7 @@ def test_documents_obey_the_published_schema(before: Report, after: Report) -> N
         jsonschema.validate(json.loads(json.dumps(found.to_json(), allow_nan=False)), schema_of(Comparison))
 
 
-def test_a_report_says_how_much_of_the_judging_systems_shared(tmp_path: Path) -> None:
+def test_a_report_says_how_much_of_the_judging_systems_shared() -> None:
     """Each distinct passage is judged once, and the first system's verdicts cover what another one also brought."""
     a, b = (rows(share, seed, n=6, system=name) for share, seed, name in ((0.2, 1, "a"), (0.8, 2, "b")))
     report = evaluate([*a, *b], "context_relevance", judge=FakeJudge(lambda _: Reply(payload={"grade": 2})))
@@ -456,7 +445,3 @@ def test_a_report_says_how_much_of_the_judging_systems_shared(tmp_path: Path) ->
     both = f"{len(texts[0] & texts[1])} of the {len(texts[1])} items judged for b"
     assert f"{both} were already judged for a" in str(report)
     assert len({one.key for one in report.judgements()}) == len(texts[0] | texts[1])
-    assert f"{both} were already judged for a" in compare(report).notes
-    base = tmp_path / "base.json"
-    base.write_text(json.dumps(report.to_json()), "utf-8")  # a document holds no judgements
-    assert not any("already judged" in note for note in compare(base, report).notes)

@@ -122,24 +122,6 @@ def test_a_recording_in_another_order_answers_the_same_queries():
         assert (line["mean"], line["n"], line["errors"]) == (1.0, measured, 3 - measured)
 
 
-def test_an_id_with_two_queries_in_one_file_is_warned_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """White space is no difference."""
-    monkeypatch.chdir(tmp_path)
-    rows = [
-        {"id": id_, "query": query, "system": system, "contexts": [{"id": "d"}], "qrels": {"d": 1}}
-        for id_, system, query in (
-            ("q1", "a", "tide"),
-            ("q1", "b", "bread"),
-            ("q2", "a", "x y"),
-            ("q2", "b", "x  y"),
-        )
-    ]
-    Path("d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    assert "d.jsonl: 1 id with more than one query: q1;" in invoke("run", "d.jsonl", "-m", "RR").err
-
-
 def test_a_recorded_answer_to_another_query_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an id that was given the answer counts, and the note says what was asked there."""
     monkeypatch.chdir(tmp_path)

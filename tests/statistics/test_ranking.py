@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 
 from germane.errors import InputError
 from germane.statistics.ranking import (
-    list_changes,
     rank_biased_overlap,
 )
 
@@ -49,9 +48,3 @@ def test_rbo_of_repeated_items_counts_the_first() -> None:
     assert rank_biased_overlap("aab", "ab") == rank_biased_overlap("ab", "ab")
     with pytest.raises(InputError, match="persistence"):
         rank_biased_overlap("a", "a", 1)
-
-
-def test_changes_of_a_list() -> None:
-    """Added, dropped, moved with both ranks; an unchanged list has none."""
-    assert list_changes("abcd", "acxb") == (["x"], ["d"], [("c", 3, 2), ("b", 2, 4)])
-    assert list_changes("ab", "ab") == ([], [], [])

@@ -54,7 +54,6 @@ def compare(
     measures: str | Iterable[str] | None = None,
     primary: str | Iterable[str] | None = None,
     margin: Mapping[str, float] | Iterable[str] | None = None,
-    cluster: str | Mapping[str, str] | None = None,
     by: str | None = None,
     across_judges: bool = False,
     allow_stand_in: bool = False,
@@ -74,7 +73,6 @@ def compare(
         measures: Measures to compare. Default: all in common.
         primary: Measures that decide the outcome, over which p-values are adjusted. Default: all that measure quality.
         margin: The acceptable loss by measure: {"nDCG@10": 0.02}.
-        cluster: The metadata field that clusters samples, or the cluster by case id. Default: `Sample.cluster`.
         by: A tag or metadata field; each of its slices is compared too.
         across_judges: Allow reports of different judges.
         allow_stand_in: Let gates decide on verdicts of a stand-in (the lexical judge).
@@ -106,13 +104,11 @@ def compare(
             f"{differ[0]}: the difference in {judged[0]} may be the judge's",
             fix="judge both alike, or split the difference with --across-judges (across_judges=True)",
         )
-    pairs = [DecidedPair(side, other, _clusters(side, other, cluster)) for side, other in against]
+    pairs = [DecidedPair(side, other) for side, other in against]
     rows, notes = list[MeasureComparison](), [*guesses, *(differ if judged else [])]
     for pair in pairs:
         found = _rows(pair, chosen, margins, allow_stand_in=allow_stand_in)
         rows += [row.replace(several=len(pairs) > 1) for row in found]
-        if judged and (pair.a.report.tables is pair.b.report.tables or not differ):
-            notes += _covered(pair)
     rows, slices = adjusted(rows, first), list[MeasureComparison]()
     gates = [within_margin(row) for row in rows if row.decision]
     gates += [regression(row) for row in rows if row.tests and fail_on_regression]
@@ -213,25 +209,6 @@ def _margins(
     return result
 
 
-def _clusters(a: Side, b: Side, cluster: str | Mapping[str, str] | None) -> Mapping[str, str] | None:
-    """Return the cluster of each case, from a metadata field of the samples; InputError if no sample has the field."""
-    if cluster is None or isinstance(cluster, Mapping):
-        return cluster
-    result: dict[str, str] = {}
-    for side in (b, a):
-        seen = set[str]()
-        for sample in side.read():
-            if sample.id not in seen and cluster in sample.metadata:
-                result[sample.id] = str(sample.metadata[cluster])
-            seen.add(sample.id)
-    if not result and (is_of_results(a.report) or is_of_results(b.report)):
-        raise InputError("a result file has no metadata", fix="name its column of clusters cluster")
-    if not result:
-        fix = "name a field of the samples' metadata as the cluster"
-        raise InputError(f"no sample has the metadata {cluster!r}", fix=fix)
-    return result
-
-
 def _rows(
     pair: DecidedPair,
     names: Sequence[str],
@@ -255,15 +232,6 @@ def _rows(
             undecided = row.stand_in and not allow_stand_in
             decision = Decision("undecided", margin) if undecided else row.decide(margin)
         yield row.replace(parts=parts, parts_why=why, decision=decision)
-
-
-def _covered(pair: PairedSystems) -> list[str]:
-    """Return the note on how many of B's distinct judged items had been judged for A, if both reports hold judgements."""
-    ours, theirs = (
-        {row.item for row in side.report.places() if row.system == side.system} for side in (pair.a, pair.b)
-    )
-    both, all_of_b = len(ours & theirs), f"the {len(theirs):,} items judged for {pair.b.name}"
-    return [f"{both:,} of {all_of_b} were already judged for {pair.a.name}"] if ours and theirs else []
 
 
 def _paired(pair: DecidedPair, unpaired: int) -> list[str]:

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,8 @@ class DecidedPair(PairedSystems):
     1 - (1 - chance in A)(1 - chance in B). Any other judged measure needs whole queries, labelled in both lists.
     """
 
-    def __init__(self, a: Side, b: Side, *how: Any) -> None:
-        super().__init__(a, b, *how)
+    def __init__(self, a: Side, b: Side) -> None:
+        super().__init__(a, b)
         self._draws: dict[str, _Drawn | str] = {}
         self._renamed: list[tuple[str, str, str]] = []
         self._overlaps: list[float] | None = None

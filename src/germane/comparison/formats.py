@@ -29,6 +29,7 @@ from germane.samples.files import write_whole
 from germane.show.table import Table, csv_lines
 from germane.show.terminal import hanging, plain_text
 from germane.statistics.choosing import BestSystem
+from germane.statistics.intervals import Interval
 from germane.statistics.ranking import Overlap
 from germane.types import FrozenDict, Json
 
@@ -170,7 +171,7 @@ class Comparison(
 
     def _repr_html_(self) -> str:
         verdict = [] if self.verdict is None else [f"verdict  {_WORDS[self.verdict]}{self.because}"]
-        table = _table(self, self.rows, file=True)
+        table = _table(self, self.rows, every=True)
         table.notes += [*self.sentences, *_lines(self), *verdict]
         return table.html()
 
@@ -199,7 +200,7 @@ def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
     for row in comparison.comparisons:
         yield from (Text(f"  {line}", style="dim") for line in _remarks(comparison, row))
     if comparison.slices:
-        yield _table(comparison, comparison.slices, slices=True).rich()
+        yield _table(comparison, comparison.slices).rich()
     for system, moved in comparison.moved.items():
         of = f" in {clean(system)}" if len(comparison.systems) > 2 else ""
         for word, queries in (("worse", moved["worst"]), ("better", moved["best"])):
@@ -247,61 +248,47 @@ def _heads(comparison: Comparison) -> tuple[str, ...]:
 _NUMBERS = ("difference", "interval", "p", "p (Holm)", "win/tie/loss", "n")
 
 
-def _table(
-    comparison: Comparison, rows: Sequence[MeasureComparison], *, slices: bool = False, file: bool = False
-) -> Table:
-    """Return a table with a line per comparison; with several systems also a line for the first one.
+def _table(comparison: Comparison, rows: Sequence[MeasureComparison], *, every: bool = False) -> Table:
+    """Return a table with a line per comparison, and one below it if people's labels correct the difference.
 
-    A mean is over the `n` of its line: where the others share different queries with the first, its line stands above each.
-    `file`: a line for each system always, with every column, and the slice after the name of the measure.
+    `every`: with all columns; else only the p-value that decides.
     """
-    several = file or len(comparison.systems) > 2
-    adjusted = file or any(row.p_holm is not None and row.p_holm != row.p for row in rows)
-    left_out = "" if file else "p" if adjusted else "p (Holm)"  # a terminal shows the p-value that decides
+    several, sliced = len(comparison.systems) > 2, any(row.slice for row in rows)
+    adjusted = any(row.p_holm is not None and row.p_holm != row.p for row in rows)
+    left_out = "" if every else "p" if adjusted else "p (Holm)"
     numbers = [name for name in _NUMBERS if name != left_out]
-    heads = [*(["slice"] if slices else []), "measure", *(["system"] if several else [])]
-    means = ("mean",) if several else _heads(comparison)
+    heads = [*["slice"] * sliced, "measure", *["system"] * several]
+    means = ("baseline", "mean") if several else _heads(comparison)
     table = Table([*heads, *means, *numbers], "l" * len(heads) + "r")
-    if slices:
-        tests = sum(row.p_holm is not None for row in rows)
+    if sliced:
+        tests = sum(bool(row.slice) and row.p_holm is not None for row in rows)
         table.notes.append(f"p-values of slices are adjusted over all {tests} of them (Holm)")
-    order = list(dict.fromkeys((row.slice, row.measure) for row in rows))
-    groups: dict[tuple[Any, ...], list[MeasureComparison]] = {}
-    for row in sorted(rows, key=lambda row: order.index((row.slice, row.measure))):
-        groups.setdefault((row.slice, row.measure, row.n, row.due, row.mean_a), []).append(row)
-    for (section, measure, *_), compared in groups.items():
-        values = [mean for row in compared for mean in (row.mean_a, row.mean_b) if mean is not None]
-        best = (max if higher_is_better(compared[0].type) else min)(values, default=None)
-        titles = [*([section] if slices else []), f"{measure} [{section}]" if file and section else measure]
-        lines: dict[str, tuple[list[float | None], dict[str, str]]] = {}
-        for row in compared:
-            if several:
-                lines.setdefault(row.a, ([row.mean_a], {"n": _n(row)}))
-                lines[row.b] = [row.mean_b], _cells(row)
-            else:
-                lines[""] = [row.mean_a, row.mean_b], _cells(row)
-            if row.corrected is not None:
-                name = f"{row.b}, corrected" if several else "corrected"
-                lines[name] = [], _cells(row, corrected=True)
-        for system, (of_line, cells) in lines.items():
-            names = [*titles, system] if several else [*titles[:-1], f"  {system}" if system else titles[-1]]
-            bold = {at for at, mean in enumerate(of_line, len(heads)) if mean is not None and mean == best}
-            figures = map(in_digits, of_line) if of_line else [""] * len(means)
-            table.add([*names, *figures, *(cells.get(name, "") for name in numbers)], bold)
+    for row in rows:
+        names = [*[row.slice or ""] * sliced, row.measure, *[row.b] * several]
+        pair = (row.mean_a, row.mean_b)
+        best = (max if higher_is_better(row.type) else min)((m for m in pair if m is not None), default=None)
+        bold = {at for at, mean in enumerate(pair, len(heads)) if mean is not None and mean == best}
+        rest = {"win/tie/loss": f"{row.wins}/{row.ties}/{row.losses}", "n": _n(row)}
+        judged = (row.difference, row.interval, row.p)
+        cells = _cells(*judged, row.p_holm if row.corrected is None else None) | rest
+        table.add([*names, *map(in_digits, pair), *(cells[name] for name in numbers)], bold)
+        if row.corrected is not None:
+            cells = _cells(*row.deciding, row.p_holm)
+            names[-1] += ", corrected"
+            table.add([*names, "", "", *(cells.get(name, "") for name in numbers)])
     return table
 
 
-def _cells(row: MeasureComparison, *, corrected: bool = False) -> dict[str, str]:
-    """Return the numbers of a comparison by heading; `corrected`: those of the corrected difference."""
-    difference, interval, p = row.deciding if corrected else (row.difference, row.interval, row.p)
-    cells = {
+def _cells(
+    difference: float | None, interval: Interval, p: float | None, p_holm: float | None
+) -> dict[str, str]:
+    """Return the figures of a difference by their headings."""
+    return {
         "difference": in_digits(difference, "+"),
         "interval": interval_in_words(interval.ends, sign="+"),
         "p": p_in_words(p),
-        "p (Holm)": p_in_words(row.p_holm if corrected or row.corrected is None else None),
+        "p (Holm)": p_in_words(p_holm),
     }
-    rest = {} if corrected else {"win/tie/loss": f"{row.wins}/{row.ties}/{row.losses}", "n": _n(row)}
-    return cells | rest
 
 
 def _n(row: MeasureComparison) -> str:
@@ -342,18 +329,12 @@ def _only_in(comparison: Comparison, start: str) -> Iterator[str]:
 
 
 def _moved(query: MovedLine) -> Text:
-    """Return the line of a query that moved: its question, and the old and new rank of the first gold document that moved.
-
-    Without gold: how its list changed.
-    """
+    """Return the line of a query that moved: its question, and the old and new rank of the first gold document that moved."""
     changed = [row for row in query.gold or () if row[1] != row[2]]
-    counts = {"new": query.added, "dropped": query.dropped, "moved": query.moved}
-    ranks = ", ".join(f"{len(items)} {word}" for word, items in counts.items() if items)
+    ranks = ""
     if changed:
         (name, old, new), others = changed[0], len(changed) - 1
         ranks = f"{shorten(name, 32)}: {old or '-'} -> {new or '-'}{f' and {others} more' if others else ''}"
-    elif not ranks and query.moved is not None:
-        ranks = "the same list"
     head = f"  {query.change:+.4f}  {shorten(query.sample, 40)} "
     room = _LINE - len(head) - len(ranks) - 2
     question = shorten(query.query, max(room, 24)) or f"{query.a:.4f} -> {query.b:.4f}"
@@ -388,7 +369,7 @@ def _markdown(comparison: Comparison) -> str:
         return "".join(f"- {markdown_text(line, 300)}\n" for line in lines)
 
     head = "".join(f"**{markdown_text(sentence, 400)}**  \n" for sentence in comparison.sentences)
-    table = _table(comparison, comparison.rows, file=True).markdown()
+    table = _table(comparison, comparison.rows, every=True).markdown()
     text = f"{head}{chr(10) if head else ''}{table}\n{bullets(_lines(comparison))}"
     if comparison.verdict is None:
         return text
@@ -409,7 +390,7 @@ COMPARISON_FORMATS: dict[str, Callable[[Comparison], str]] = {
     ".json": lambda comparison: json.dumps(comparison.to_json(), ensure_ascii=False, indent=1) + "\n",
     ".csv": _csv,
     ".md": _markdown,
-    ".tex": lambda comparison: _table(comparison, comparison.rows, file=True).tex(("hline",) * 3),
+    ".tex": lambda comparison: _table(comparison, comparison.rows, every=True).tex(("hline",) * 3),
     ".txt": lambda comparison: f"{plain_text(render_comparison(comparison, every=True), 120)}\n",
 }
 """The formats of a comparison, by the file's extension."""

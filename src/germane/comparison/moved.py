@@ -1,46 +1,34 @@
-"""The samples that two systems share: the similarity of their lists, and the queries that moved most."""
+"""The queries that moved most between two systems."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 from msgspec import UnsetType
 
-from germane.clean import shorten
 from germane.encoding import Line
 from germane.places.lists import distinct_contexts, relevant
 from germane.reports.pairing import PairedSystems
 from germane.reports.summary import higher_is_better
-from germane.statistics.ranking import list_changes
 from germane.types import Sample
 
 
 class MovedLine(Line):
-    """A query whose score changed, with the changes of its list: ids, and of what moved (id, old rank, new rank).
-
-    `gold` holds the same of each gold document, null for a rank where it did not come back.
-    """
+    """A query whose score changed; `gold` holds the id of each gold document and its old and new rank, null = not retrieved."""
 
     sample: str
     query: str
     a: float
     b: float
     change: float
-    added: list[str] | None
-    dropped: list[str] | None
-    moved: list[tuple[str, int, int]] | None
     gold: list[tuple[str, int | None, int | None]] | UnsetType | None = None
 
 
 def moved_queries(
     pair: PairedSystems, measure: str, most: int = 5
 ) -> dict[Literal["worst", "best"], list[MovedLine]]:
-    """Return the queries that lost and gained most by a measure, at most `most` of each, largest change first.
-
-    Lists are of the ids of the passages, or the beginnings of their texts.
-    """
+    """Return the queries that lost and gained most by a measure, at most `most` of each, largest change first."""
     ours, theirs = pair.values(measure)
     change = theirs.values - ours.values
     gain = change if higher_is_better(pair.a.types[measure]) else -change
@@ -56,23 +44,18 @@ def moved_queries(
     def line(row: int) -> MovedLine:
         case, low, high = case_of[row], float(ours.low[row]), float(theirs.low[row])
         a, b = before.get(case), after.get(case)
-        query, change = a.query if a else "", high - low
-        if a is None or b is None:
-            return MovedLine(case, query, low, high, change, None, None, None, None)
-        return MovedLine(
-            case, query, low, high, change, *list_changes(_names(a), _names(b)), _gold_ranks(a, b)
-        )
+        gold = _gold_ranks(a, b) if a and b else None
+        return MovedLine(case, a.query if a else "", low, high, high - low, gold)
 
     return {"worst": list(map(line, worst)), "best": list(map(line, best))}
 
 
 def _gold_ranks(a: Sample, b: Sample) -> list[tuple[str, int | None, int | None]]:
     """Return the ranks of each gold document in both lists (None = not retrieved), those that moved first."""
-    old, new = ({name: at for at, name in reversed(list(enumerate(_names(side), 1)))} for side in (a, b))
+    old, new = (
+        {context.id: at for at, context in reversed(list(enumerate(distinct_contexts(side), 1)))}
+        for side in (a, b)
+    )
     groups = (name for group in a.gold or () for name in group)
     ranks = [(name, old.get(name), new.get(name)) for name in dict.fromkeys((*relevant(a, 1), *groups))]
     return sorted(ranks, key=lambda row: row[1] == row[2])
-
-
-def _names(sample: Sample) -> Sequence[str]:
-    return [context.id or shorten(context.text, 40) for context in distinct_contexts(sample)]

@@ -370,16 +370,13 @@ class PairedSystems:
     Args:
         a: The baseline.
         b: The system that is compared with it.
-        clusters: The cluster of each case that shares one with others, by the case's id; None = the samples' own.
     """
 
-    def __init__(self, a: Side, b: Side, clusters: Mapping[str, str] | None = None) -> None:
+    def __init__(self, a: Side, b: Side) -> None:
         self.a, self.b = a, b
-        if clusters is None:
-            own = {self.case_in_a(case): cluster for case, cluster in b.report.tables.clusters().items()}
-            clusters = {case: cluster for case, cluster in own.items() if case is not None}
-            clusters |= a.report.tables.clusters()
-        self.clusters = clusters
+        own = {self.case_in_a(case): cluster for case, cluster in b.report.tables.clusters().items()}
+        clusters = {case: cluster for case, cluster in own.items() if case is not None}
+        self.clusters = clusters | a.report.tables.clusters()
 
     @cached_property
     def by_query(self) -> Mapping[str, str | None]:

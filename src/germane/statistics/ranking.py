@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from math import fsum
-from typing import TypeVar
 
 from germane.clean import counted
 from germane.encoding import Line
 from germane.errors import InputError
-
-T = TypeVar("T", bound=Hashable)
 
 
 def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float = 0.9) -> float:
@@ -63,17 +60,5 @@ def mean_overlap(overlaps: Iterable[float]) -> Overlap | None:
     return Overlap(fsum(values) / len(values), len(values)) if values else None
 
 
-def list_changes(a: Sequence[T], b: Sequence[T]) -> tuple[list[T], list[T], list[tuple[T, int, int]]]:
-    """Return the items added to, dropped from and moved in list a to make list b; repeated items count at their first rank.
-
-    What moved is (item, old rank, new rank), ranks from 1.
-    """
-    old = {item: rank for rank, item in enumerate(_distinct(a), 1)}
-    new = {item: rank for rank, item in enumerate(_distinct(b), 1)}
-    added, dropped = [item for item in new if item not in old], [item for item in old if item not in new]
-    moved = [(item, old[item], rank) for item, rank in new.items() if old.get(item, rank) != rank]
-    return added, dropped, moved
-
-
-def _distinct(items: Sequence[T]) -> list[T]:
+def _distinct(items: Sequence[Hashable]) -> list[Hashable]:
     return list(dict.fromkeys(items))
