@@ -45,6 +45,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
+import numpy as np
 from pydantic import Field
 
 from germane import Context, Report, Sample, evaluate
@@ -54,7 +55,8 @@ from germane.questions import Relevance
 from germane.questions.payload import PayloadModel, Whole
 from germane.questions.prompts import load
 from germane.questions.text import stems
-from germane.statistics.agreement import compare_kappas
+from germane.statistics.agreement import cohen_kappa, confusion
+from germane.statistics.comparison import paired_difference
 from germane.tables.labels import LabelBook
 from germane.types import Usage
 
@@ -264,17 +266,18 @@ def compare_arms(rows: Sequence[Row], options: argparse.Namespace) -> None:
     queries = [rows[n]["qid"] for n in both]
     print(f"{len(both)} of {len(rows)} pairs have a grade in every arm")
     print(
-        f"{'arm':16}{'kappa 2':>8} {'kappa 4':>8}   less {next(iter(found))}, 95%, p{'':16}requests   tokens in + out   price"
+        f"{'arm':16}{'kappa 2':>8} {'kappa 4':>8}   equal less {next(iter(found))}, 95%, p{'':16}requests   tokens in + out   price"
     )
-    lines = compare_kappas(verdicts, people, queries, baseline=0)
-    for (name, (grades, usage)), line in zip(found.items(), lines, strict=True):
+    equal = (np.array(verdicts) == np.array(people)).astype(float)
+    for at, (name, (grades, usage)) in enumerate(found.items()):
         four = kappa(Counter((grades[n] or 0, rows[n]["human"]) for n in both))
-        ends = line.interval
+        line = paired_difference(equal[0], equal[at], clusters=queries, value_range=(0.0, 1.0))
+        ends, of_two = line.interval.ends, cohen_kappa(confusion(verdicts[at], people))
         less = (
-            "" if ends is None else f"{line.difference:+.3f} ({ends[0]:+.3f} to {ends[1]:+.3f}) {line.p:.3f}"
+            f"{line.difference:+.3f} ({ends[0]:+.3f} to {ends[1]:+.3f}) {line.p:.3f}" if ends and at else ""
         )
         price = "unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
-        two = "-" if line.kappa is None else f"{line.kappa:.3f}"
+        two = "-" if of_two is None else f"{of_two:.3f}"
         tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,}"
         print(f"{name:16}{two:>8} {four:8.3f}   {less:36} {usage.requests:9} {tokens:>17}   {price}")
 

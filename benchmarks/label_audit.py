@@ -100,8 +100,8 @@ def draw(report: Report, truth: Mapping[str, int], draws: int) -> tuple[float, .
         assert found is not None
         assert found.mean is not None
         assert found.set_ends
-        assert found.set_human_ends
-        (low, high), (least, most) = found.set_ends, found.set_human_ends
+        assert found.human_ends
+        (low, high), (least, most) = found.set_ends, found.human_ends
         drawn.append((found.mean - people, float(low <= people <= high), (high - low) / (most - least)))
     return tuple(np.mean(drawn, axis=0).tolist())
 

@@ -58,14 +58,6 @@ def test_each_change_is_the_measure_on_changed_lists() -> None:
     assert lines["k2"].mean == 0.0
 
 
-def test_repeated_passages_close_up() -> None:
-    """A passage with the same text under another id gives up its place."""
-    _, lines = found(evaluate([row("n n2 a", {"a": 1})], "RR"))
-    assert lines["duplicates"].difference == pytest.approx(1 / 6)
-    assert lines["duplicates"].mean == 1 / 2
-    assert lines["duplicates"].dropped == 1 / 3
-
-
 def test_the_mean_is_that_of_the_report() -> None:
     """Over the samples that could be measured; the others are counted."""
     rng = random.Random(1)
@@ -126,7 +118,7 @@ def planted(n: int, seed: int, cause: str) -> list[dict[str, Json]]:
     ("cause", "measure", "helps"),
     [
         ("order", "nDCG@5", {"rerank", "ideal", "k10", "filter"}),
-        ("duplicates", "RR@10", {"rerank", "ideal", "duplicates", "filter"}),
+        ("duplicates", "RR@10", {"rerank", "ideal", "filter"}),
         ("k", "R@5", {"rerank", "ideal", "k10", "filter"}),
         ("retrieval", "R@5", {"ideal"}),
         ("noise", "context_relevancy(labels=gold,unit=context)", {"ideal", "filter"}),

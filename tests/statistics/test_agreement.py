@@ -75,19 +75,6 @@ def test_nothing_labelled_is_no_agreement() -> None:
     )
 
 
-def test_weights_count_an_item_as_often_as_it_stands_for_others() -> None:
-    """Whole weights equal repeated items; a common factor changes nothing but what counts items."""
-    weights = RNG.integers(1, 4, 300)
-    repeated = agreement(np.repeat(JUDGE, weights), np.repeat(PEOPLE, weights))
-    found = agreement(JUDGE, PEOPLE, weights=weights)
-    assert found.kappa == pytest.approx(repeated.kappa)
-    assert found.kappa_quadratic == pytest.approx(repeated.kappa_quadratic)
-    assert found.raw == pytest.approx(repeated.raw)
-    assert found.bias.mean == pytest.approx(repeated.bias.mean)
-    assert found.alpha_ordinal == pytest.approx(repeated.alpha_ordinal, abs=2e-3)
-    assert agreement(JUDGE, PEOPLE, weights=weights * 7.0).alpha_ordinal == pytest.approx(found.alpha_ordinal)
-
-
 def test_kappa_of_the_published_example() -> None:
     """Two raters, 50 proposals: 20 both yes, 15 both no, 5 and 10 apart; kappa .4."""
     pairs = confusion([1] * 20 + [0] * 5 + [1] * 10 + [0] * 15, [1] * 25 + [0] * 25)

@@ -274,18 +274,6 @@ def test_imbens_manski_solves_its_equation() -> None:
     assert stats.t.cdf(c + 0.7, 30) - stats.t.cdf(-c, 30) == pytest.approx(0.95)
 
 
-def test_weights_give_the_ratio_mean() -> None:
-    """Weights of 1 / probability: the mean is the weighted one, its error that of a ratio (by the delta method)."""
-    rng = np.random.default_rng(8)
-    x, w = rng.beta(3, 3, 200), rng.uniform(1, 4, 200)
-    found = mean_interval(x, weights=w)
-    mean = np.average(x, weights=w)
-    error = np.sqrt(np.square(w * (x - mean)).sum() * 200 / 199) / w.sum()
-    half = stats.t.ppf(0.975, 199) * error
-    assert found.mean == pytest.approx(mean)
-    assert ends(found) == pytest.approx((mean - half, mean + half))
-
-
 @pytest.mark.parametrize(
     ("values", "given", "message"),
     [

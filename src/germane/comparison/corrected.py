@@ -15,7 +15,7 @@ from germane.clean import counted, shorten
 from germane.places.lists import distinct_contexts
 from germane.places.table import Floats
 from germane.reports.correct import Corrections, corrections_of
-from germane.reports.correction.draws import Draw, chance_of, draws_of, is_drawn
+from germane.reports.correction.draws import Draw, chance_of, draws_of
 from germane.reports.correction.terms import ScoreTerms
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
 from germane.statistics.differences import CorrectedDifference, corrected_difference
@@ -133,9 +133,6 @@ class DecidedPair(PairedSystems):
         sides = self._terms(measure)
         if not all(side.items for side in sides):
             return "people's labels are about other things than this measure's verdicts"
-        for side, (_, corrections) in zip(sides, self._corrected, strict=True):
-            if why := corrections.drifted(side):
-                return why
         kind = sides[0].kind
         drawn = self._draws[kind] = self._draws.get(kind) or self._drawn(kind)
         if isinstance(drawn, str):
@@ -159,7 +156,8 @@ class DecidedPair(PairedSystems):
             if pool and all(item in book for items in pool.values() for item in items):
                 draws.append(Draw(mine, pool))
             else:
-                draws += draws_of(filter(is_drawn, mine), pool)
+                items = {label.item for label in mine}
+                draws += draws_of((of for of in corrections.drawn(kind) if of.item in items), pool)
             labels += mine
         if not draws:
             return "no labels were drawn at random"

@@ -17,7 +17,7 @@ from germane.diagnosis.journeys import Journeys, journeys_of
 from germane.encoding import Line, internal
 from germane.places.table import Bools, Floats, Ints, share_of
 from germane.statistics.comparison import paired_difference
-from germane.statistics.intervals import Interval, IntervalEnds, mean_interval
+from germane.statistics.intervals import IntervalEnds, mean_interval
 from germane.types import Sample
 
 RETURNED, BELOW, LOST, NEVER = "returned", "below k", "lost", "never retrieved"
@@ -34,15 +34,11 @@ class StageRow(Line):
     name: str
     recall: float | None
     interval: IntervalEnds | None
-    interval_method: str
-    level: float
-    units: int
     relevant: int = field(name="in")
     lost: int
     saved: int
     difference: float | None
     difference_interval: IntervalEnds | None
-    p: float | None
     depth: int
 
 
@@ -124,20 +120,18 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
         recall = share_of(found_by, mask, row, rows)
         interval = mean_interval(recall, clusters=clusters, value_range=(0.0, 1.0))
         narrow |= dict.fromkeys(filter(None, [interval.note]))
-        change: dict[str, Any] = {"difference": None, "difference_interval": None, "p": None}
+        change: dict[str, Any] = {"difference": None, "difference_interval": None}
         if recall_before is not None:
             gain = paired_difference(recall_before, recall, clusters=clusters, value_range=(0.0, 1.0))
-            ends = gain.interval.ends
-            change = {"difference": gain.difference, "difference_interval": ends, "p": gain.p}
+            change = {"difference": gain.difference, "difference_interval": gain.interval.ends}
         line = StageRow(
             name=name,
             recall=interval.mean,
-            units=interval.n,
+            interval=interval.ends,
             relevant=int(found_by.sum()),
             lost=int((before & ~found_by).sum()),
             saved=int((found_by & ~before).sum()) if number else 0,
             depth=int(journeys.lengths[number].max(initial=0)),
-            **interval_fields(interval),
             **change,
         )
         lines.append(line)
@@ -158,8 +152,3 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
 def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> list[SystemStages]:
     """Return the relevant documents that each stage found, lost and saved, for each system; see `journeys_of`."""
     return [follow(journeys, system) for system, journeys in journeys_of(samples, rel=rel, k=k).items()]
-
-
-def interval_fields(interval: Interval) -> dict[str, Any]:
-    """Return the fields of a record that describe an interval and its method."""
-    return {"interval": interval.ends, "interval_method": interval.method, "level": interval.level}

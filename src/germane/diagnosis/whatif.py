@@ -1,7 +1,7 @@
 """What-if changes: a measure computed again on changed lists, from stored labels. No judge is asked.
 
 Each change is a paired difference over the same queries: what came back in its best order, everything relevant on top, another
-k, repeated passages dropped, irrelevant passages dropped. Limits say how much a perfect step could bring at most; the others say what the change would have brought on these lists.
+k, irrelevant passages dropped. Limits say how much a perfect step could bring at most; the others say what the change would have brought on these lists.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from germane.diagnosis.blame import Blame, blame_of, is_shown
-from germane.diagnosis.stages import interval_fields
 from germane.encoding import Line
 from germane.errors import InputError
 from germane.judging.recorded import StoredAnswers
 from germane.measures.eligibility import applicable
 from germane.measures.measure import Measure
 from germane.measures.ranked import least_level, open_holes, sample_means
-from germane.places.lists import passage_key
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Bools, Floats, RankedLabels
@@ -45,15 +43,13 @@ class ChangeRow(Line):
     """
 
     change: str
-    kind: Literal["rerank", "ideal", "k", "duplicates", "filter"]
+    kind: Literal["rerank", "ideal", "k", "filter"]
     limit: bool
     k: int | None
     dropped: float | None
     mean: float | None
     difference: float | None
     interval: IntervalEnds | None
-    interval_method: str
-    level: float
     p: float | None
     p_holm: float | None
     wins: int
@@ -211,11 +207,6 @@ class _Lists:
             ideal = self.values(measure, table.ideal_table)
             yield "ideal", "everything relevant retrieved and on top", ideal, {}
         yield from self._cut_offs()
-        again = np.array(list(self._repeated()), np.bool_)
-        if again.any():
-            yield "duplicates", "repeated passages dropped", *self.without(again)
-        else:
-            self.notes.append("no passage came back twice for one query")
         mask = table.judged if measure.labels != "gold" else np.ones(len(table.gain), np.bool_)
         useless = mask & (table.level < least_level(measure))
         yield "filter", "irrelevant passages dropped", *self.without(useless)
@@ -235,15 +226,6 @@ class _Lists:
                 return
             yield "k", f"k = {depth} instead of {k}", self.values(other, self.table), {"k": depth}
 
-    def _repeated(self) -> Iterator[bool]:
-        """Return for each place whether its passage is ranked higher in the same list too."""
-        for _, contexts in self.places.lists:
-            seen: set[tuple[str, str | None]] = set()
-            for context in contexts:
-                name = passage_key(context)
-                yield name in seen
-                seen.add(name)
-
     def row(self, now: Floats, kind: Any, change: str, then: Floats, more: Mapping[str, Any]) -> ChangeRow:
         """Return the paired difference of a change."""
         by = paired_difference(now, then, clusters=self.clusters, value_range=self.measure.definition.range)
@@ -252,7 +234,7 @@ class _Lists:
         numbers = {name: getattr(by, name) for name in ("difference", "p", "wins", "ties", "losses")}
         fields: dict[str, Any] = {name: more.get(name) for name in ("k", "dropped")}
         fields |= {"limit": kind in {"rerank", "ideal", "filter"}, "mean": by.mean_b, "p_holm": None}
-        return ChangeRow(change=change, kind=kind, **fields, **numbers, **interval_fields(by.interval))
+        return ChangeRow(change=change, kind=kind, interval=by.interval.ends, **fields, **numbers)
 
     def gains(self, now: Floats, changes: Sequence[tuple[ChangeRow, Floats]]) -> Iterator[GainRow]:
         """Yield the queries that gain by any change, largest gain first; a larger k is left out as it is another measure.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -134,16 +134,14 @@ def _kind_line(
 ) -> JudgeAgreement:
     """Return the judge's agreement with people on rows of (item, the judge's grade, a person's grade)."""
     items = [item for item, _, _ in rows]
-    voted = Counter(items)  # of several people each counts in part
     judge, people = (np.array([row[column] for row in rows], float) for column in (1, 2))
     result = agreement(
         judge,
         people,
         scale=_legal(scale, judge, people),
         queries=[read.query_of.get(item, item) for item in items],
-        weights=[1 / voted[item] for item in items] if len(voted) < len(items) else None,
     )
-    return result.replace(kind=kind, scale=scale, n=len(voted))
+    return result.replace(kind=kind, scale=scale)
 
 
 def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:

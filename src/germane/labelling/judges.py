@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -15,7 +14,8 @@ from germane.labelling.audit import AuditedJudge, few_items, not_counted, yes
 from germane.reports.data import ReportData
 from germane.reports.summary import in_digits, interval_in_words, p_in_words
 from germane.show.table import Table, TextDocument
-from germane.statistics.agreement import Bias, agreement, compare_kappas
+from germane.statistics.agreement import Bias, agreement, cohen_kappa, confusion
+from germane.statistics.comparison import paired_difference
 from germane.statistics.intervals import IntervalEnds
 from germane.tables.labels import LabelBook
 
@@ -24,11 +24,11 @@ ALPHA = 0.05
 
 
 class JudgeOnLabels(Line, kw_only=True):
-    """One of several judges on the same `n` labelled items of `queries` queries.
+    """One of several judges on the same `n` labels in `queries` queries.
 
-    `kappa` is on yes and no; the `failed` items, which it gave no usable answer on, count as wrong. `difference` is to the best
-    judge's, with its `interval` and `p`; `distinguishable` says that it is worse. `bias` is of its yes and no, failed items
-    left out.
+    `kappa` is on yes and no; the `failed` labels, of items that it gave no usable answer on, count as wrong. `difference` is the
+    paired difference of its share of equal verdicts to that of the best judge, with `interval` and `p`; `distinguishable`
+    says that it is worse. `bias` is of its yes and no, failed items left out.
     """
 
     name: str
@@ -81,28 +81,31 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
         raise InputError("; ".join([problem, *not_counted(left_out)]), fix=fix)
     items = [vote.item for vote in votes]
     query_of = {item: query for judge in read for item, query in judge.query_of.items()}
-    queries, several = np.array([query_of[item] for item in items]), Counter(items)
-    weights = np.array([1 / several[item] for item in items])
+    queries = np.array([query_of[item] for item in items])
     people = np.array([yes(float(vote.answer), vote.scale) for vote in votes])
     answers = np.array([[yes(*mine[item]) if item in mine else np.nan for item in items] for mine in graded])
     failed = np.isnan(answers)
-    kappas = compare_kappas(np.where(failed, 1 - people, answers), people, queries, weights)
-    firsts = (at for at, row in enumerate(kappas) if row.kappa is not None and row.difference is None)
+    verdicts = np.where(failed, 1 - people, answers)
+    kappas = [cohen_kappa(confusion(row, people)) for row in verdicts]
+    best = int(np.argmax([-1.0 if kappa is None else kappa for kappa in kappas]))
     names, lines = _names(reports), list[JudgeOnLabels]()
     for at, (report, kappa) in enumerate(zip(reports, kappas, strict=True)):
         known = np.flatnonzero(~failed[at])
-        agreed = agreement(
-            answers[at, known], people[known], scale=(0, 1), queries=queries[known], weights=weights[known]
-        )
+        agreed = agreement(answers[at, known], people[known], scale=(0, 1), queries=queries[known])
+        equal = (verdicts[[best, at]] == people).astype(float)
+        less = paired_difference(*equal, clusters=queries, value_range=(0.0, 1.0))
         line = JudgeOnLabels(
             name=names[at],
             judge=report.judge.source,
             report=report.where,
-            n=len(several),
-            failed=len({items[n] for n in np.flatnonzero(failed[at])}),
+            n=len(items),
+            failed=int(failed[at].sum()),
             queries=len(np.unique(queries)),
-            **kappa.as_json(),
-            distinguishable=kappa.p is not None and kappa.p < ALPHA and (kappa.difference or 0.0) < 0,
+            kappa=kappa,
+            difference=None if at == best else less.difference,
+            interval=None if at == best else less.interval.ends,
+            p=None if at == best else less.p,
+            distinguishable=(less.p or 1.0) < ALPHA and (less.difference or 0.0) < 0,
             bias=agreed.bias,
             calls=report.judge.calls + report.judge.cached,
             cost_usd=report.judge.cost_usd,
@@ -110,14 +113,14 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
         lines.append(line)
     return JudgesAudit(
         labels=len(votes),
-        items=len(several),
-        best=names[next(firsts, 0)],
+        items=len(set(items)),
+        best=names[best],
         not_distinguishable=[line.name for line in lines if not line.distinguishable],
         judges=lines,
         warnings=[
             *_failures(lines),
             *not_counted(left_out),
-            *few_items(len(several), "labelled item is", "labelled items are"),
+            *few_items(len(set(items)), "labelled item is", "labelled items are"),
             *(why for report in reports if (why := report.judge.stand_in)),
         ],
     )
@@ -126,7 +129,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
 def _failures(lines: Sequence[JudgeOnLabels]) -> Iterator[str]:
     for line in lines:
         if line.failed:
-            on = f"on {line.failed} of {counted(line.n, 'labelled item')}"
+            on = f"on {line.failed} of {counted(line.n, 'label')}"
             again = f"ask again: germane run --resume {line.report or 'REPORT'}"
             yield f"{line.name} has no usable answer {on}, which count as wrong; {again}"
 
@@ -139,7 +142,7 @@ def _names(reports: Sequence[ReportData]) -> list[str]:
     return [report.where or str(number) for number, report in enumerate(reports, 1)]
 
 
-_HEADS = ("failed", "kappa (yes or no)", "less than the best", "p", "bias", "calls", "price")
+_HEADS = ("failed", "kappa (yes or no)", "agreement less the best", "p", "bias", "calls", "price")
 
 
 def judges_document(audit: JudgesAudit) -> TextDocument:

@@ -20,7 +20,7 @@ from germane.measures.ranked import sample_means
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Floats
-from germane.reports.correction.draws import Pool, design_of, drift_of, is_drawn, pool_of
+from germane.reports.correction.draws import Pool, design_of, fingerprint, is_drawn, pool_of
 from germane.reports.correction.terms import ScoreTerms, score_terms
 from germane.reports.summary import MeasureSummary
 from germane.statistics.correction import (
@@ -62,7 +62,7 @@ class Corrections:
         self.labels = list(labels)
         self.book = LabelBook(self.labels)
         self._drawn = list(filter(is_drawn, self.labels))
-        self._drifted: dict[tuple[object, ...], str] = {}
+        self._drawn_of: dict[str, list[Label]] = {}
 
     def with_labels(self, labels: Iterable[Label]) -> Corrections:
         """Return the corrections by these labels; stored verdicts are not read again."""
@@ -96,16 +96,13 @@ class Corrections:
             self._pools[kind] = pool_of(self._tables, kind)
         return self._pools[kind]
 
-    def drifted(self, rows: ScoreTerms) -> str:
-        """Return why labels drawn for another report cannot be used for this one; "" if they can."""
-        key = rows.measure, rows.kind, len(rows.items)
-        if key not in self._drifted:
-            self._drifted[key] = ""
-            if drawn := [label for label in self._drawn if label.kind == rows.kind]:
-                facts = zip(rows.case.tolist(), rows.verdict.tolist(), rows.rank.tolist(), strict=True)
-                facts_of = dict(zip(rows.items, facts, strict=True))
-                self._drifted[key] = drift_of(drawn, self.pool(rows.kind), facts_of)
-        return self._drifted[key]
+    def drawn(self, kind: str) -> list[Label]:
+        """Return the labels of a kind that were drawn at random from this report; those drawn from another one are left out."""
+        if kind not in self._drawn_of:
+            own = fingerprint(self.pool(kind))
+            mine = (label for label in self._drawn if label.kind == kind)
+            self._drawn_of[kind] = [label for label in mine if design_of(label).get("pool", own) == own]
+        return self._drawn_of[kind]
 
     def _all_labelled(self) -> bool:
         """Return True if everything judged of some kind has a label."""
@@ -126,18 +123,18 @@ class Corrections:
         if ends is None:
             return ""
         return CorrectedMean(
-            mean=mean, ends=ends, set_ends=(mean, mean), set_human_ends=(mean, mean), method="labels of all", judged=summary.mean or 0.0,
-            human=mean, human_ends=ends, labels=count, total=count, queries=len(rows.cases), ess=float(count),
+            mean=mean, ends=ends, set_ends=(mean, mean), method="labels of all", judged=summary.mean or 0.0,
+            labels=count, total=count, queries=len(rows.cases), ess=float(count),
         )  # fmt: skip
 
     def _of_draw(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | str:
         """Return the mean corrected with a random sample of labels, or the reason for none."""
         items = set(rows.items)
-        mine = [label for label in self._drawn if label.item in items]
+        mine = [label for label in self.drawn(rows.kind) if label.item in items]
         if not mine:
             return self._why_none(rows.kind)
-        if np.isnan(rows.verdict).any() or self.drifted(rows):
-            return self.drifted(rows) or "some verdicts are missing"
+        if np.isnan(rows.verdict).any():
+            return "some verdicts are missing"
         (design, _), *_ = Counter(str(design_of(label).get("design")) for label in mine).most_common(1)
         book = LabelBook(label for label in mine if str(design_of(label).get("design")) == design)
         if (why := rows.unreadable(book)) is not None:
@@ -163,6 +160,8 @@ class Corrections:
             return "no labels were drawn at random"
         if kind not in kinds:
             return f"people labelled {' and '.join(kinds)}, this measure rests on {kind}"
+        if not self.drawn(kind):
+            return "the labels were drawn for another report: label this one (germane label)"
         return f"none of the labels is about the {kind} verdicts of this measure"
 
     def _of_queries(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> CorrectedMean | str:
@@ -249,12 +248,11 @@ def _both(means: Iterable[CorrectedMean | str], limits: tuple[float, float]) -> 
     of_set, of_queries = means
     if isinstance(of_queries, str):
         return of_queries
-    alone = None if isinstance(of_set, str) else of_set.human_ends
     low, high = of_queries.ends
     set_low, set_high = (low, high) if isinstance(of_set, str) else of_set.ends
     values = [of_queries.mean, min(low, set_low), max(high, set_high), set_low, set_high]
     mean, least, most, *set_ends = np.clip(values, *limits).tolist()
-    return of_queries.replace(mean=mean, ends=(least, most), set_ends=tuple(set_ends), set_human_ends=alone)
+    return of_queries.replace(mean=mean, ends=(least, most), set_ends=tuple(set_ends))
 
 
 def corrections_of(report: ReportData) -> Corrections:

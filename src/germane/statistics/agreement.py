@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 from numpy.typing import ArrayLike, NDArray
 
 from germane.encoding import Line
-from germane.statistics.comparison import holm, paired_difference
+from germane.statistics.comparison import holm
 from germane.statistics.intervals import LEVEL, Interval, IntervalEnds, cluster_codes, mean_interval
 
 Floats = NDArray[np.float64]
@@ -69,7 +69,6 @@ def agreement(
     *,
     scale: Sequence[float] = (0, 1, 2, 3),
     queries: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
 ) -> JudgeAgreement:
     """Return the agreement of a judge's grades with people's on the same items.
 
@@ -81,19 +80,18 @@ def agreement(
         people: People's grade of each item, shape (n,).
         scale: The legal grades, ascending.
         queries: Query of each item, shape (n,).
-        weights: 1 / inclusion probability of each item, shape (n,), for labels of a stratified queue; None = 1 each.
     """
     values, truth = np.asarray(judge, float), np.asarray(people, float)
-    pairs = confusion(judge, people, scale=scale, weights=weights)
+    pairs = confusion(judge, people, scale=scale)
     table = pairs.table
     total = float(table.sum())
     names, counts = np.unique(values[~np.isin(values, list(scale))], return_counts=True)
     error = values - truth
     reach = max(scale) - min(scale)
     limits = (-reach, reach) if len(error) == 0 or np.abs(error).max() <= reach else None
-    bias = mean_interval(error, clusters=queries, weights=weights)
+    bias = mean_interval(error, clusters=queries)
     if bias.ends is None and len(error):  # no spread to go by: the range alone bounds the mean
-        bias = mean_interval(error, clusters=queries, value_range=limits, weights=weights)
+        bias = mean_interval(error, clusters=queries, value_range=limits)
     return JudgeAgreement(
         n=len(error),
         queries=None if queries is None else len(np.unique(np.asarray(queries))),
@@ -101,30 +99,26 @@ def agreement(
         base_rate=float(table.sum(axis=1).max()) / total if total else None,
         kappa=cohen_kappa(pairs),
         kappa_quadratic=cohen_kappa(pairs, quadratic=True),
-        alpha_ordinal=_alpha(table + table.T, len(error) / total if total else 1.0),
+        alpha_ordinal=_alpha(table + table.T),
         confusion=pairs,
         bias=Bias(bias.mean, bias.ends),
         illegal={f"{name:g}": int(count) for name, count in zip(names, counts, strict=True)},
     )
 
 
-def confusion(
-    judge: ArrayLike, people: ArrayLike, *, scale: Sequence[float] = (), weights: ArrayLike | None = None
-) -> Confusion:
+def confusion(judge: ArrayLike, people: ArrayLike, *, scale: Sequence[float] = ()) -> Confusion:
     """Return the table of people's grades (rows) by the judge's (columns), over the scale and other grades that occur.
 
     Args:
         judge: The judge's grades, shape (n,).
         people: People's grades, shape (n,).
         scale: Grades that have a row and a column whether they occur or not.
-        weights: Weight of each pair, shape (n,).
     """
     values, truth = np.asarray(judge, float), np.asarray(people, float)
     names = np.unique(np.concatenate([values, truth, np.asarray(scale, float)]))
     size = len(names)
     positions = np.searchsorted(names, truth) * size + np.searchsorted(names, values)
-    heavy = None if weights is None else np.asarray(weights, float)
-    table = np.bincount(positions, heavy, size * size).reshape(size, size).astype(float)
+    table = np.bincount(positions, minlength=size * size).reshape(size, size).astype(float)
     return Confusion(names.tolist(), table.tolist())
 
 
@@ -145,81 +139,13 @@ def cohen_kappa(pairs: Confusion, *, quadratic: bool = False) -> float | None:
     return 1 - float((cost * pairs.table).sum()) / chance if chance else None
 
 
-class KappaDifference(Line):
-    """One judge's kappa and its difference from another's on the same items.
-
-    `difference` is this judge's kappa less the other's, with its interval and its p-value; all None for that one itself, and
-    where a kappa is not known.
-    """
-
-    kappa: float | None
-    difference: float | None = None
-    interval: IntervalEnds | None = None
-    p: float | None = None
-
-
-def compare_kappas(
-    judges: ArrayLike,
-    people: ArrayLike,
-    queries: ArrayLike,
-    weights: ArrayLike | None = None,
-    *,
-    baseline: int | None = None,
-) -> list[KappaDifference]:
-    """Return Cohen's kappa of several judges' yes or no on the same items, each against the highest.
-
-    The differences are paired: queries are left out one after the other (the jackknife), and the mean of the pseudo-values
-    q d - (q - 1) d(without one) has the interval of any mean over queries.
-
-    Args:
-        judges: 1 or 0 by each judge for each item, shape (judges, n).
-        people: 1 or 0 by people, shape (n,).
-        queries: Query of each item, shape (n,).
-        weights: Weight of each item, shape (n,); None = 1 each.
-        baseline: The judge that the others are compared with; None = that of the highest kappa.
-    """
-    values, truth = np.asarray(judges, float), np.asarray(people, float)
-    codes = cluster_codes(queries)
-    heavy = np.ones(len(truth)) if weights is None else np.asarray(weights, float)
-    n = int(codes.max(initial=-1)) + 1
-    # Per judge and query the weights of (yes, yes), of the judge's yes, of people's yes, and of all.
-    columns = (values * truth, values, np.broadcast_to(truth, values.shape), np.ones_like(values))
-    tables = np.array([[np.bincount(codes, row * heavy, n) for row in table] for table in columns])
-    whole = tables.sum(axis=2)
-    kappas = _binary_kappa(whole)
-    if np.isnan(kappas).all() or n < 2:
-        return [KappaDifference(None if np.isnan(kappa) else float(kappa)) for kappa in kappas]
-    best = int(np.nanargmax(kappas)) if baseline is None else baseline
-    without = _binary_kappa(whole[:, :, None] - tables)
-    pseudo = n * kappas[:, None] - (n - 1) * without
-    rows: list[KappaDifference] = []
-    for number, kappa in enumerate(kappas.tolist()):
-        change = pseudo[number] - pseudo[best]
-        if number == best or not np.isfinite(change).all():
-            rows.append(KappaDifference(None if np.isnan(kappa) else kappa))
-            continue
-        value = paired_difference(np.zeros(n), change, value_range=(0.0, float(np.abs(change).max()) or 1.0))
-        rows.append(KappaDifference(kappa, kappa - float(kappas[best]), value.interval.ends, value.p))
-    return rows
-
-
-def _binary_kappa(table: Floats) -> Floats:
-    """Return kappa from the weights of (yes, yes), of the judge's yes, of people's yes and of all; nan if either never varies."""
-    both, judge, people, total = table / np.where(table[3] > 0, table[3], np.nan)
-    equal, chance = 1 - judge - people + 2 * both, judge * people + (total - judge) * (total - people)
-    return np.asarray(
-        np.divide(equal - chance, 1 - chance, out=np.full_like(chance, np.nan), where=chance < 1), float
-    )
-
-
-def _alpha(coincidences: Floats, unit: float) -> float | None:
-    """Return Krippendorff's alpha for ordinal grades, from a symmetric table of coincidences; `unit` is the weight of one item.
+def _alpha(table: Floats) -> float | None:
+    """Return Krippendorff's alpha for ordinal grades, from a symmetric table of coincidences.
 
     1 - observed / expected disagreement, with the ordinal distance (sum of the counts of the grades from c to k, less half of
     those of c and k)^2 (Krippendorff 2011, "Computing Krippendorff's alpha-reliability"). At most 1, 0 = chance; None where
     only one grade occurs.
     """
-    table = coincidences * unit
     margin = table.sum(axis=1)
     n = float(margin.sum())
     upto = np.cumsum(margin)

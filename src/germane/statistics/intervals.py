@@ -84,7 +84,7 @@ class CorrectedMean(
     Line,
     kw_only=True,
     rename=internal(
-        *("judged", "total", "human", "human_ends", "set_human_ends", "weight"),
+        *("judged", "total", "human", "human_ends", "weight"),
         ends="interval",
         set_ends="set_interval",
     ),
@@ -109,9 +109,8 @@ class CorrectedMean(
     """The judge's own mean over all `total` verdicts."""
     total: int
     human: float | None = None
-    """The mean of the labels alone; `human_ends` is its interval, `set_human_ends` that for these queries."""
+    """The mean of the labels alone; `human_ends` is its interval."""
     human_ends: tuple[float, float] | None = None
-    set_human_ends: tuple[float, float] | None = None
     weight: float = 0.0
     """The weight of the judge."""
 
@@ -152,22 +151,18 @@ class Units:
         return self.deviation / sqrt(len(self.sums))
 
 
-def group_cases(values: ArrayLike, clusters: ArrayLike | None, weights: ArrayLike | None = None) -> Units:
+def group_cases(values: ArrayLike, clusters: ArrayLike | None) -> Units:
     """Return the sums and sizes of the clusters of values, or each value as a unit of its own without clusters.
 
     Args:
         values: One value per case, shape (n,).
         clusters: Identity of each case's cluster, shape (n,), or None.
-        weights: Weight of each case, above 0, shape (n,); None = 1 each.
     """
     scores = np.asarray(values, float)
-    heavy = np.broadcast_to(1.0, len(scores)) if weights is None else np.asarray(weights, float)
     codes = None if clusters is None else cluster_codes(clusters)
     if codes is None or not len(codes) or codes.max() + 1 == len(codes):
-        return Units(scores if weights is None else scores * heavy, heavy, "cases")
-    return Units(
-        np.bincount(codes, scores * heavy).astype(float), np.bincount(codes, heavy).astype(float), "clusters"
-    )
+        return Units(scores, np.broadcast_to(1.0, len(scores)), "cases")
+    return Units(np.bincount(codes, scores).astype(float), np.bincount(codes).astype(float), "clusters")
 
 
 def cluster_codes(clusters: ArrayLike) -> Ints:
@@ -181,7 +176,6 @@ def mean_interval(
     clusters: ArrayLike | None = None,
     bounds: tuple[ArrayLike, ArrayLike] | None = None,
     value_range: tuple[float, float] | None = None,
-    weights: ArrayLike | None = None,
     differences: bool = False,
     times: float = 1.0,
 ) -> Interval:
@@ -203,7 +197,6 @@ def mean_interval(
         clusters: Identity of each case's cluster, shape (n,); None = every case is one.
         bounds: Lower and upper bounds of the incomplete scores, two arrays of shape (n,); read where `values` is nan.
         value_range: Smallest and largest value possible; None = unknown. Of differences of scores in 0 to 1: (-1, 1).
-        weights: Weight of each case, shape (n,), where cases were drawn with unequal probabilities: 1 / probability.
         differences: The values are differences between two scores of each case.
         times: How often there is each unit: the interval is then what as many more units like these would give.
 
@@ -213,13 +206,13 @@ def mean_interval(
     low, high, complete = _filled(np.asarray(values, float), bounds, value_range)
     if not len(low):
         return Interval(mean=None, ends=None, method="", units="cases", n=0, why="no scores")
-    below = group_cases(low, clusters, weights)
-    above = below if complete else group_cases(high, clusters, weights)
+    below = group_cases(low, clusters)
+    above = below if complete else group_cases(high, clusters)
     n = len(below.sums)
     tail = 1 - UPPER if complete else _tail(below, above, times)
     ends: tuple[float, float] | None
     p = None
-    standard = value_range == (0.0, 1.0) and below.name == "cases" and weights is None
+    standard = value_range == (0.0, 1.0) and below.name == "cases"
     if standard and all(((side == 0) | (side == 1)).all() for side in (low, high)):
         method = "Clopper-Pearson"
         least, most = (times * int(side.sum()) for side in (low, high))

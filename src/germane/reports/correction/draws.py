@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from germane.encoding import digest
 from germane.folder.rows import Tables
-from germane.statistics.sampling import chances_of_rounds, drawn_alike
+from germane.statistics.sampling import chances_of_rounds
 from germane.tables.labels import Label
 
 Pool: TypeAlias = Mapping[str, frozenset[str]]
@@ -101,45 +101,3 @@ def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
         draw = Draw(mine, pool, whole=unit == "queries")
         if draw.items:
             yield draw
-
-
-_UNLIKE = 0.01
-"""The p-value below which labelled passages are not a random sample of a report's."""
-_BANDS = (3, 10)
-"""The last rank of each band of the strata."""
-
-
-def drift_of(labels: Iterable[Label], pool: Pool, facts_of: Mapping[str, tuple[int, float, int]]) -> str:
-    """Return why labels drawn for another report cannot be used for this one; "" if they can, or were drawn for this one.
-
-    They can be used if at least half of that draw is about passages of this report, and these are spread over its grades
-    and ranks as a random sample of each query's passages is.
-
-    Args:
-        labels: The labels that were drawn, of one kind.
-        pool: The pool of this report.
-        facts_of: The query, the judge's grade and the rank of each item here.
-    """
-    own = fingerprint(pool)
-    others = [label for label in labels if label.item in facts_of and design_of(label).get("pool") != own]
-    foreign = [
-        label
-        for label in others
-        if "pool" in design_of(label) or label.rank not in {None, facts_of[label.item][2]}
-    ]
-    if not foreign:
-        return ""
-    items = {label.item for label in others}
-    drawn = max(int(design_of(label).get("budget") or 0) for label in foreign)
-    if 2 * len(items) < drawn:
-        few = (
-            f"only {len(items)} of the {drawn} labels drawn for another report are about passages of this one"
-        )
-        return f"{few}: label it (germane label)"
-    p = drawn_alike(
-        [case for case, _, _ in facts_of.values()],
-        [f"{grade:g} {sum(rank > end for end in _BANDS)}" for _, grade, rank in facts_of.values()],
-        [item in items for item in facts_of],
-    )
-    unlike = "the labels were drawn for another report, whose passages are unlike these in grade and rank"
-    return "" if p >= _UNLIKE else f"{unlike} (p {p:.2g}): label this one (germane label)"
