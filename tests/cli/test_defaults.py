@@ -29,10 +29,6 @@ def write(path: str, **more: Any) -> str:
     return path
 
 
-def labelled() -> list[dict[str, Any]]:
-    return [{**one, "relevant": one["id"] == "d1"} for one in CONTEXTS]
-
-
 GOLD, JUDGED = ["nDCG@10", "R@10", "RR"], ["context_precision", "context_relevancy(unit=context)"]
 
 
@@ -50,15 +46,6 @@ def test_data_with_gold_get_the_measures_of_gold() -> None:
     assert "from gold labels" in invoke("run", "x.jsonl", "--json").err
 
 
-def test_people_s_labels_in_the_data_get_the_measures_of_relevance() -> None:
-    """They are read by `--judge labels`, which is not named; a key in the environment does not matter."""
-    write("x.jsonl", contexts=labelled())
-    ran = invoke("run", "x.jsonl", "--json")
-    assert list(ran.json["measures"]) == JUDGED
-    assert ran.json["measures"]["context_precision"]["mean"] == 1.0
-    assert ran.json["judge"]["source"] == "labels"
-
-
 @pytest.mark.parametrize("named", ["flag", "config"])
 def test_a_judge_that_is_named_gets_its_measures_too(named: str) -> None:
     """By a flag or in the config; with references context_recall is one of them."""
@@ -70,10 +57,9 @@ def test_a_judge_that_is_named_gets_its_measures_too(named: str) -> None:
 
 
 def test_a_judge_that_the_environment_alone_names_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Defaults never become paid calls: gold is measured, labels are read, and without either it is an error."""
+    """Defaults never become paid calls: gold is measured, and without it it is an error."""
     monkeypatch.setenv("GERMANE_JUDGE", "openai:gpt-4o-mini@http://127.0.0.1:9/v1")
     assert measured(write("x.jsonl", qrels={"d1": 1}, reference="the moon")) == GOLD
-    assert measured(write("x.jsonl", contexts=labelled())) == JUDGED
     ran = invoke("run", write("x.jsonl", reference="the moon"))
     assert ran.code == 2
     assert "GERMANE_JUDGE alone is not enough" in ran.err
@@ -84,7 +70,7 @@ def test_data_that_allow_nothing_are_an_error_that_says_what_to_give() -> None:
     """Neither gold nor labels nor a judge; or nothing that was retrieved."""
     ran = invoke("run", write("x.jsonl"))
     assert ran.code == 2
-    assert "neither gold ids of contexts nor people's labels" in ran.err
+    assert "no judge is named, and the data hold no gold ids of contexts" in ran.err
     assert "-m" in ran.err
     Path("y.jsonl").write_text('{"query": "why"}\n')
     assert "no contexts" in invoke("run", "y.jsonl").err
@@ -94,13 +80,6 @@ def test_stdin_gets_the_measures_that_it_allows(cli: Cli) -> None:
     """It can be read once, and is looked at before it is evaluated."""
     text = Path(write("x.jsonl", qrels={"d1": 1})).read_text()
     assert list(cli("run", "-", "--json", stdin=text).json["measures"]) == GOLD
-
-
-def test_a_run_that_is_continued_measures_the_same() -> None:
-    """The judge that was chosen is not taken for one that was named."""
-    write("x.jsonl", contexts=labelled(), reference="the moon")
-    first = invoke("run", "x.jsonl", "-o", "out", "--json").json
-    assert list(invoke("run", "--resume", "out", "--json").json["measures"]) == list(first["measures"])
 
 
 def test_without_paths_run_takes_the_folder_evals() -> None:

@@ -94,15 +94,13 @@ def test_without_a_report_there_is_an_error(
 
 
 def test_evaluate_has_the_measures_of_the_shell(folder: Path) -> None:
-    """Gold labels give nDCG@10, R@10 and RR, people's labels the measures of relevance; data without either say what to give."""
+    """Gold labels give nDCG@10, R@10 and RR, a named judge the measures of relevance; else the error says what to give."""
     report = germane.evaluate("plain.jsonl")
     assert list(report) == list(germane.Report.open("germane-reports/plain")) == ["nDCG@10", "R@10", "RR"]
     assert report.to_json()["scores"] == germane.Report.open("germane-reports/plain").to_json()["scores"]
     labelled = [{"query": "q", "contexts": [{"text": "t", "grade": 3}]}]
-    assert "context_precision" in germane.evaluate(labelled)
+    assert "context_precision" in germane.evaluate(labelled, judge="labels")
     asked = germane.evaluate([{"query": "a", "qrels": {"d": 1}}], target=lambda _: [{"id": "d", "text": "t"}])
     assert asked["RR"].mean == 1.0
-    with pytest.raises(
-        InputError, match=r'no measure is named.*judge="openai:gpt-4o-mini".*evaluate\(samples'
-    ):
+    with pytest.raises(InputError, match=r"no measure is named"):
         germane.evaluate([{"query": "q", "contexts": ["t"]}])

@@ -108,7 +108,7 @@ class Half:
         (lambda: evaluate(SAMPLES, "context_recall"), "need a judge"),
         (lambda: evaluate([{"id": "x"}], "RR"), "query"),
         (lambda: evaluate(SAMPLES, "RR", gates=["AP>=0.5"]), "is not measured"),
-        (lambda: evaluate(SAMPLES, "context_precision", judge="lexicl"), "lexical"),
+        (lambda: evaluate(SAMPLES, "context_precision", judge="lexicl"), "no provider is called"),
         (lambda: evaluate(SAMPLES, "context_precision", judge=3), "3 is not a judge"),  # type: ignore[arg-type]
         (lambda: evaluate(SAMPLES, "context_precision", judge=Half()), "has no answer"),  # type: ignore[arg-type]
         (lambda: read_samples("nowhere.jsonl"), "no such file"),

@@ -22,9 +22,9 @@ from germane.reports.report import Report
 def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose: bool, **flags: Any) -> int:
     """Query the targets, judge what they retrieve, score it and decide the gates.
 
-    Without -m, measures follow from the data: gold labels give nDCG@10, R@10 and RR; people's labels or a named judge give
-    context_precision and context_relevancy(unit=context), and a judge with references context_recall. A judge named only
-    by the environment is not used by default.
+    Without -m, measures follow from the data: gold labels give nDCG@10, R@10 and RR; a named judge gives context_precision
+    and context_relevancy(unit=context), and with references context_recall. A judge named only by the environment is not
+    used by default.
 
     An eval file runs code, as a Makefile does: scripts, commands and Python targets. --dry-run runs none of it, and
     --untrusted refuses it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -196,12 +197,10 @@ LOOKED_AT = 10_000
 class DefaultMeasures(NamedTuple):
     """The measures used for data when none are named.
 
-    `judge` is "labels" where people's labels in the data answer, "" where the judge is the one that was named. `why` says
-    what each measure rests on; where there is no measure, what the data lack, and `fix` what to give.
+    `why` says what each measure rests on; where there is no measure, what the data lack, and `fix` what to give.
     """
 
     measures: tuple[str, ...]
-    judge: str
     why: str
     fix: str = ""
 
@@ -211,53 +210,40 @@ _OF_RELEVANCE = ("context_precision", "context_relevancy(unit=context)")
 _OF_REFERENCES = ("context_recall",)
 
 
-def default_measures(
-    samples: Iterable[Sample], judge: str, *, labels: bool = False, asked: bool = False, alone: bool = True
-) -> DefaultMeasures:
-    """Return the measures that the samples allow: over gold, over people's labels, or by a named judge.
+def default_measures(samples: Iterable[Sample], judge: str, *, asked: bool = False) -> DefaultMeasures:
+    """Return the measures that the samples allow: over gold, or by a named judge.
 
     A judge that only the environment names is not asked: a default costs nothing.
 
     Args:
         samples: Those that are looked at.
         judge: The judge that a flag, a file or the config names; "" = none.
-        labels: Whether people's labels come from another file.
         asked: Whether a target is asked, from which the contexts come.
-        alone: Whether these samples are the whole evaluation, whose judge may be chosen.
     """
-    has = {"labels"} if labels else set[str]()
+    retrieved = gold = references = False
     for sample in samples:
         contexts = list(sample.retrieved())
-        relevant = any(grade > 0 for grade in (sample.qrels or {}).values())
-        facts = {
-            "retrieved": asked or sample.contexts is not None or sample.calls is not None,
-            "gold": relevant and (asked or not contexts or any(context.id for context in contexts)),
-            "references": sample.reference,
-            "labels": any(context.grade is not None or context.relevant is not None for context in contexts),
-        }
-        has |= {name for name, present in facts.items() if present}
-    if "retrieved" not in has:
+        retrieved = retrieved or asked or sample.contexts is not None or sample.calls is not None
+        if any(grade > 0 for grade in (sample.qrels or {}).values()):
+            gold = gold or asked or not contexts or any(context.id for context in contexts)
+        references = references or bool(sample.reference)
+    if not retrieved:
         why = "the data hold no contexts: nothing that was retrieved"
-        fix = 'write "contexts": [...] on each line, or name the system: --target'
-        return DefaultMeasures((), "", why, fix)
-    chosen = "labels" if "labels" in has and alone and not judge else ""
+        return DefaultMeasures((), why, 'write "contexts": [...] on each line, or name the system: --target')
+    by = "from people's labels" if judge == "labels" else f"judged by {judge}"
     sources: dict[tuple[str, ...], str] = {}
-    if "gold" in has:
+    if gold:
         sources[_OF_GOLD] = "from gold labels (qrels)"
-    if judge or chosen:
-        sources[_OF_RELEVANCE] = (
-            "from people's labels" if "labels" in {chosen, judge} else f"judged by {judge}"
-        )
-    reads = set(judge.split()) <= {"labels", "gold"}
-    if "references" in has and not reads:
-        sources[_OF_REFERENCES] = f"judged by {judge} against the references"
+    if judge:
+        sources[_OF_RELEVANCE] = by
+    if references and not set(judge.split()) <= {"labels", "gold"}:
+        sources[_OF_REFERENCES] = f"{by} against the references"
     if not sources:
-        why = "the data hold neither gold ids of contexts nor people's labels"
-        fix = 'name a judge with --judge (GERMANE_JUDGE alone is not enough), measures with -m, or give gold ("qrels": {"d7": 1})'
-        return DefaultMeasures((), "", why, fix)
+        why = "no judge is named, and the data hold no gold ids of contexts"
+        fix = 'write --judge labels or a model (GERMANE_JUDGE alone is not enough), -m, or give gold ("qrels": {"d7": 1})'
+        return DefaultMeasures((), why, fix)
     why = "; ".join(f"{', '.join(names)} {source}" for names, source in sources.items())
-    measures = tuple(name for names in sources for name in names)
-    return DefaultMeasures(measures, chosen, f"measured: {why}; choose others with -m")
+    return DefaultMeasures(tuple(chain.from_iterable(sources)), f"measured: {why}; choose others with -m")
 
 
 def ledger_address(flag: str | None = None) -> str:

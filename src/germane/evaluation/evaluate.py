@@ -123,10 +123,9 @@ async def aevaluate(
     `evaluate` also works inside a running event loop (a notebook), in a worker thread; `await aevaluate(...)` is the same
     for asynchronous code.
     """
-    questions = None
+    questions = read_questions(samples, partial(_log.warning, "%s"), asked=target is not None)
     if measures is None:
-        questions = read_questions(samples, partial(_log.warning, "%s"), asked=target is not None)
-        measures, judge, questions = _defaults(questions, judge, asked=target is not None)
+        measures, questions = _defaults(questions, judge, asked=target is not None)
     graders = asked_graders(measures)
     who = None
     if needed := needs_judge(graders):
@@ -150,8 +149,6 @@ async def aevaluate(
     settings = settings_of(spec, who)
     parsed = [Gate.parse(gate) for gate in gates]
     line = _show_line if progress or (progress is None and _in_notebook()) else None
-    if questions is None:
-        questions = read_questions(samples, partial(_log.warning, "%s"), asked=target is not None)
     jobs = (Job(sample=sample, graders=graders) for sample in questions)
     if replay is not None and ledger is not None:
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
@@ -171,8 +168,8 @@ async def aevaluate(
 
 def _defaults(
     samples: Iterable[Sample], judge: Judges | None, *, asked: bool
-) -> tuple[Sequence[str], Judges | None, Iterator[Sample]]:
-    """Return the default measures for these samples, with the judge and all samples."""
+) -> tuple[Sequence[str], Iterator[Sample]]:
+    """Return the default measures for these samples, and all samples."""
     from germane.judges import load_judge
 
     rest = iter(samples)
@@ -180,7 +177,7 @@ def _defaults(
     chosen = default_measures(first, "" if judge is None else load_judge(judge).name, asked=asked)
     if not chosen.measures:
         raise InputError(f"no measure is named, and {chosen.why}", fix=chosen.fix)
-    return chosen.measures, judge or chosen.judge or None, chain(first, rest)
+    return chosen.measures, chain(first, rest)
 
 
 def _target_of(target: Any, workers: int | None) -> Target:

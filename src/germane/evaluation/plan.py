@@ -139,8 +139,7 @@ class Plan:
             raise InputError(problem, fix="name one with --target, or leave out --trials")
         if spec.untrusted:
             _refuse_outputs(spec)
-        plan = plan.with_defaults()
-        spec = plan.spec
+        plan, spec = plan.with_defaults(), plan.spec
         plan.settings = Settings.of(spec.against, spec.scale, spec.rubric).with_judge(
             judge_words(spec)[0] if spec.repeat == 1 else ""
         )
@@ -352,18 +351,14 @@ class Plan:
         chosen = default_measures(
             (planned.sample for planned in islice(look.matching(), LOOKED_AT)),
             mask_urls(str(named or "")),
-            labels=bool(spec.labels),
             asked=bool(spec.targets),
-            alone=not self.files,
         )
         if not chosen.measures:
             if spec.wanted is not None and next(look.matching(), None) is None:
                 raise _no_case(spec.wanted)
             problem = f"{some_of([str(path) for path in paths], 3)}: no measure is named, and {chosen.why}"
             raise InputError(problem, fix=chosen.fix)
-        if chosen.judge:  # goes before the environment's, as a report's does
-            spec = replace(spec, report=FrozenDict({**spec.report, "judge": chosen.judge}))
-        return replace(self, spec=spec, usual=parse_measures(chosen.measures), defaults=chosen, _made={})
+        return replace(self, usual=parse_measures(chosen.measures), defaults=chosen, _made={})
 
     # The run
 

@@ -181,8 +181,7 @@ class _Run:
         self.plan, self.callbacks, self.spec, self.whole = plan, callbacks, plan.spec, whole
         self.judge, self.share = plan.judge, plan.share
         self.stored, self.resume = stored or {}, Path(plan.spec.resume) if plan.spec.resume else None
-        self.began = now()
-        self.created: str = self.stored.get("created") or self.began
+        self.created: str = self.stored.get("created") or now()
         limits = self.share.of_limits(self.spec) if self.share else self.spec
         self.budget = Budget(limits.max_cost, limits.max_calls)
         if not (self.spec.reask or self.spec.replay):

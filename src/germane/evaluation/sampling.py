@@ -32,22 +32,15 @@ def draw_rows(
 ) -> tuple[frozenset[int], dict[str, Json]]:
     """Draw n cases without replacement, each with all its systems and trials.
 
-    Only numbers are kept of the cases, which are read once, or twice where a case has several rows.
-
     Returns:
         The rows of the drawn cases, counted from 0, and the manifest's entry: cases drawn, of how many, and the seed.
     """
-    count, series, numbers = 0, set[tuple[str, int]](), dict[str, int]()
-    for count, planned in enumerate(cases(), 1):  # noqa: B007 - how many there were
-        series.add((planned.sample.system, planned.sample.trial))
-    of_rows: Iterable[int] = range(count)
-    if len(series) > 1:  # ids are held only where a case has several rows
-        of_rows = array("q", (numbers.setdefault(planned.sample.id, len(numbers)) for planned in cases()))
-        count = len(numbers)
-    n = min(count, n)
-    drawn = set(random.Random(seed).sample(range(count), n))  # noqa: S311 - a sample, not a secret
+    numbers: dict[str, int] = {}
+    of_rows = array("q", (numbers.setdefault(planned.sample.id, len(numbers)) for planned in cases()))
+    n = min(len(numbers), n)
+    drawn = set(random.Random(seed).sample(range(len(numbers)), n))  # noqa: S311 - a sample, not a secret
     rows = frozenset(row for row, case in enumerate(of_rows) if case in drawn)
-    return rows, {"n": n, "of": count, "seed": seed}
+    return rows, {"n": n, "of": len(numbers), "seed": seed}
 
 
 def goals_of(width: float, graders: Sequence[Grader]) -> dict[str, float]:

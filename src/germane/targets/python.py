@@ -23,7 +23,7 @@ from germane.errors import GermaneError, InputError, Invalid, SourceLocation, Ta
 from germane.evalfiles.case import Case
 from germane.judging.caller import callers_thread
 from germane.targets.target import Target
-from germane.yamltext import Texts, plain
+from germane.yamltext import Texts
 
 _HINTS = {
     "same thread": "; workers=1 asks in the thread that made it",
@@ -53,7 +53,6 @@ class PythonTarget(Target):
 
     function: Annotated[str, Field(examples=["my_rag:answer"]), AfterValidator(_module_and_name)]
     path: Texts = ()
-    arguments: Annotated[dict[str, Any], plain] = Field(default_factory=dict)
     _called: Callable[..., Any] = PrivateAttr()
 
     def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
@@ -90,7 +89,7 @@ class PythonTarget(Target):
 
     async def ask(self, case: Case) -> Any:
         """Return the function's answer; TargetError with type and message of its exception."""
-        asked = partial(_answer, self._called, _first_argument(self._called, case), self.arguments)
+        asked = partial(_answer, self._called, _first_argument(self._called, case))
         try:
             if inspect.iscoroutinefunction(self._called):
                 result = asked()
@@ -111,9 +110,9 @@ class PythonTarget(Target):
         return self.workers == 1 and not inspect.iscoroutinefunction(self._called)
 
 
-def _answer(function: Callable[..., Any], first: Any, arguments: Mapping[str, Any]) -> Any:
+def _answer(function: Callable[..., Any], first: Any) -> Any:
     """Return the answer of a function, or the list of all that it yields."""
-    result = function(first, **arguments)
+    result = function(first)
     return list(result) if isinstance(result, Iterator) else result
 
 
@@ -168,7 +167,7 @@ def _asked_by(system: Any) -> Callable[..., Any] | None:
         if callable(method := getattr(system, name, None)):
             return method  # type: ignore[no-any-return]
     if callable(run := getattr(system, "run", None)):
-        return lambda query, **more: run(**{**_haystack_input(system, query), **more})
+        return lambda query: run(**_haystack_input(system, query))
     return system if callable(system) else None
 
 
