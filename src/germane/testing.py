@@ -30,7 +30,7 @@ from germane.measures.graders import Grader
 from germane.measures.scoring import Job
 from germane.places.lists import rankings
 from germane.reports.explain import Explainer, result_row
-from germane.reports.gates import POINT, Gate
+from germane.reports.gates import Gate
 from germane.reports.manifest import judge_in_all
 from germane.reports.report import Report
 from germane.reports.summary import known_measure
@@ -56,8 +56,6 @@ class RecordedSample(NamedTuple):
 
 
 _WIDTH = 100
-_ONE_SAMPLE = "; measured on 1 of 1 sample"
-"""The end of a gate's detail, which is left out where there is one sample."""
 
 
 def assert_retrieval(
@@ -99,20 +97,7 @@ def assert_retrieval(
     if report.verdict.passed:
         return
     facts = Explainer(report).facts(next(report.samples()), list(report.scores()), changes=False)
-    written = {str(gate): check for gate, check in zip(gates, checks, strict=True)}
-    results = sorted(report.verdict.gates, key=lambda result: list(written).index(result.gate))
-    lines = []
-    for result in results:
-        detail = (
-            result.detail.removesuffix(_ONE_SAMPLE)
-            .removesuffix(POINT)
-            .removeprefix("mean ")
-            .replace("--allow-stand-in", "allow_stand_in=True")
-        )
-        lines.append(f"{result.outcome:9}  {written[result.gate]}  {detail}")
-    if all(gate.outcome == "passed" for gate in report.verdict.gates):
-        lines += report.verdict.reasons
-    raise AssertionError("\n".join([*lines, "", *lines_of(facts, _WIDTH)]))
+    raise AssertionError("\n".join([*report.verdict.lines(), "", *lines_of(facts, _WIDTH)]))
 
 
 @dataclass(slots=True)

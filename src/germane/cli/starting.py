@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import errno
 import gc
 import os
 import sys
@@ -84,8 +83,6 @@ def _message(error: BaseException) -> str:
     path = str(error.filename)
     exists = os.access(path, os.F_OK)
     fix = "check the path and its permissions" if exists else "name a folder that can be written"
-    if error.errno in {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}:
-        fix = "free some space" + "; the file is as it was" * exists
     return f"{path}: {error.strerror}; {fix}"
 
 

@@ -1,9 +1,7 @@
 """AgentV's eval files and graders: cases, scripts, models and rules that grade an answer, and the document of one case."""
 
-from functools import partial
-
 from germane.addons import Addon, Dialect, GraderType, Reader
-from germane.flags import JUDGE, MEASURES, Flag, borrowed, parameters
+from germane.flags import JUDGE, MEASURES, Flag, borrowed
 
 _HERE = "germane.addons.agentv"
 _ASSERTION = f"{_HERE}.graders.text_assertion:TextAssertion"
@@ -57,9 +55,7 @@ ADDON = Addon(
     flags=[
         Flag("MEASURE", "grade", MEASURES, "A measure: context_precision@5.", name="measure"),
         Flag("--judge", "grade", JUDGE, "The judge: labels, lexical or a model (openai:gpt-4o-mini)."),
-        Flag("--option", "grade", MEASURES, "An option of the measure, as JSON if it is; repeatable.", value="NAME=VALUE", many=True,
-             read=partial(parameters, example="expected_relevant_count=2")),
-        *borrowed("grade", "run", "--base-url", "--against", "--scale", "--ledger", "--replay", "--no-cache"),
+        *borrowed("grade", "run", "--base-url", "--against", "--scale", "--ledger", "--no-cache"),
     ],
     results={"agentv": Reader(f"{_HERE}.results:results_of", first=[["test_id|eval_id", "execution_status"], ["test_id|eval_id", "scores[]"]])},
     writers={"index.jsonl": f"{_HERE}.results:index_rows"},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -32,7 +32,6 @@ from germane.evaluation.evaluate import report_on
 from germane.evaluation.spec import Spec
 from germane.graders import MeasureGrader, measure_named, scored
 from germane.judges import Judge
-from germane.ledger.address import password_apart
 from germane.ledger.store import Ledger
 from germane.measures import Measure, Outcome
 from germane.measures.scoring import Job
@@ -76,18 +75,18 @@ class Graded:
     error: str | None = None
 
 
-def options_of(
-    document: Mapping[str, Json], options: Mapping[str, Json], warn: Warn | None = None
-) -> GradeOptions:
-    """Return the options given as flags, in the document's `config`, or beside it; `warn` gets a Notice for each unknown one.
+def options_of(document: Mapping[str, Json], warn: Warn | None = None) -> GradeOptions:
+    """Return the options in the document's `config`, or beside it; `warn` gets a Notice for each unknown one.
 
     InputError for an invalid value.
     """
     names = {fold(spelt): name for spelt, name in GradeOptions.spellings().items()}
-    result = {name: document[key] for key in document if (name := names.get(fold(key))) in _ON_TOP}
+    result: dict[str, Json] = {
+        name: document[key] for key in document if (name := names.get(fold(key))) in _ON_TOP
+    }
     config = document.get("config")
-    for key, value in {**(config if isinstance(config, Mapping) else {}), **options}.items():
-        result[names.get(fold(key), key)] = value
+    for key, value in config.items() if isinstance(config, Mapping) else ():
+        result[names.get(fold(key)) or key] = value
     return read_model(GradeOptions, node_of(result, SourceLocation("config")), warn=warn)
 
 
@@ -102,7 +101,7 @@ def document_sample(
         fix = 'send {"question": ..., "candidate_answer": ...}'
         raise InputError("stdin must hold one JSON object", fix=fix)
     if not isinstance(options, GradeOptions):
-        options = options_of({}, options)
+        options = options_of({"config": options})
     row = dict(document) if "query" in document or _PROTOCOL.isdisjoint(document) else _row(document)
     sample = _read(row if options.contexts is None else {**row, "contexts": options.contexts})
     sample, remark = find_contexts(sample, contexts_from=options.contexts_from)
@@ -154,16 +153,15 @@ def grade(
     *,
     judge: Judge | None = None,
     ledger: Ledger | None = None,
-    replay: str = "",
 ) -> Graded:
-    """Grade one sample; with `replay` (the ledger's name) no calls are made. InputError where it lacks what the measure needs."""
+    """Grade one sample. InputError if it lacks what the measure needs."""
     grader = MeasureGrader(measure=grader) if isinstance(grader, Measure) else grader
     job = Job(sample=sample, graders=(scored(grader),), case=Case(sample=sample))
     if needs_judge(job.graders) and judge is None:
         raise no_judge([grader.label])
     settings = grader.settings.with_judge(judged_by(judge))
     try:
-        report = run_coroutine(report_on([job], settings, judge, ledger, spec=Spec.of(replay=replay or None)))
+        report = run_coroutine(report_on([job], settings, judge, ledger, spec=Spec()))
     except JudgeError as failure:
         return Graded(result=None, error=str(failure))
     (score,) = report.scores()
@@ -192,14 +190,12 @@ def grade_stdin(
     against: str | None,
     scale: str | None,
     ledger: str | None,
-    replay: str | None,
-    option: Sequence[tuple[str, Json]],
     no_cache: bool,
 ) -> int:
     """Grade one case: a code-judge document or a sample line on stdin, its score, hits, misses and reasoning on stdout.
 
-    Options of the measure stand in the document's `config`, or are given by --option. Exit code 0 whenever there is a score, 3 when
-    the judge failed, 2 on unusable input (nothing on stdout then).
+    Options of the measure stand in the document's `config`. Exit code 0 whenever there is a score, 3 when the judge failed, 2 on
+    unusable input (nothing on stdout then).
     """
     text = ""
     try:
@@ -211,7 +207,7 @@ def grade_stdin(
         fault.problem = f"stdin is not one JSON document: {fault.problem}"
         raise fault.error("-", text) from None
     whole = document if isinstance(document, dict) else {}
-    options = options_of(whole, dict(option), Notices(lambda notice: say(f"warning: {notice}")))
+    options = options_of(whole, Notices(lambda notice: say(f"warning: {notice}")))
     chosen, notes = measure_named(measure, lenient=True), list[str]()
     sample = document_sample(document, options, notes.append)
     if sample.contexts is None and sample.calls is None and "contexts" in chosen.definition.needs:
@@ -221,15 +217,14 @@ def grade_stdin(
     who = pick_judge(Spec.of(judge=judge, base_url=base_url).in_project().in_files({"judge": options.judge}))
     if who is None and proxy:
         who = proxy_judge(proxy, os.environ.get("AGENTV_TARGET_PROXY_TOKEN", ""))
-    replay = None if replay is None else password_apart(replay)
-    store = open_ledger(None if no_cache else ledger_address(ledger), replay)
+    store = open_ledger(None if no_cache else ledger_address(ledger))
     grader = MeasureGrader(
         measure=chosen,
         strict=options.strict,
         expected_relevant_count=options.expected_relevant_count,
         settings=Settings.of(against, scale, None),
     )
-    graded = grade(grader, sample, judge=who, ledger=store, replay=replay or "")
+    graded = grade(grader, sample, judge=who, ledger=store)
     if graded.result is None:
         say(f"germane: {graded.error}")
         return 3

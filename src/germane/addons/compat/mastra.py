@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
@@ -27,17 +27,16 @@ from germane.measures import (
 from germane.types import Json
 
 Parity: TypeAlias = Literal["mastra"]
-Verdict: TypeAlias = str | bool
 Level: TypeAlias = Literal["high", "medium", "low", "none"]
 _Kind = TypeVar("_Kind", bound="_Metric")
 
-_FORMULAS: dict[str, tuple[Measure, Callable[[str], str]]] = {
-    "context_position": (context_position, lambda word: word.strip().lower()),
-    "context_precision": (context_precision, lambda word: word.strip().lower()),
-    "context_relevancy": (context_relevance, str.lower),
-    "context_recall": (context_relevance, str),
+_FORMULAS: dict[str, Measure] = {
+    "context_position": context_position,
+    "context_precision": context_precision,
+    "context_relevancy": context_relevance,
+    "context_recall": context_relevance,
 }
-"""By measure: the formula over its verdicts, and what Mastra makes of a verdict before it compares it with `yes`."""
+"""The formula over the verdicts of each measure."""
 _WEIGHTS: dict[Level, float] = {"high": 1.0, "medium": 0.7, "low": 0.3, "none": 0.0}
 
 
@@ -46,17 +45,12 @@ def rounded(value: float) -> float:
     return math.floor((value + sys.float_info.epsilon) * 100 + 0.5) / 100
 
 
-def scored(measure: str, verdicts: Sequence[Verdict], scale: float = 1) -> float:
-    """Return the score of some verdicts in order, over as many verdicts as there are.
-
-    A yes counts, in the spellings that the original takes for one: " YES " for position and precision, "Yes" for
-    relevancy, nothing but "yes" for recall. Rounding comes after scaling. No verdicts: 0.
-    """
+def scored(measure: str, verdicts: Sequence[bool], scale: float = 1) -> float:
+    """Return the score of verdicts in order, over as many as there are, rounded after scaling. No verdicts: 0."""
     if not verdicts:
         return 0.0
-    formula, bare = _FORMULAS[measure]
-    said = [bare(word) == "yes" if isinstance(word, str) else word for word in verdicts]
-    return rounded(float(values(formula, RankedLabels.of_lists([list(map(float, said))]))[0]) * scale)
+    labels = RankedLabels.of_lists([list(map(float, verdicts))])
+    return rounded(float(values(_FORMULAS[measure], labels)[0]) * scale)
 
 
 _UNUSED, _MISSING, _MOST_MISSING = 0.1, 0.15, 0.5
