@@ -163,14 +163,6 @@ def test_a_required_grader_that_a_stand_in_judged(inside: Cli, data: Path) -> No
     assert inside("run", "e.yaml", "--allow-stand-in").code == 1
 
 
-def test_several_evaluations(inside: Cli, tmp_path: Path) -> None:
-    """A measure that no sample of one could have does not hide the gate that failed in another."""
-    cases_file(tmp_path, "{type: R@2, required: true}")
-    (tmp_path / "f.yaml").write_text("data: cases.jsonl\nmeasures: [{type: abstained}]\njudge: labels\n")
-    assert inside("run", "f.yaml", "--no-cache").code == 2
-    assert inside("run", "e.yaml", "f.yaml", "--no-cache").code == 1
-
-
 REFUSED = [
     "gate: ['RR>=2']\nmeasures: [RR]\ndata: s.jsonl\n",
     "gates: ['change(RR)>-5']\nmeasures: [RR]\ndata: s.jsonl\n",
