@@ -384,7 +384,6 @@ def test_a_report_with_rows_of_an_absent_addon_is_shown(bare: Path, tmp_path: Pa
     [
         ("grade s", "grade is a command of the add-on agentv"),
         ("questions d.jsonl -o q.jsonl", "questions is a command of the add-on batches"),
-        ("ledger batches", "ledger batches is a command of the add-on batches"),
         ("run d.jsonl --later", "--later is a flag of the add-on batches"),
     ],
 )

@@ -180,7 +180,7 @@ _BROUGHT: Mapping[str, Mapping[str, str]] = {
         "verbs": "grade",
         "writers": "index.jsonl",
     },
-    "batches": {"flags": "--later, --wait", "verbs": "answers, ledger batches, questions"},
+    "batches": {"flags": "--later", "verbs": "answers, questions"},
     "cluster": {
         "flags": "--engine, --part",
         "stores": "postgres, postgresql",

@@ -105,24 +105,29 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
             answers.groups.clear()
         table.answered(list(answers.done))
     left -= len(answers.done)
-    code = 3 if answers.failed or damaged else 0
+    done = {
+        "schema_version": 1,
+        "answers": stored,
+        "requests": len(answers.done),
+        "failed": answers.failed,
+        "damaged": damaged,
+        "unknown": answers.unknown,
+        "left": left,
+    }
     if json:
-        counts = {
-            "answers": stored,
-            "requests": len(answers.done),
-            "failed": answers.failed,
-            "damaged": damaged,
-        }
-        print_document({"schema_version": 1, **counts, "unknown": answers.unknown, "left": left})
-        return code
-    texts = [f"{counted(stored, 'answer')} to {counted(len(answers.done), 'request')} in {location}"]
-    for why, number in Counter(why[:200] for why in answers.failed.values()).most_common(10):
-        texts.append(f"{counted(number, 'line')} not usable: {why}")
-    if damaged:
-        texts.append(f"{counted(len(damaged), 'line')} cut off or damaged: {some_of(damaged)}")
-    if answers.unknown:
-        texts.append(f"{counted(answers.unknown, 'line')} not asked here, or read before")
-    if left:
-        texts.append(f"{counted(left, 'request')} without an answer: germane questions writes them again")
-    say("\n".join(texts))
-    return code
+        print_document(done)
+    else:
+        say("\n".join(_answers_in_words(done, location)))
+    return 3 if answers.failed or damaged else 0
+
+
+def _answers_in_words(done: dict[str, Any], location: str) -> Iterator[str]:
+    yield f"{counted(done['answers'], 'answer')} to {counted(done['requests'], 'request')} in {location}"
+    for why, number in Counter(why[:200] for why in done["failed"].values()).most_common(10):
+        yield f"{counted(number, 'line')} not usable: {why}"
+    if done["damaged"]:
+        yield f"{counted(len(done['damaged']), 'line')} cut off or damaged: {some_of(done['damaged'])}"
+    if done["unknown"]:
+        yield f"{counted(done['unknown'], 'line')} not asked here, or read before"
+    if done["left"]:
+        yield f"{counted(done['left'], 'request')} without an answer: germane questions writes them again"

@@ -15,19 +15,18 @@ from pathlib import Path
 from germane.addons.cluster.engines import executor_of, parse_engine
 from germane.addons.cluster.merging import merge_parts
 from germane.addons.cluster.share import Share
-from germane.encoding import decode, encode, now
+from germane.encoding import now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError
 from germane.evaluation.choice import keeps_answers, open_ledger
 from germane.evaluation.plan import Plan
 from germane.evaluation.run import run, stored_manifest
 from germane.evaluation.session import command_to_resume, ledger_of, new_folder
-from germane.evaluation.spec import Callbacks, Spec, differing_options
-from germane.folder.manifest import read_manifest, write_manifest
+from germane.evaluation.spec import Callbacks, Spec
+from germane.folder.manifest import write_manifest
 from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
 from germane.reports.report import Report, find_baseline
 from germane.samples.urls import local
-from germane.tables.judgements import asked_counts
 from germane.types import Json
 
 _PARTS = "parts"
@@ -51,16 +50,9 @@ class Inputs:
     host: str
     options: Mapping[str, Json]
 
-    def has_finished(self, part: Path) -> bool:
-        """Return True if the part in a folder is complete, has the current options, and needs no question asked again."""
-        stored = read_manifest(part)
-        same = not differing_options(stored.get("options") or {}, decode(encode(self.options)))
-        failed = any(field in {"errors", "failed"} for _, field, _ in asked_counts(stored.get("asked") or {}))
-        return stored.get("status") == "complete" and same and not (failed or self.spec.reask)
-
 
 def run_part(inputs: Inputs, share: Share) -> None:
-    """Run one part, or continue it; a finished part stays as it is. Raises as `run` does."""
+    """Run one part, or continue it: what was answered is not asked again. Raises as `run` does."""
     host, ledger = socket.gethostname(), str(inputs.options.get("ledger") or "")
     if not (inputs.whole.is_dir() and inputs.cwd.is_dir()):
         problem = f"the worker on {host} does not see {inputs.whole} and {inputs.cwd}"
@@ -79,15 +71,14 @@ def run_part(inputs: Inputs, share: Share) -> None:
             "options": {**options, "outputs": [], "store": None},
         }
         write_manifest(folder, made, "running")
-    if not inputs.has_finished(folder):
-        run(inputs.spec.but(resume=folder), whole=inputs.whole)
+    run(inputs.spec.but(resume=folder), whole=inputs.whole)
 
 
 def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData | None]:
     """Run an evaluation in as many parts as its engine has workers; return the report and its baseline.
 
-    With `resume`, finished parts are kept and the others continued. Raises as `run` does, InputError if the engine cannot be
-    used, and JudgeError if a worker is killed.
+    With `resume`, all parts are continued. Raises as `run` does, InputError if the engine cannot be used, and JudgeError if a
+    worker is killed.
     """
     stored = stored_manifest(spec)
     resumed = spec.resuming(stored)

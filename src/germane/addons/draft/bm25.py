@@ -75,9 +75,5 @@ class BM25:
     def search(self, query: str, k: int) -> list[int]:
         """Return the positions of the k best texts that share a term with the query (0 = all); of equal ones the earlier first."""
         scores = self.scores(query)
-        if 0 < k < self.size:
-            least = np.partition(scores, self.size - k)[self.size - k]
-            among = np.flatnonzero(scores >= max(least, 1e-12))
-        else:
-            among = np.flatnonzero(scores > 0)
+        among = np.flatnonzero(scores > 0)
         return [int(at) for at in among[np.argsort(-scores[among], kind="stable")][: k or None]]

@@ -293,20 +293,18 @@ class Drafter:
 
 
 _FAILURES = {
-    r"^not in ": "no stored answer",
-    r"^(no usable|unusable) answer": "unusable answer",
+    "^not in ": "no stored answer",
     r"\b[45]\d\d\b": "HTTP",
-    r"(?i)time|answer within|hang": "no answer in time",
-    r"unusable|JSON|answer": "unusable answer",
+    "(?i)time|answer within|hang": "no answer in time",
+    "unusable|JSON|answer": "unusable answer",
+    "": "request failed",
 }
 
 
 def _failure(why: str) -> str:
     """Return the reason of a failed call without the parts that differ between calls."""
-    for pattern, reason in _FAILURES.items():
-        if found := re.search(pattern, why):
-            return f"HTTP {found[0]}" if reason == "HTTP" else reason
-    return "request failed"
+    found, reason = next((found, row[1]) for row in _FAILURES.items() if (found := re.search(row[0], why)))
+    return f"HTTP {found[0]}" if reason == "HTTP" else reason
 
 
 def _same_answer(known: str, reference: str) -> bool:
