@@ -231,7 +231,6 @@ FLAGS = (
     Flag("--header", "run", JUDGE, "A header for the judge's endpoint, never stored; repeatable.", name="headers", value="NAME=VALUE", many=True, read=headers, judge="headers", holds="command"),
     Flag("--model-parameter", "run", JUDGE, "A request parameter, e.g. seed=7; repeatable.", name="parameters", value="NAME=VALUE", many=True, read=partial(parameters, example="seed=7"), judge="parameters"),
     Flag("--temperature", "run", JUDGE, "Sampling temperature. Default: 0.1.", float, value="T", least=0, judge="temperature"),
-    Flag("--reasoning", "run", JUDGE, "Reasoning effort, e.g. off or low, for models that support it.", value="LEVEL", judge="reasoning"),
     Flag("--rpm", "run", JUDGE, "Maximum judge requests per minute.", float, value="N", least=0.01, holds="part"),
     Flag("--tpm", "run", JUDGE, "Maximum judge tokens per minute.", float, value="N", least=1, holds="part"),
     Flag("--timeout", "run", JUDGE, "Seconds to wait for one answer. Default: 120.", float, value="SECONDS", least=0.1, holds="part"),

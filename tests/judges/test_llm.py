@@ -595,8 +595,6 @@ class TestIdentity:
             api_key="x",
             headers={"a": "b"},
             concurrency=3,
-            rpm=1,
-            tpm=2,
             reading="single",
             retry=QUICK,
         )
@@ -668,9 +666,6 @@ class TestIdentity:
             {"batch": 2.5},
             {"concurrency": 0},
             {"max_output_tokens": 0},
-            {"rpm": 0},
-            {"tpm": -1.0},
-            {"rpm": float("nan")},
             {"temperature": -1},
             {"temperature": True},
             {"temperature": float("nan")},

@@ -8,10 +8,8 @@ import pytest
 
 from germane.judges.lexical import LexicalJudge, names
 from germane.questions import (
-    CitationSupport,
     Claims,
     Entities,
-    NuggetSupport,
     StatementRelevance,
     Sufficiency,
 )
@@ -67,22 +65,6 @@ def test_sufficiency():
     assert not answer(Sufficiency(query, ("The boiling point of water is 100 degrees.",))).sufficient
     both = ("The boiling point of water is 100 degrees.", "Ethanol boils at 78 degrees.")
     assert answer(Sufficiency(query, both)).sufficient
-
-
-def test_citations():
-    """A context has a part where it carries the sentence alone; one that is about something else has none."""
-    question = CitationSupport(("Water boils at 100 degrees. [1][2]", "Lead melts at 327 degrees. [2]"),
-                               ("Water boils at 100 degrees.", "Ice melts."))  # fmt: skip
-    first, second = answer(question)
-    assert (first.supported, first.contexts) == (True, (1,))
-    assert (second.supported, second.contexts) == (False, ())
-
-
-def test_nuggets():
-    """Full, partial or no support by the words that are there."""
-    question = NuggetSupport("q", ("Water boils at 100 degrees.", "Copper conducts heat and electricity.", "Cats purr."),
-                             ("Water boils at 100 degrees.", "Copper conducts."))  # fmt: skip
-    assert [one.support for one in answer(question)] == ["support", "partial_support", "not_support"]
 
 
 def test_citation_marks_are_no_numbers():

@@ -16,7 +16,6 @@ from germane.judges.panel import PanelJudge
 from germane.judging.asker import Asker
 from germane.ledger.sqlite import SQLiteLedger
 from germane.questions.asking import Answer
-from germane.questions.listing import Claims
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
 from germane.tables.judgements import judgement_line
@@ -101,13 +100,6 @@ def test_no_more_groups_in_flight_than_the_judge_takes() -> None:
     judge = Counting(concurrency=3, seconds=0.01)
     ask(judge, [relevance(n) for n in range(12)])
     assert judge.most == 3
-
-
-def test_questions_that_open_others_go_first() -> None:
-    """Claims lead to support questions: they are asked before the relevance questions that arrived earlier."""
-    judge = Counting(concurrency=1)
-    ask(judge, [relevance(1), relevance(2), Claims(query="q", text="A text.")])
-    assert [group[0].kind for group in judge.asked] == ["claims", "relevance", "relevance"]
 
 
 def test_an_answer_is_durable_before_it_is_seen(tmp_path: Path) -> None:
@@ -415,11 +407,6 @@ class TestSomebodysOwnJudge:
         """Nobody waits for a question that was left out."""
         with pytest.raises(JudgeError, match=r"the judge counting cannot group .* exactly once$"):
             ask(Odd(wrong), [relevance(n) for n in range(3)])
-
-    def test_a_judge_that_takes_nothing_is_refused(self) -> None:
-        """A concurrency of 0 would be waited for for ever."""
-        with pytest.raises(JudgeError, match="the judge counting has a concurrency of 0"):
-            ask(Counting(concurrency=0), [relevance(1)])
 
 
 class Full(SQLiteLedger):

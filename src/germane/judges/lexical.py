@@ -16,10 +16,10 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from germane.judges.judge import LocalJudge, Reply, trivial_answer
-from germane.questions.listing import Claims, Entities, Importance, StatementRelevance
+from germane.questions.listing import Claims, Entities, StatementRelevance
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.questions.support import CitationSupport, NuggetSupport, Sufficiency, Support
+from germane.questions.support import Sufficiency, Support
 from germane.questions.text import sentences, stem, stems, words
 from germane.types import FrozenDict, Json
 
@@ -27,9 +27,6 @@ ON_TOPIC, HELPS, ANSWERS = 0.3, 0.6, 0.95
 """The coverage from which a passage has grade 1, 2 and 3."""
 BEARS = 0.5
 """The coverage of the query, or of a sentence of the reference, from which a single statement is relevant."""
-PARTIAL = 0.4
-"""The coverage of a nugget's words from which contexts support it in part."""
-
 SUPPORTED = 0.75
 """The coverage of a claim's words from which a context supports it."""
 NAMED = 6
@@ -116,41 +113,12 @@ def _sufficiency(question: Sufficiency) -> Json:
     return {"reasoning": reason("query", query, names), "sufficient": coverage(query, names) >= ANSWERS}
 
 
-def _citations(question: CitationSupport) -> Json:
-    """Return the cited contexts that support a sentence alone, else those that are needed to support it together."""
-    contexts = [stems(text) for text in question.contexts]
-    items = []
-    for number, statement in enumerate(question.statements, 1):
-        cited, required = question.cited(number), terms(statement.split(" [")[0])
-        together = _union(contexts, cited)
-        parts = [position for position in cited if carries(required, contexts[position - 1])]
-        if not parts and carries(required, together):
-            others = {position: _union(contexts, [n for n in cited if n != position]) for position in cited}
-            parts = [position for position in cited if not carries(required, others[position])]
-        missing = _missing(required, together)
-        why = f"no cited context has {few(missing)}" if missing else "the cited contexts have its words"
-        items.append({"statement": number, "reasoning": why, "supported": bool(parts), "contexts": parts})
-    return {"statements": items}
-
-
 def _union(contexts: Sequence[frozenset[str]], positions: Sequence[int]) -> frozenset[str]:
     return frozenset[str]().union(*(contexts[position - 1] for position in positions))
 
 
 def _missing(required: Terms, present: frozenset[str]) -> list[str]:
     return [word for stem, (word, _) in required.items() if stem not in present]
-
-
-def _nuggets(question: NuggetSupport) -> Json:
-    """Return full support if the contexts together cover the nugget, partial if they have enough of its words."""
-    names = stems(question.about)
-    items = []
-    for number, nugget in enumerate(question.nuggets, 1):
-        required = terms(nugget)
-        partly = "partial_support" if coverage(required, names) >= PARTIAL else "not_support"
-        support = "support" if carries(required, names) else partly
-        items.append({"nugget": number, "reasoning": reason("nugget", required, names), "support": support})
-    return {"nuggets": items}
 
 
 _RULES: dict[str, Rule] = {
@@ -160,9 +128,6 @@ _RULES: dict[str, Rule] = {
     Claims.kind: _claims,
     Support.kind: _support,
     Sufficiency.kind: _sufficiency,
-    CitationSupport.kind: _citations,
-    Importance.kind: lambda question: question.each(importance="vital"),  # words alone do not tell
-    NuggetSupport.kind: _nuggets,
 }
 
 

@@ -74,10 +74,8 @@ class LLMJudge(Judge):
         temperature: None sends none, as for a model that takes none.
         max_output_tokens: Longest answer; one that is cut off is asked again with more room.
         parameters: Other request parameters (`{"seed": 7, "reasoning_effort": "low"}`).
-        reasoning: "off" or "low" reduces reasoning as far as the model supports it.
         concurrency: Maximum requests in flight. None adapts to the endpoint, up to 64.
-        rpm, tpm: Maximum requests and tokens per minute.
-        limiter: A `germane.judges.RateLimiter` shared by several judges, instead of these two.
+        limiter: Requests and tokens per minute: `germane.judges.RateLimiter(rpm=500)`. Several judges may share one.
         reading: "fused" asks all questions about a text in one request, "single" one each.
         batch: Maximum passages of a query, or texts to extract from, per request.
         prompts: Your own prompts: the name of each and its file.
@@ -102,10 +100,7 @@ class LLMJudge(Judge):
         temperature: float | None = 0.1,
         max_output_tokens: int | None = None,
         parameters: Mapping[str, Json] | None = None,
-        reasoning: Literal["off", "low"] | None = None,
         concurrency: int | None = None,
-        rpm: float | None = None,
-        tpm: float | None = None,
         limiter: RateLimiter | None = None,
         reading: Literal["fused", "single"] = "fused",
         batch: int = 1,
@@ -117,9 +112,7 @@ class LLMJudge(Judge):
         own = dict(parameters or {})
         temperature = own.pop("temperature", temperature)
         counts = {"batch": batch, "max_output_tokens": max_output_tokens, "concurrency": concurrency}
-        _check(own, reading, reasoning, temperature, counts)
-        if limiter is not None and (rpm, tpm) != (None, None):
-            raise InputError("an LLMJudge cannot have both a limiter and rpm or tpm", fix="give one of them")
+        _check(own, reading, temperature, counts)
         temperature = None if temperature is None else float(temperature) + 0.0  # and no -0.0
         self._own = None if isinstance(spec, str) else spec
         if self._own is None:
@@ -153,16 +146,13 @@ class LLMJudge(Judge):
             token_limits=limits,
             limit_names=names,
         )
-        self.identity = _identity(service, temperature, self.capabilities.parameters, reasoning)
+        self.identity = _identity(service, temperature, self.capabilities.parameters)
         if self._own is not None:
             self.identity = freeze({**self.identity, **settings_of(self._own)})
             self.capabilities.mode = PROMPT
-        if reasoning is not None:
-            self.capabilities.reason(reasoning, service.provider)
         self.fuse, self._batch = reading == "fused", batch
         self._price = price
-        limited = rpm is not None or tpm is not None
-        self._key, self._limiter = api_key, RateLimiter(rpm=rpm, tpm=tpm) if limited else limiter
+        self._key, self._limiter = api_key, limiter
         self._headers = {name: value.strip() for name, value in (headers or {}).items()}
         self._client: ModelClient | None = None
         self._calls, self._closing = 0, False
@@ -286,7 +276,6 @@ def model_of(judge: Judge) -> LLMJudge | None:
 def _check(
     parameters: Mapping[str, Json],
     reading: str,
-    reasoning: str | None,
     temperature: float | None,
     counts: Mapping[str, int | None],
 ) -> None:
@@ -297,13 +286,11 @@ def _check(
         )
     if reading not in {"fused", "single"}:
         raise InputError(f"unknown reading {reading!r}", fix="write fused or single")
-    if reasoning not in {None, "off", "low"}:
-        raise InputError(f"invalid reasoning={reasoning!r}", fix="write off or low")
     if temperature is not None:
-        check_number("temperature", temperature, "write a number from 0, or None", least=0)
+        check_number("temperature", temperature, least=0)
     for name, value in counts.items():
         if value is not None:
-            check_number(name, value, "write a whole number from 1", least=1, whole=True)
+            check_number(name, value, least=1, whole=True)
 
 
 def check_shared(judges: Iterable[object], base_url: str | None, headers: object) -> None:
@@ -330,9 +317,7 @@ def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
     return limited, LIMIT_NAMES[::-1] if newer else LIMIT_NAMES
 
 
-def _identity(
-    service: Service, temperature: float | None, parameters: Mapping[str, Json], reasoning: str | None
-) -> FrozenDict:
+def _identity(service: Service, temperature: float | None, parameters: Mapping[str, Json]) -> FrozenDict:
     """Return the settings that can change an answer. A length limit is not one: an answer that it cuts off is asked again."""
     identity = {
         "provider": service.provider,
@@ -340,6 +325,5 @@ def _identity(
         "base_url": service.custom or None,
         "temperature": temperature,
         "parameters": {name: value for name, value in parameters.items() if name not in TRANSPORT} or None,
-        "reasoning": reasoning,
     }
     return freeze({name: value for name, value in identity.items() if value is not None})  # type: ignore[no-any-return]

@@ -74,7 +74,6 @@ class Asker:
         self._prepared: bool | None = None
         """True once `before_asking` has returned, None until it is called: judges that cost wait for it."""
         self._earlier, self._own = earlier, dict[str, Judgement]()
-        self._panels: set[PanelJudge] = set()
         self._pending, self._arrived = dict[str, Pending](), list[Pending]()
         self._queues: dict[int, Queue] = {}
         self._scopes: set[GroupScope] = set()
@@ -274,7 +273,6 @@ class Asker:
             self._fail(pending, self._failure)
             return
         if isinstance(judge, PanelJudge):
-            self._panels.add(judge)
             for value in pending:
                 self._spawn(self._ask_panel(value, judge))
             return
@@ -282,17 +280,10 @@ class Asker:
             self.missing.update((pending.key, pending.question) for pending in pending)
             self._unanswered(judge, pending, f"not in {self._replay}")
             return
-        if type(judge.concurrency) is not int or judge.concurrency < 1:
-            problem = f"has a concurrency of {judge.concurrency!r}: it must be a whole number from 1"
-            raise JudgeError(f"the judge {judge.name} {problem}")
         queue = self._queues.setdefault(id(judge), Queue(judge))
-        if queue.lost:
-            self._unanswered(judge, pending, queue.lost)
-            return
         by_id = {id(value.question): value for value in pending}
         for questions in grouped(judge, [value.question for value in pending]):
-            line = queue.lines[not any(question.has_followups for question in questions)]
-            line.append(Group(questions, [by_id[id(question)] for question in questions]))
+            queue.groups.append(Group(questions, [by_id[id(question)] for question in questions]))
         self._start_groups()
 
     async def _ask_panel(self, pending: Pending, panel: PanelJudge) -> None:
@@ -315,21 +306,20 @@ class Asker:
     def _start_groups(self) -> None:
         """Start the groups that may be started. Those over the budget wait for requests in flight, which may cost less than estimated."""
         for queue in self._queues.values():
-            while (line := queue.next()) is not None:
+            while (group := queue.next()) is not None:
                 if self._prepared is False and queue.judge.stored:
                     break
-                group = line[0]
                 reserved = self._budget.reserve(queue.judge, group.questions)
                 if reserved is None:
                     # a running script may wait for this very answer: only judges that cost are waited for
                     if any(other.running and other.judge.stored for other in self._queues.values()):
                         return
-                    self.stop(self._budget.reached(queue.judge, group.questions))
+                    self.stop(self._budget.reached(group.questions))
                     return
                 if self._prepared is None and queue.judge.stored:
                     self._prepared = False
                 queue.running += 1
-                self._spawn(self._ask(queue, line.popleft(), reserved))
+                self._spawn(self._ask(queue, queue.groups.popleft(), reserved))
 
     async def _ask(self, queue: Queue, group: Group, reserved: float) -> None:
         """Ask a judge one group, and settle its questions; errors of the judge stop the asker."""
@@ -349,8 +339,6 @@ class Asker:
                 await self._settle_group(queue.judge, group.pending, replies, stopped=scope.stopped)
             elif self._failure is not None:
                 self._fail(group.pending, self._failure)
-            else:
-                self._unanswered(queue.judge, [*group.pending, *queue.clear()], queue.lost)
         finally:
             for work in scope.after_storing:
                 work()
@@ -359,7 +347,7 @@ class Asker:
         self._on_progress(self)
 
     async def _replies(self, queue: Queue, group: Group, scope: GroupScope) -> Sequence[Reply] | None:
-        """Return the judge's replies; None if the asker has stopped or the judge is unusable (`queue.lost`)."""
+        """Return the judge's replies; None if the asker has stopped."""
         self._scopes.add(scope)
         try:
             if self._failure is None:
@@ -368,24 +356,12 @@ class Asker:
             if self._failure is None:
                 self._fail(group.pending, Interrupted("interrupted"))
                 raise
-        except JudgeError as error:
-            if self._failure is None and not queue.lost:  # of a run that was stopped the stop is the reason
-                queue.lost = str(error)
-                self._drop_member(queue.judge, error)
+        except JudgeError:
+            if self._failure is None:  # of a run that was stopped the stop is the reason
+                raise
         finally:
             self._scopes.discard(scope)  # what was answered is stored, whoever gives up now
         return None
-
-    def _drop_member(self, judge: Judge, error: JudgeError) -> None:
-        """Continue without an unusable member of a panel; raises the error if no member is usable."""
-        panels = [panel for panel in self._panels if any(judge is member for member in panel.members)]
-        if not panels:
-            raise error
-        lost = {id(queue.judge): queue.lost for queue in self._queues.values() if queue.lost}
-        for panel in panels:
-            if all(id(member) in lost for member in panel.members):
-                raise JudgeError("; ".join(dict.fromkeys(lost[id(member)] for member in panel.members)))
-        _log.warning("%s stopped answering: %s; the panel continues without it", judge.name, error)
 
     # Answers that come in
 

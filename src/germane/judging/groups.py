@@ -45,25 +45,20 @@ class Group(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """The groups waiting for one judge; those whose answers lead to further questions go first.
-
-    `lost` is why the judge cannot be used any more, where others of a panel go on without it.
-    """
+    """The groups waiting for one judge, in the order of their arrival."""
 
     judge: Judge
     running: int = 0
-    lost: str = ""
-    lines: tuple[deque[Group], deque[Group]] = field(default_factory=lambda: (deque(), deque()))
+    groups: deque[Group] = field(default_factory=deque)
 
-    def next(self) -> deque[Group] | None:
-        """Return the line whose first group is asked next; None while the judge is busy."""
-        return next(filter(None, self.lines), None) if self.running < self.judge.concurrency else None
+    def next(self) -> Group | None:
+        """Return the group that is asked next; None while the judge is busy."""
+        return self.groups[0] if self.groups and self.running < max(1, self.judge.concurrency) else None
 
     def clear(self) -> list[Pending]:
         """Empty the queue and return its questions."""
-        left = [pending for line in self.lines for group in line for pending in group.pending]
-        for line in self.lines:
-            line.clear()
+        left = [pending for group in self.groups for pending in group.pending]
+        self.groups.clear()
         return left
 
 

@@ -81,21 +81,19 @@ class StoredAnswers:
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         """Return the recorded answer to each question of these lists, or a failure."""
-        judgements = self._find(asked, _judgement_in)
+        rows = iter(self._judgements(asked))
         return [
-            [
-                answered(question, judgement or _lacking(questions, n))
-                for n, (question, judgement) in enumerate(
-                    zip(examples_of(questions), judgements, strict=False)
-                )
-            ]
-            for questions in asked
+            [answered(question, next(rows)) for question in examples_of(questions)] for questions in asked
         ]
 
     def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
         """Return the recorded judgement of each question, or an error in its place."""
-        found = self._find([questions], _judgement_in)
-        return [judgement or _lacking(questions, n) for n, judgement in enumerate(found)]
+        return self._judgements([questions])
+
+    def _judgements(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Judgement]:
+        found = self._find(asked, _judgement_in)
+        each = (question for questions in asked for question in questions)
+        return [judgement or _lacking(question) for question, judgement in zip(each, found, strict=True)]
 
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
         """Return the typed answer to each question of these lists; Unanswered if there is none."""
@@ -175,6 +173,5 @@ def _judgement_in(line: bytes) -> Judgement:
     return load_judgement(decode(line))
 
 
-def _lacking(questions: Sequence[AnyQuestion], number: int) -> Judgement:
-    question = questions[number]
+def _lacking(question: AnyQuestion) -> Judgement:
     return Judgement(key="", item=question.item, kind=question.kind, judge="", error=_MISSING)

@@ -278,18 +278,15 @@ class Budget:
             self._expected += estimate
             self._actual += cost
 
-    def reached(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> LimitReached:
+    def reached(self, questions: tuple[AnyQuestion, ...]) -> LimitReached:
         """Return the LimitReached error if these questions are not allowed."""
         calls = self._max_calls is not None and self._calls + len(questions) > self._max_calls
         flag = f"--max-calls {self._max_calls}" if calls else f"--max-cost {self._max_cost:g}"
         if not self._calls:
             self.too_low = flag.split(maxsplit=1)[0]
-            least = "" if calls else f", about {_dollars(self._estimate(judge, questions))}"
-            return LimitReached(f"{flag} is too low for the next request{least}: nothing was asked")
-        if calls:
-            return LimitReached(f"stopped at {flag}: {counted(self._calls, 'call was', 'calls were')} made")
-        why = "answers cost more than expected" if self.exceeded else "the next request would exceed it"
-        return LimitReached(f"stopped at {flag}: {_dollars(self._paid)} was spent, and {why}")
+            return LimitReached(f"{flag} is too low for the next request: nothing was asked")
+        spent = f"{counted(self._calls, 'call was', 'calls were')} made, {_dollars(self._paid)} was spent"
+        return LimitReached(f"stopped at {flag}: {spent}")
 
     @property
     def exceeded(self) -> str:

@@ -1,7 +1,6 @@
 """Requests: the questions that share one, its text, and the part of its answer for each question.
 
-A FusedRequest is several questions about one text, each with its instructions verbatim, answered in one object (under a key
-per kind where names would collide). A list is several FusedRequests that share everything but their text, answered as items
+A FusedRequest is several questions about one text, each with its instructions verbatim, answered in one object. A list is several FusedRequests that share everything but their text, answered as items
 with ids.
 """
 
@@ -30,7 +29,7 @@ EXTRACTED = 8000
 
 @dataclass(slots=True)
 class FusedRequest:
-    """Questions about one text, at most one of a kind.
+    """Questions about one text, whose answers have no field of the same name: one object holds them all.
 
     Attributes:
         about: The text.
@@ -44,7 +43,7 @@ class FusedRequest:
     inputs: dict[str, Json] = field(default_factory=dict)
 
     def add(self, question: AnyQuestion) -> bool:
-        """Add the question and return True; False if its kind is present already, or if other inputs would be shown.
+        """Add the question and return True; False if a field of its answer is present already, or if other inputs would be shown.
 
         A question about the text alone goes with any.
         """
@@ -55,7 +54,10 @@ class FusedRequest:
         inputs.pop(text, None)
         if self.questions and (
             text != self.text
-            or any(question.kind == other.kind for other in self.questions)
+            or any(
+                question.schema()["properties"].keys() & other.schema()["properties"]
+                for other in self.questions
+            )
             or (inputs and self.inputs and inputs != self.inputs)
         ):
             return False
@@ -63,21 +65,6 @@ class FusedRequest:
         self.questions.append(question)
         self.inputs |= inputs
         return True
-
-    def flat(self) -> bool:
-        """True if no two answers have a part of the same name, so that one object can hold them all."""
-        names = [name for question in self.questions for name in question.schema()["properties"]]
-        return len(set(names)) == len(names)
-
-    def answer_of(self, question: AnyQuestion, payload: dict[str, Json], *, flat: bool) -> Json:
-        """Return a question's part of an answer (`flat` or not); AnswerError if it is missing."""
-        if len(self.questions) == 1:
-            return payload
-        if flat:
-            return {name: payload[name] for name in question.schema()["properties"] if name in payload}
-        if question.kind not in payload:
-            raise AnswerError(f'the answer lacks "{question.kind}"')
-        return payload[question.kind]
 
     def like(self) -> tuple[object, ...]:
         """Return a key that is equal for requests that may share a list: kinds of question, the text's name, and other inputs."""
@@ -159,7 +146,6 @@ class Ask:
         rows = _by_id(payload, len(self.items)) if many else {1: payload}
         for number, request in enumerate(self.items, 1):
             kinds = tuple(question.kind for question in request.questions)
-            flat = len(kinds) > 1 and request.flat()
             how: dict[str, Json] = {"fused": kinds} if len(kinds) > 1 else {}
             if many:
                 how |= {"list_size": len(self.items), "place": number}
@@ -168,8 +154,8 @@ class Ask:
                 answer: Json | AnswerError = row
                 try:
                     if not isinstance(row, AnswerError):
-                        answer = request.answer_of(question, row, flat=flat)
-                        answer = question.validate(answer)
+                        fields = question.schema()["properties"].keys() & row if len(kinds) > 1 else row
+                        answer = question.validate({name: row[name] for name in fields})
                         if limited:
                             question.check_limits(answer)
                 except AnswerError as error:
@@ -232,8 +218,7 @@ def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False
     for question in request.questions:
         text = prompts.of(question).text
         verdicts = [name for name in question.schema()["properties"] if name != "reasoning"]
-        heading = ", ".join(verdicts) if request.flat() else question.kind
-        parts.append(f"# {heading}\n{text}" if len(request.questions) > 1 else text)
+        parts.append(f"# {', '.join(verdicts)}\n{text}" if len(request.questions) > 1 else text)
     notes = " ".join(filter(None, map(fragment, sorted([*request.inputs, request.text], key=section_order))))
     return "\n".join(filter(None, [*parts, notes]))
 
@@ -244,12 +229,8 @@ def _schema(request: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
     schemas = [question.limited()[0] if limited else question.schema() for question in request.questions]
     if len(schemas) == 1:
         return schemas[0]
-    if request.flat():
-        return _object(
-            {name: _said_once(field) for schema in schemas for name, field in schema["properties"].items()}
-        )
     return _object(
-        {question.kind: schema for question, schema in zip(request.questions, schemas, strict=True)}
+        {name: _said_once(field) for schema in schemas for name, field in schema["properties"].items()}
     )
 
 

@@ -23,7 +23,6 @@ class Claims(Question[tuple[str, ...]]):
 
     kind: ClassVar[str] = "claims"
     lists: ClassVar[str] = "claims"
-    has_followups: ClassVar[bool] = True
     batched: ClassVar[bool] = True
     item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "text")
     Payload: ClassVar[type[PayloadModel]] = list_payload(claims=tuple[Text, ...])
@@ -78,7 +77,6 @@ class Importance(Question[tuple[Weight, ...]]):
     """The importance of these nuggets (facts of a good answer): vital, or okay to leave out."""
 
     kind: ClassVar[str] = "importance"
-    has_followups: ClassVar[bool] = True
     item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "nuggets")
     Payload: ClassVar[type[PayloadModel]] = list_payload(nuggets=list[WeightItem])
     verdicts: ClassVar[tuple[str, str] | None] = ("nuggets", "nugget")

@@ -47,8 +47,6 @@ class Question(ABC, Generic[A]):
 
     kind: ClassVar[str]
     """The name of the kind, the same in the ledger, in prompt files and on the command line."""
-    has_followups: ClassVar[bool] = False
-    """True if the answer leads to further questions; such questions are asked first."""
     batched: ClassVar[bool] = False
     """True if one request may ask this about several texts, where the user wants that."""
     item_fields: ClassVar[tuple[str, ...]] = ()

@@ -13,6 +13,7 @@ import pytest
 from germane.errors import JudgeError
 from germane.evaluation.choice import pick_judge
 from germane.evaluation.spec import Spec
+from germane.judges.client.ratelimits import RateLimiter
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
@@ -226,7 +227,9 @@ class TestTransportFaults:
         Few are in flight at once, so that a busy machine answers each within the deadline.
         """
         with ModelServer() as server:
-            judge = judge_of(server, RetryPolicy(read=3, deadline=3), rpm=600, concurrency=4)
+            judge = judge_of(
+                server, RetryPolicy(read=3, deadline=3), limiter=RateLimiter(rpm=600), concurrency=4
+            )
             replies = ask(judge, passages(90))
         assert not [reply.error for reply in replies if reply.error]
         assert max(reply.ms or 0 for reply in replies) > 3000
@@ -394,7 +397,7 @@ class TestLimits:
         """A burst of five seconds' worth, then evenly: 600 a minute is ten a second."""
         began = monotonic()
         with ModelServer() as server:
-            judge = judge_of(server, rpm=600)
+            judge = judge_of(server, limiter=RateLimiter(rpm=600))
             ask(judge, passages(56))
         assert monotonic() - began >= 0.4
 
@@ -404,7 +407,7 @@ class TestLimits:
         with ModelServer(lambda _: Act(usage=usage), latency=0.1) as server:
 
             async def main() -> int:
-                judge = judge_of(server, tpm=4000)
+                judge = judge_of(server, limiter=RateLimiter(tpm=4000))
                 work = asyncio.gather(*(judge.answer((one,)) for one in passages(60)))
                 await asyncio.sleep(1.5)
                 work.cancel()

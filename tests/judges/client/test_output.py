@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Literal
 
 import pytest
 
-from germane.errors import InputError
 from germane.judges.client.output import LIMIT_NAMES
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
@@ -178,49 +176,6 @@ EFFORT = (
 )
 
 
-class TestReasoning:
-    @pytest.mark.parametrize(("setting", "effort"), [("off", "none"), ("low", "low"), (None, None)])
-    def test_it_is_asked_for(self, setting: Literal["off", "low"] | None, effort: str | None) -> None:
-        """As OpenAI's protocol names it; part of the key, since it changes answers."""
-        with ModelServer() as server:
-            judge = LLMJudge("openai:test", base_url=server.url, api_key="k", reasoning=setting)
-            replies = in_turn(judge, QUESTIONS[:1])
-        assert replies[0].error is None
-        assert server.asked[0].json.get("reasoning_effort") == effort
-        assert judge.identity.get("reasoning") == setting
-
-    @pytest.mark.parametrize(
-        ("taken", "efforts"), [("minimal", ["none", "minimal"]), ("", ["none", "minimal", "low", None])]
-    )
-    def test_what_a_model_does_not_take_is_lowered_and_left_out(
-        self, taken: str, efforts: list[str | None]
-    ) -> None:
-        """The next value that may be taken, else none; the judgement says what was left out."""
-
-        def script(asked: Asked) -> Act | None:
-            effort = asked.json.get("reasoning_effort")
-            return Act(status=400, error=EFFORT.format(effort)) if effort not in {None, taken} else None
-
-        with ModelServer(script) as server:
-            replies = judged(server, reasoning="off")
-        assert all(reply.error is None for reply in replies)
-        assert [asked.json.get("reasoning_effort") for asked in server.asked[: len(efforts)]] == efforts
-        assert server.count == len(efforts) + 2
-        assert replies[0].provenance.get("left_out", ()) == (() if taken else ("reasoning_effort",))
-
-    def test_local_servers_are_told_by_the_chats_template(self) -> None:
-        """VLLM and llama.cpp leave it to the model's template."""
-        with ModelServer() as server:
-            judge = LLMJudge("vllm:qwen", base_url=server.url, reasoning="off")
-            in_turn(judge, QUESTIONS[:1])
-        assert server.asked[0].json["chat_template_kwargs"] == {"enable_thinking": False}
-
-    def test_another_setting_is_an_error(self) -> None:
-        """It says what to write."""
-        with pytest.raises(InputError, match="write off or low"):
-            LLMJudge("openai", reasoning="high")  # type: ignore[arg-type]
-
-
 class TestLeftOut:
     def test_a_temperature_that_is_not_taken(self) -> None:
         """Named too."""
@@ -251,8 +206,8 @@ class TestReasoningContent:
     @pytest.mark.parametrize(
         ("field", "text", "setting"),
         [
-            ("reasoning_content", '{"reasoning": "r", "grade": 2}', "--reasoning off"),
-            ("reasoning", "Let me think about the passage.", "--reasoning off"),
+            ("reasoning_content", '{"reasoning": "r", "grade": 2}', "reasoning_effort=none"),
+            ("reasoning", "Let me think about the passage.", "reasoning_effort=none"),
         ],
     )
     def test_an_answer_in_the_wrong_place_names_the_setting(

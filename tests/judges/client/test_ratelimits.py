@@ -254,7 +254,7 @@ class TestRateLimiter:
     @pytest.mark.parametrize("rate", [{"rpm": 0}, {"tpm": -1}, {"rpm": float("inf")}])
     def test_what_is_no_rate(self, rate: dict[str, float]) -> None:
         """Said at once."""
-        with pytest.raises(InputError, match=r"invalid .*; write how many a minute"):
+        with pytest.raises(InputError, match=r"invalid .*; write a number above 0"):
             RateLimiter(**rate)  # type: ignore[arg-type]
 
     def test_how_many_tokens_is_asked_when_they_are_taken(self) -> None:

@@ -18,7 +18,7 @@ ADDON = Addon(
         Flag("--later", "run", MONEY, "Use the provider's batch API, at half price: send the batches and exit; --resume REPORT --later fetches them.", bool, holds="command"),
         Flag("PATH...", "questions", DATA, "Eval files, samples, folders, or a report with open questions.", name="paths"),
         Flag("FILE...", "answers", DATA, "JSON lines that the engine wrote.", Path, name="files"),
-        *borrowed("questions", "run", "--target", "--targets", "--untrusted", "--columns", "--doc-id", "--filter", "--limit", "--sample", "--judge", "--labels", "--repeat", "--base-url", "--model-parameter", "--temperature", "--reasoning", "--against", "--scale", "--rubric", "--reading", "--batch", "--prompt", "--measure", "--ledger", "--json", unset=True),
+        *borrowed("questions", "run", "--target", "--targets", "--untrusted", "--columns", "--doc-id", "--filter", "--limit", "--sample", "--judge", "--labels", "--repeat", "--base-url", "--model-parameter", "--temperature", "--against", "--scale", "--rubric", "--reading", "--batch", "--prompt", "--measure", "--ledger", "--json", unset=True),
         Flag("--seed", "questions", DATA, "Random seed of --sample.", int, value="N", default=0, unset=True),
         Flag("-o --output", "questions", OUTPUT, "The file of requests to write (JSON lines).", Path, value="FILE", required=True, at_url="refused"),
         *borrowed("answers", "run", "--ledger", "--json"),

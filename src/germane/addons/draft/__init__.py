@@ -32,7 +32,7 @@ ADDON = Addon(
         Flag("-o --output", "draft", OUTPUT, "The folder to write.", Path, value="DIR", default=Path("evals/draft"), at_url="refused"),
         Flag("--dry-run", "draft", MONEY, "Print calls, tokens and price, and what would be sent; make no calls.", bool),
         Flag("--drop-bad", "label", OUTPUT, "Of a drafted set: rewrite samples.jsonl without the questions found bad.", bool),
-        *borrowed("draft", "run", "--base-url", "--header", "--model-parameter", "--temperature", "--reasoning", "--rpm", "--tpm", "--timeout",
+        *borrowed("draft", "run", "--base-url", "--header", "--model-parameter", "--temperature", "--rpm", "--tpm", "--timeout",
                   "--jobs", "--price", "--max-cost", "--max-calls", "--ledger", "--replay", "--no-cache", "--json"),
     ],
 )  # fmt: skip

@@ -34,9 +34,6 @@ ROOM = 4096
 _IGNORED_ANSWERS = 2
 """First answers that do not match the schema after which the server is assumed to ignore it."""
 
-_REASONING: Mapping[str, tuple[str, ...]] = {"off": ("none", "minimal", "low"), "low": ("low",)}
-"""`reasoning_effort` to try for each setting, the first that the model takes."""
-
 _MENTIONS = {
     "schema": re.compile(
         "response[_ ]format|schema|structured|guided|grammar|invalid format|for format|maxlength|maxitems"
@@ -52,7 +49,6 @@ _SYSTEM = re.compile(
     r"system.*(?:role|message)|(?:role|message).*system|developer (?:instruction|message|role)|roles? must alternate",
     re.DOTALL,
 )
-_EFFORT = re.compile(r"reasoning[._ ]?effort|thinking")
 
 _log = logging.getLogger("germane")
 
@@ -69,7 +65,6 @@ class ModelCapabilities:
         model: Its name.
         temperature: Sent unless None.
         parameters: The user's own, sent as they are.
-        reasoning: Values of `reasoning_effort` that may be taken, the first is sent.
         max_tokens: The user's limit of an answer's tokens; None = not sent, unless an answer was cut off.
         limit_names: Names of that limit that may be taken, the first is sent.
         schema_limits: True if the schema limits the length of lists and texts.
@@ -84,7 +79,6 @@ class ModelCapabilities:
     model: str
     temperature: float | None = None
     parameters: Mapping[str, Json] = field(default_factory=dict)
-    reasoning: tuple[str, ...] = ()
     max_tokens: int | None = None
     limit_names: tuple[str, ...] = LIMIT_NAMES
     schema_limits: bool = False
@@ -105,12 +99,6 @@ class ModelCapabilities:
                 self.limit_names = (name, *(other for other in LIMIT_NAMES if other != name))
         self.parameters = own
 
-    def reason(self, setting: str, provider: str) -> None:
-        """Ask the model to reason as set: "off" or "low"."""
-        self.reasoning = _REASONING[setting]
-        if setting == "off" and provider in {"vllm", "llamacpp"}:  # they leave it to the template of the chat
-            self.parameters = {"chat_template_kwargs": {"enable_thinking": False}, **self.parameters}
-
     def body(
         self, ask: Ask, note: Correction | None = None, limit: int | None = None, mode: int = 0
     ) -> bytes:
@@ -122,8 +110,6 @@ class ModelCapabilities:
         request: dict[str, Json] = {"model": self.model, "messages": self._messages(ask, note, mode)}
         if self.temperature is not None:
             request["temperature"] = self.temperature
-        if self.reasoning:
-            request["reasoning_effort"] = self.reasoning[0]
         schema = ask.limited if self.schema_limits else ask.schema
         if schema and MODES[mode] == "schema":
             definition = {"name": ask.name, "strict": True, "schema": schema}
@@ -172,10 +158,6 @@ class ModelCapabilities:
         if "temperature" in text and self.temperature is not None:
             self.temperature = None
             self.left_out += ("temperature",)
-        elif self.reasoning and _EFFORT.search(text):
-            self.reasoning = self.reasoning[1:]
-            if not self.reasoning:
-                self.left_out += ("reasoning_effort",)
         elif limited and re.search("max_completion_tokens|max_tokens", text):
             self.limit_names = self.limit_names[1:]
             self.left_out += () if self.limit_names else ("max_tokens",)

@@ -120,7 +120,7 @@ def completion_in(body: Mapping[str, Json], name: str) -> Completion:
         text, problem = "" if content is None else str(content), ""
         reasoned = next((field for field in _REASONING if _text(message.get(field)).strip()), "")
         if reasoned and not text.strip() and finish not in _CUT:
-            problem = f"the answer is empty: all of it is in {reasoned}; ask with --reasoning off"
+            problem = f"the answer is empty: all of it is in {reasoned}; ask with --model-parameter reasoning_effort=none"
     return Completion(text, finish in _CUT, _text(body.get("model")), problem, refusal, *tokens_in(body))
 
 

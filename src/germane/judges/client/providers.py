@@ -234,7 +234,7 @@ class Price:
         for name in ("input", "output", "cached"):
             rate = getattr(self, name)
             if rate is not None or name != "cached":
-                check_number(name, rate, "write dollars for a million tokens, from 0", of="Price", least=0)
+                check_number(name, rate, least=0)
 
     def times(self, rate: float) -> Price:
         """Return the price times `rate`, as for a cheaper service tier."""

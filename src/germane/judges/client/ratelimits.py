@@ -127,7 +127,7 @@ class RateLimiter:
     ) -> None:
         for name, value in (("rpm", rpm), ("tpm", tpm)):
             if value is not None:
-                check_number(name, value, "write how many a minute: more than 0")
+                check_number(name, value)
         self._requests = Pace(floor(rpm) if rpm >= 1 else rpm) if rpm else None
         self._tokens = Pace(tpm) if tpm else None
         self._in_flight = AdaptiveConcurrency(in_flight) if in_flight else None

@@ -12,19 +12,16 @@ from email.utils import parsedate_to_datetime
 from time import time
 
 from germane.errors import InputError
-from germane.types import Json
 
 _COUNTS = ("attempts", "circuit_failures")
 
 
-def check_number(
-    name: str, value: object, fix: str, *, of: str = "", least: float | None = None, whole: bool = False
-) -> None:
-    """Raise InputError unless a setting (`of` a class) is a finite number of at least `least`, or above 0 without one."""
+def check_number(name: str, value: object, *, least: float | None = None, whole: bool = False) -> None:
+    """Raise InputError unless a setting is a finite number of at least `least`, or above 0 without one."""
     number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not number or not (value > 0 if least is None else least <= value) or value == math.inf:  # type: ignore[operator]
-        text = f"{of}({name}={value!r})" if of else f"{name}={value!r}"
-        raise InputError(f"invalid {text}", fix=fix)
+        limit = "above 0" if least is None else f"from {least:g}"
+        raise InputError(f"invalid {name}={value!r}", fix=f"write a {'whole ' * whole}number {limit}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +58,8 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         """Check the values, since a judge that never waits or never tries would fail every question."""
         for field in fields(self):
-            kind: dict[str, Json] = {"least": 1, "whole": True} if field.name in _COUNTS else {}
-            fix = f"write {'a whole number from 1' if kind else 'seconds: a number more than 0'}"
-            check_number(field.name, getattr(self, field.name), fix, of="RetryPolicy", **kind)
+            count = field.name in _COUNTS
+            check_number(field.name, getattr(self, field.name), least=1 if count else None, whole=count)
 
     def delay(self, failures: int) -> float:
         """Return the seconds to wait after that many failures, from 1: exponential backoff with full jitter."""
@@ -73,17 +69,14 @@ class RetryPolicy:
         """Return the seconds to wait after the n-th Retry-After of `asked` seconds; None = the endpoint named no time.
 
         A random part of up to a tenth, a second at most, is added, so that those who wait do not come back at once. From the
-        second time on, and where the time named is hardly one, it is no less than `delay`.
+        second time on it is no less than `delay`.
         """
         backoff = self.delay(waits)
         if asked is None:
             return backoff
         seconds = asked + random.uniform(0, min(1.0, asked / 10))  # noqa: S311 - no secret
-        return max(seconds, backoff) if waits > 1 or asked < _SHORT_WAIT else seconds
+        return max(seconds, backoff) if waits > 1 else seconds
 
-
-_SHORT_WAIT = 0.05
-"""Seconds: after a shorter Retry-After requests would follow at once."""
 
 _IN_WORDS = re.compile(
     r"(?:retrydelay\W{1,8}|(?:retry|try again) (?:in|after) )(?:(\d+)h)?(?:(\d+)m)?(\d+(?:\.\d+)?)\s?(ms|s(?:econds?)?)\b",
