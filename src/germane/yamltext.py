@@ -190,7 +190,7 @@ def with_environment(node: Node, environ: Mapping[str, str] | None = None, *, st
 
 
 def unset_variables(node: Node, environ: Mapping[str, str]) -> list[str]:
-    """Return the names in `${{ NAME }}` that the environment lacks."""
+    """Return a description of each variable in `${{ NAME }}` that the environment lacks."""
     names: dict[str, None] = {}
 
     def look(scalar: Node) -> Node:
@@ -198,12 +198,7 @@ def unset_variables(node: Node, environ: Mapping[str, str]) -> list[str]:
         return scalar
 
     node.changed(look)
-    return [name for name in names if name not in environ]
-
-
-def not_set(name: str) -> str:
-    """Describe an unset environment variable."""
-    return f"the environment variable {name} (it is not set)"
+    return [f"the environment variable {name} (it is not set)" for name in names if name not in environ]
 
 
 def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
@@ -340,24 +335,17 @@ class _Builder:
     def _mapping(self, events: Iterator[Any], depth: int, location: SourceLocation) -> Node:
         pairs: dict[str, Node] = {}
         keys: dict[str, SourceLocation] = {}
-        merged: list[Node] = []
         while not isinstance(event := next(events), yaml.MappingEndEvent):
             key = self._node(event, events, depth + 1)
             value = self._node(next(events), events, depth + 1)
             if key.text is None:
                 raise key.fault(f"a key is {key.kind}", "write a text as the key")
             if key.text == "<<" and key.plain:
-                merged += [value] if value.items is None else value.items
-                continue
+                raise key.fault("merge keys (<<) are not read", "write the keys out")
             if key.text in keys:
                 problem = f"the key {key.text!r} is there twice, first on line {keys[key.text].line}"
                 raise key.fault(problem, "keep one of the two")
             pairs[key.text], keys[key.text] = value, key.location
-        for source in merged:
-            if source.pairs is None:
-                raise source.fault(f"<< merges {source.kind}", "write <<: *name of a mapping")
-            pairs |= {name: value for name, value in source.pairs.items() if name not in pairs}
-            keys = source.keys | keys
         return Node(location, pairs=pairs, keys=keys, size=1 + sum(value.size for value in pairs.values()))
 
 

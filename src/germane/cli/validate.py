@@ -23,7 +23,7 @@ from germane.reports.gates import Gate
 from germane.samples.files import Notices, Warn, read_text
 from germane.samples.reading import faults_in
 from germane.targets.targetsfile import check_target
-from germane.yamltext import not_set, parse_yaml, unset_variables
+from germane.yamltext import parse_yaml, unset_variables
 
 
 def validate(
@@ -165,7 +165,7 @@ def _check_eval_file(
     for data in file.data:
         faults += faults_in(data, dict(file.columns))
     unset = unset_variables(parse_yaml(read_text(file.path), str(file.path)), os.environ)
-    unchecked.update(dict.fromkeys(map(not_set, unset)))
+    unchecked.update(dict.fromkeys(unset))
 
 
 def _check_plan(path: Path) -> None:

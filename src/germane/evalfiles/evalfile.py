@@ -101,19 +101,6 @@ _Measures = Annotated[
 ]
 
 
-class Trials(YamlModel):
-    """The number of times that each case is asked: a number, or AgentV's `{count: 3}`.
-
-    Attributes:
-        count: How often each case is asked.
-    """
-
-    what = "trials"
-    text_field = "count"
-
-    count: Count
-
-
 def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[GraderSpec, ...]:
     """Return the graders under unique names: equal ones once; two different ones under one written name are a fault.
 
@@ -183,7 +170,7 @@ class EvalFile(YamlModel):
         by: Slices to report, as `--by`.
         data: Files of samples, relative to this file.
         target: The system to ask, by its name in the targets file.
-        trials: Query each case so many times; `{count: 3}` too.
+        trials: Query each case so many times.
         targets_file: The targets file; else targets.yaml is searched from this folder upwards.
         contexts_from: Where the contexts in an answer are looked for; `text` splits it at blank lines.
         doc_id: A regular expression for the document id inside a chunk's id.
@@ -223,7 +210,7 @@ class EvalFile(YamlModel):
         BeforeValidator(as_list),
     ] = ()
     target: str | None = None
-    trials: Trials | None = None
+    trials: Count | None = None
     targets_file: Annotated[Path, PlainValidator(_below, json_schema_input_type=str)] | None = None
     compatibility: Literal["agentv"] | None = None
     contexts_from: Literal["auto", "text"] = "auto"

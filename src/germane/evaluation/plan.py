@@ -244,7 +244,7 @@ class Plan:
         """Yield one planned case per sample and target; with several targets their names become system names."""
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.spec.targets or declared
-        declared_trials = file.trials.count if file and file.trials else 1
+        declared_trials = (file and file.trials) or 1
         trials = (self.spec.trials or declared_trials) if targets else 1
         several = len(targets) > 1 or (not self.spec.targets and file is not None and len(file.targets) > 1)
         asked = list(product(targets or ("",), range(trials)))

@@ -1,17 +1,32 @@
-"""Read result files of any program: detect the format and return the rows."""
+"""Read result files of any program: tables, printed results, and the logs and exports of Inspect, promptfoo, DeepEval and MLflow."""
 
 from __future__ import annotations
 
+import json
 import re
+import struct
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from germane import addons
+from germane.clean import shorten
 from germane.errors import InputError, SourceLocation
-from germane.results.harnesses import export_of, export_of_rows, inspect_log
-from germane.results.rows import Located, ResultFile, is_printed, printed_results, table_results
+from germane.results.naming import canonical_measure
+from germane.results.rows import (
+    NAMES,
+    Located,
+    MeasuredRow,
+    ResultFile,
+    case_id,
+    is_printed,
+    measured,
+    printed_results,
+    table_results,
+)
 from germane.samples.cells import named_rows
 from germane.samples.files import JsonFault, json_in, parse_strict_json, read_lines, shown_name
 
@@ -93,3 +108,217 @@ def _table(lines: Lines, name: str) -> Iterator[Located]:
     delimiter = "\t" if lines and "\t" in lines[0][1] and "," not in lines[0][1] else ","
     for place, row in named_rows((text for _, text in lines), delimiter, name):
         yield SourceLocation(name, lines[(place.line or 1) - 1][0]), row
+
+
+# other programs' documents
+
+Object = Mapping[str, Any]
+
+
+def export_of(document: Object, name: str) -> ResultFile | None:
+    """Return the results in a JSON document of another program; None if the program is unknown."""
+    tests = document.get("testRunData") or document
+    if isinstance(document.get("eval"), Mapping) and not {"plan", "samples"}.isdisjoint(document):
+        return ResultFile(name, "Inspect", list(_inspect(document["eval"], document.get("samples") or ())))
+    if isinstance(document.get("results"), Mapping) and isinstance(document["results"].get("results"), list):
+        return ResultFile(name, "promptfoo", list(_promptfoo(document["results"]["results"])))
+    if (cases := tests.get("test_results", tests.get("testCases"))) is not None:
+        cases = [*cases, *tests.get("conversationalTestCases", ())]
+        return ResultFile(name, "DeepEval", list(_deepeval(cases)))
+    program, rows = _frame(document)
+    located = [(SourceLocation(f"{name}, row {at}"), row) for at, row in enumerate(rows, 1)]
+    return ResultFile(name, program, list(table_results(located))) if rows else None
+
+
+def _frame(document: Object) -> tuple[str, list[Object]]:
+    """Return the program and rows of a table written as one object: MLflow's form, or pytrec_eval's by query."""
+    columns, data = document.get("columns"), document.get("data")
+    if isinstance(columns, list) and isinstance(data, list):
+        return "MLflow", [dict(zip(columns, row, strict=False)) for row in data]
+    values = list(document.values())
+    if not values or not all(isinstance(value, Mapping) and value for value in values):
+        return "", []
+    if all(isinstance(number, int | float) for value in values for number in value.values()):
+        return "pytrec_eval", [{"id": query, **value} for query, value in document.items()]
+    return "", []
+
+
+def export_of_rows(rows: Sequence[Located], name: str) -> ResultFile | None:
+    """Return the results in JSON rows of promptfoo, DeepEval or a program known to an add-on; None for other rows."""
+    first = rows[0][1] if rows else {}
+    if {"promptIdx", "testIdx", "namedScores"} <= first.keys():
+        return ResultFile(name, "promptfoo", list(_promptfoo([row for _, row in rows])))
+    if not {"metrics_data", "metricsData"}.isdisjoint(first):
+        return ResultFile(name, "DeepEval", list(_deepeval(row for _, row in rows)))
+    read = addons.reader_of(first, kind="results", known=False)
+    return ResultFile(name, "", list(read([row for _, row in rows]))) if read else None
+
+
+# Inspect
+
+_GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""Inspect's values for correct, partial, incorrect and no answer, as its own metrics count them."""
+_ZSTANDARD = 93
+
+
+def inspect_log(path: str | Path) -> ResultFile | None:
+    """Return the results in an Inspect log (.eval); None for any other ZIP archive."""
+    name = shown_name(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {member.filename: member for member in archive.infolist()}
+            head = members.get("header.json") or members.get("_journal/start.json")
+            if head is None:
+                return None
+            header = _member(archive, head, name)
+            samples = (
+                _member(archive, member, name)
+                for member_name, member in members.items()
+                if member_name.startswith("samples/") and member_name.endswith(".json")
+            )
+            return ResultFile(name, "Inspect", list(_inspect(header.get("eval") or {}, list(samples))))
+    except (zipfile.BadZipFile, EOFError) as fault:
+        problem = f"this log is damaged: {fault}"
+        raise InputError(problem, fix="copy it again", place=SourceLocation(name)) from None
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any:
+    """Return the JSON of a member, which Inspect compresses with Zstandard; `zipfile` reads that from Python 3.14 on."""
+    where = f"{name}/{member.filename}"
+    if member.compress_type != _ZSTANDARD:
+        content = archive.read(member)
+    else:
+        try:
+            import zstandard
+        except ImportError:
+            fix = "pip install zstandard, or write JSON: inspect log convert --to json"
+            problem = "reading this log needs zstandard"
+            raise InputError(problem, fix=fix, place=SourceLocation(name)) from None
+        file: Any = archive.fp
+        file.seek(member.header_offset + 26)
+        file.seek(sum(struct.unpack("<HH", file.read(4))), 1)  # the name and the extra field
+        try:
+            content = zstandard.ZstdDecompressor().decompressobj().decompress(file.read(member.compress_size))
+        except zstandard.ZstdError as fault:
+            raise zipfile.BadZipFile(f"{member.filename}: {fault}") from None
+    return json_in(content.decode(errors="replace"), where, infinite=True)
+
+
+def _inspect(evaluation: Object, samples: Iterable[Object]) -> Iterator[MeasuredRow]:
+    """Yield a row per sample, epoch and scorer; a scorer with several values gets a row for each, under the value's name."""
+    listed = list(samples)
+    values = [
+        {
+            (scorer, part): value
+            for scorer, score in (sample.get("scores") or {"score": sample.get("score")}).items()
+            if score is not None
+            for part, value in _parts(score.get("value") if isinstance(score, Mapping) else score)
+        }
+        for sample in listed
+    ]
+    names = list(dict.fromkeys(key for row in values for key in row))
+    own = {(scorer, part): canonical_measure(part or scorer) for scorer, part in names}
+    times = Counter(own.values())
+    for sample, row in zip(listed, values, strict=True):
+        error = sample.get("error")
+        fault = str(error.get("message") or "error") if isinstance(error, Mapping) else str(error or "")
+        for scorer, part in names:
+            name = own[scorer, part]
+            name = name if times[name] == 1 else "/".join(filter(None, (scorer, part)))
+            value = row.get((scorer, part))
+            value = _GRADES.get(value, value) if isinstance(value, str) else value
+            yield MeasuredRow(
+                str(sample.get("id")),
+                name,
+                *measured(value, fault),
+                str(evaluation.get("model") or ""),
+                max(int(sample.get("epoch") or 1) - 1, 0),
+            )
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    yield from value.items() if isinstance(value, Mapping) else [("", value)]
+
+
+# promptfoo
+
+_GRADER_FAILED = re.compile(r"threw error|execution (error|failed)")
+_RAN_INTO_AN_ERROR = 2
+"""promptfoo's `failureReason` of a row that was not graded."""
+
+
+def _promptfoo(results: Sequence[Object]) -> Iterator[MeasuredRow]:
+    """Yield a row per result and named score, and per type of unnamed assertion; without either, the test's score.
+
+    Systems are the providers, with the prompt where there are several. The same test again is a repetition.
+    """
+    prompts = {(row.get("promptIdx"), _provider(row)) for row in results}
+    several = len({at for at, _ in prompts}) > len({provider for _, provider in prompts})
+    tables = [_named_scores(row) for row in results]
+    graded = any(tables)
+    times: Counter[tuple[str, str]] = Counter()
+    for row, table in zip(results, tables, strict=True):
+        test, failed = row.get("testCase") or {}, row.get("failureReason") == _RAN_INTO_AN_ERROR
+        fault = str(row.get("error") or "error") if failed else ""
+        of = {**(row.get("vars") or {}), **(test.get("metadata") or {})}
+        sample, system = case_id(of, NAMES) or case_id(of) or _json(of), _provider(row)
+        system += f" | {shorten(str((row.get('prompt') or {}).get('label')), 40)}" if several else ""
+        times[sample, system] += 1
+        asserted = test.get("assert") or () if failed else ()
+        names = [str(one.get("metric") or one.get("type")) for one in asserted]
+        for name in dict.fromkeys((*table, *names)) if graded else ["score"]:
+            value = table.get(name) if graded else row.get("score")
+            score, why = measured(value, fault or (value if isinstance(value, str) else ""))
+            trial = times[sample, system] - 1
+            yield MeasuredRow(sample, canonical_measure(name), score, why, system, trial, higher=True)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _provider(row: Object) -> str:
+    provider = row.get("provider") or ""
+    return str(
+        (provider.get("label") or provider.get("id") or "") if isinstance(provider, Mapping) else provider
+    )
+
+
+def _named_scores(row: Object) -> dict[str, Any]:
+    """Return the named scores of a result, and the mean score of each type of unnamed assertion; a text says why a grader failed."""
+    scores: dict[str, Any] = dict(row.get("namedScores") or {})
+    others: dict[str, list[float]] = {}
+    for part in (row.get("gradingResult") or {}).get("componentResults") or ():
+        assertion = part.get("assertion") or {}
+        metric, reason = assertion.get("metric"), str(part.get("reason") or "")
+        name = str(metric or assertion.get("type") or "assertion")
+        if (part.get("metadata") or {}).get("graderError") or (
+            not part.get("score") and _GRADER_FAILED.search(reason)
+        ):
+            scores[name] = reason or "the grader failed"
+        elif not metric:
+            others.setdefault(name, []).append(float(part.get("score") or 0))
+    return {**{name: sum(of) / len(of) for name, of in others.items()}, **scores}
+
+
+# DeepEval
+
+
+def _deepeval(cases: Iterable[Object]) -> Iterator[MeasuredRow]:
+    """Yield a row per test case and metric; a metric with an error has no value. The direction follows from score, threshold and success."""
+    times: Counter[tuple[str, str]] = Counter()
+    for case in cases:
+        name = str(case.get("name") or "")
+        metadata = case.get("metadata") or case.get("additionalMetadata") or {}
+        automatic = not name or re.fullmatch(r"(conversational_)?test_case_\d+", name)  # named by its place
+        text = str(case.get("input") or case.get("scenario") or name)
+        sample = case_id(metadata, NAMES) or (text if automatic else name)
+        times[sample, text] += 1
+        for metric in case.get("metrics_data") or case.get("metricsData") or ():
+            value, why = measured(metric.get("score"), str(metric.get("error") or ""))
+            limit, success, higher = metric.get("threshold"), metric.get("success"), None
+            # version 4 turned some of its metrics round
+            if None not in {value, limit, success} and value != limit:
+                higher = (value > limit) == bool(success)
+            measure, trial = canonical_measure(str(metric.get("name"))), times[sample, text] - 1
+            yield MeasuredRow(sample, measure, value, why, trial=trial, higher=higher)

@@ -326,9 +326,6 @@ def passages(values: Json) -> Json:
             return made
     except (msgspec.ValidationError, AttributeError):  # a Context has no `get`
         pass
-    if all(type(value) is dict for value in values):
-        with suppress(Invalid, msgspec.ValidationError):
-            return msgspec.convert({"contexts": list(map(_named, values))}, Call).contexts
     return _read_each(values)
 
 

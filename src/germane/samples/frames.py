@@ -12,7 +12,7 @@ from germane.errors import InputError, SourceLocation, install_extra
 from germane.samples.cells import TableRow
 from germane.samples.fields import OF_GOLDENS, id_in, yes_no
 from germane.samples.files import check_readable, shown_name
-from germane.types import MAX_DEPTH, Json
+from germane.types import Json
 
 _PLAIN = frozenset({str, int, bool, type(None)})
 _JSON = (str, int, float, list, dict, type(None))
@@ -29,17 +29,11 @@ def records(source: Any) -> Iterator[Any]:
         raise InputError("this is bytes, and a list of samples is needed", fix=LIST)
     rows = _records(source)
     kind = dict if rows is source else TableRow
-    return (
-        kind(_mapping(row, number)) if isinstance(row, Mapping) else row for number, row in enumerate(rows, 1)
-    )
+    return (kind(_mapping(row)) if isinstance(row, Mapping) else row for row in rows)
 
 
-def _mapping(row: Mapping[Any, Any], number: int) -> dict[str, Json]:
-    try:
-        fields = dict(_fields(row))
-    except RecursionError:
-        problem = f"holds itself, or is nested more than {MAX_DEPTH} levels deep"
-        raise InputError(problem, fix="write it flatter", place=SourceLocation("samples", number)) from None
+def _mapping(row: Mapping[Any, Any]) -> dict[str, Json]:
+    fields = dict(_fields(row))
     if "context" in fields:  # whose meaning depends on the others, those that hold nothing included
         fields |= {name: None for name in OF_GOLDENS & row.keys() if name not in fields}
     return fields

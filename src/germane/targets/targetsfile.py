@@ -16,7 +16,6 @@ from germane.targets.python import PythonTarget
 from germane.targets.target import Target
 from germane.yamltext import (
     Node,
-    not_set,
     parse_yaml,
     read_model,
     unset_variables,
@@ -63,7 +62,7 @@ def check_target(
     before = len(faults or ())
     read_model(kind, entry, faults, folder=path.resolve().parent, warn=warn)
     imported = [f"the function of the target {name} (it would be imported)"] if kind.imports else []
-    unchecked = [*map(not_set, unset_variables(entry, os.environ)), *imported]
+    unchecked = [*unset_variables(entry, os.environ), *imported]
     if not unchecked and len(faults or ()) == before:
         open_target(name, where)
     return unchecked

@@ -44,7 +44,6 @@ from germane.samples.runs.formats import (
     frame_roles,
 )
 from germane.samples.runs.ranks import Reading, are_ranks
-from germane.samples.runs.shapes import row_fields, row_list
 
 __all__ = ["Again", "RowSource", "gold_file", "read_qrels"]
 
@@ -87,7 +86,7 @@ class RowSource:
         if isinstance(self.source, str | Path):
             self.source = OnDisk(gold_file(self.source) if self.kind is GOLD else self.source)
         elif not isinstance(self.source, OnDisk | Mapping | list) and not is_table(self.source):
-            self.source = row_list(self.source, self.name, self.kind)
+            self.source = records.row_list(self.source, self.name, self.kind)
 
     @property
     def name(self) -> str:
@@ -239,7 +238,7 @@ class RowSource:
             return records.frame_records(self.source, reading)
         tuples = all(type(row) in {tuple, list} and len(row) == 3 for row in self.source)
         reading.bare = self.kind is RUN and tuples
-        rows = ((number, row_fields(row, self.kind)) for number, row in enumerate(self.source, 1))
+        rows = ((number, records.row_fields(row, self.kind)) for number, row in enumerate(self.source, 1))
         return records.json_records(rows, reading)
 
     def _parquet_rows(self, reading: Reading) -> Iterator[FileRow]:
