@@ -222,13 +222,3 @@ def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:
         report["RR"]
     with pytest.raises(KeyError, match="samples: a, b"):
         report.explain("c", "num_ret")
-
-
-@pytest.mark.parametrize("field", ["metadata", "contexts", "qrels", "query", "anything"])
-def test_a_value_that_holds_itself(field: str) -> None:
-    """It is named by its row, wherever it stands; the rows before it are read."""
-    ring: dict[str, object] = {}
-    ring["ring"] = [ring]
-    row = {"query": "q", "contexts": ["a"], "qrels": ["a"]}
-    with pytest.raises(InputError, match=r"^samples:2: holds itself, or is nested more than 100 levels"):
-        list(rows_of([row, {**row, field: ring}]))
