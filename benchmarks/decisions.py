@@ -10,7 +10,6 @@ passages that people grade 2 or more. What is printed:
    and how often the labels alone (the judge's weight at 0) decide; the raw judge beside it.
 2. Which judge: 200 labels, 8 for each query, all judges: how good the pick is, whether the set that is not distinguishable
    from the best holds the best, and how often two judges whose grades were swapped by coin are told apart.
-3. Drift: labels drawn for one system on another, by how alike their passages are.
 """
 
 from __future__ import annotations

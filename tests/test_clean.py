@@ -2,12 +2,12 @@
 
 import csv
 import io
+import sys
 
 import pytest
 
 from germane import evaluate
 from germane.clean import cell, clean, shorten
-from germane.cli.printing import print_console
 from germane.reports.formats import FORMATS
 from germane.show.table import Table, TextDocument
 
@@ -65,7 +65,7 @@ def test_markup_in_an_id_stays_in_a_terminal(capsys: pytest.CaptureFixture[str])
     """Headings and tables are laid out; stars, underscores, tags and links within them are characters, which Markdown escapes."""
     row = ["__init__", "*a* <b> | [x](y)\x1b[31m"]
     document = TextDocument(["# Audit", "", Table(["id", "query"], "l", [row]), "", "- `c`_d_"])
-    print_console(document.rich())
+    sys.stdout.write(document.text())
     shown = capsys.readouterr().out
     assert "| ---" not in shown
     assert "# Audit" not in shown
@@ -73,7 +73,6 @@ def test_markup_in_an_id_stays_in_a_terminal(capsys: pytest.CaptureFixture[str])
     for text in ("__init__", "*a* <b> | [x](y)", "`c`_d_"):
         assert text in shown
         assert text not in document.markdown()
-    assert "*a* <b> \\| [x](y)" in document.text()
 
 
 @pytest.mark.parametrize(

@@ -301,7 +301,6 @@ FLAGS = (
     Flag("-q --per-query", "rank", OUTPUT, "Also print each query's value.", bool),
     Flag("-q --per-query", "stages", OUTPUT, "Print every relevant document by query.", bool),
     Flag("--trec", "rank", OUTPUT, "Print as trec_eval does: measure, query, value.", bool),
-    Flag("--no-text", "report", OUTPUT, "Leave queries, passages, references and reasons out of the .html.", bool),
     Flag("--import", "label", OUTPUT, "Add labels from a file: .jsonl, .csv or TREC qrels.", Path, name="take", value="FILE"),
     Flag("--export", "label", OUTPUT, "Write the labels to a file: .jsonl, .csv or TREC qrels.", Path, name="give", value="FILE", at_url="refused"),
     # what is good enough

@@ -96,7 +96,7 @@ def assert_retrieval(
         report = _measured(measured, graders, judge, ledger, gates, allow_stand_in=allow_stand_in)
     if report.verdict.passed:
         return
-    facts = Explainer(report).facts(next(report.samples()), list(report.scores()), changes=False)
+    facts = Explainer(report).facts(next(report.samples()), list(report.scores()))
     raise AssertionError("\n".join([*report.verdict.lines(), "", *lines_of(facts, _WIDTH)]))
 
 

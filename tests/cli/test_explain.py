@@ -21,29 +21,13 @@ def report(inside: Cli, tmp_path: Path) -> str:
 
 
 def test_every_measure_of_a_query_is_explained(inside: Cli, report: str) -> None:
-    """The formula, each place with its verdict's source, and the move that would help most."""
+    """The formula, and each place with its verdict's source."""
     ran = inside("explain", report, "steep")
     assert ran.code == 0, ran.err
     assert "context_precision@5 = 0.5000" in ran.out
     assert "RR = 0.5000" in ran.out
     assert "human 3" in ran.out
     assert "gold 1" in ran.out
-    assert "rank 2 moved up one: 1.0000 (+0.5000)" in ran.out
-    assert "rank 2 dropped: 0.0000 (-0.5000)" in ran.out
-
-
-def test_a_query_is_found_by_a_part_of_it(inside: Cli, report: str) -> None:
-    """A part that fits one query will do; one that fits several names them; one that fits none says so."""
-    assert "steep" in inside("explain", report, "how long", "RR").out.splitlines()[0]
-    several = inside("explain", report, "coffee")
-    assert several.code == 2
-    assert "steep, sweet" in several.err
-    for ran in (inside("explain", report, "tea"), inside("explain", report)):
-        assert ran.code == 2
-        assert "; the worst by context_precision@5 are sweet, steep" in ran.err
-    unmeasured = inside("explain", report, "steep", "AP").err
-    assert "measured: context_precision@5, RR; name one that is measured" in unmeasured
-    assert "-m" not in unmeasured  # which `explain` does not take
 
 
 def test_what_stands_in_the_data_is_no_command_to_the_terminal(inside: Cli, tmp_path: Path) -> None:
@@ -65,7 +49,7 @@ def test_what_stands_in_the_data_is_no_command_to_the_terminal(inside: Cli, tmp_
 
 
 def test_a_script_reads_the_explanation_as_json(inside: Cli, report: str) -> None:
-    """--json holds the labels of each place, the numbers in each formula, and what would change it."""
+    """--json holds the labels of each place, and the numbers in each formula."""
     facts = inside("explain", report, "steep", "--json").json
     first, second = facts["calls"][0]["contexts"]
     assert [(label["source"], label["grade"]) for label in second["labels"]] == [
@@ -75,8 +59,7 @@ def test_a_script_reads_the_explanation_as_json(inside: Cli, report: str) -> Non
     assert first["item"] != second["item"]
     measures = {row["measure"]: row for row in facts["measures"]}
     assert measures["RR"]["numbers"] == "1 / 2"
-    assert measures["context_precision@5"]["numbers"] == "(1/2) / 1"
-    assert measures["RR"]["changes"][0]["value"] in {0.0, 1.0}
+    assert measures["context_precision@5"]["numbers"] == "0.5 / 1"
 
 
 def test_missing_gold_is_named(inside: Cli, report: str) -> None:
@@ -84,17 +67,3 @@ def test_missing_gold_is_named(inside: Cli, report: str) -> None:
     ran = inside("explain", report, "sweet", "RR")
     assert "missing gold: d9 (grade 1)" in ran.out
     assert "no context came back" in ran.out
-
-
-def test_a_long_ranking_is_explained(inside: Cli, tmp_path: Path) -> None:
-    """The moves of its first 200 places are tried, not those of all: each computes the score of the whole ranking anew."""
-    contexts: list[Json] = [{"id": f"d{n}", "text": f"t{n}"} for n in range(1_000)]
-    row: dict[str, Json] = {"id": "q", "query": "x", "contexts": contexts, "qrels": {"d5": 1}}
-    data = write_jsonl(tmp_path / "long.jsonl", row)
-    inside("run", data, "-m", "AP", "-o", "long")
-    assert "rank 6 dropped: 0.0000 (-0.1667)" in inside("explain", "long", "q").out
-    deep = write_jsonl(tmp_path / "deep.jsonl", {**row, "qrels": {"d250": 1}})
-    inside("run", deep, "-m", "AP", "-o", "deep")
-    out = inside("explain", "deep", "q").out
-    assert "dropped: 0.0040" in out
-    assert "rank 251 moved" not in out

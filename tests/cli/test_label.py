@@ -91,7 +91,7 @@ def test_ten_passages_labelled_in_a_terminal(alone: Path, inside: Cli) -> None:
         screen.expect(PROMPT)
         screen.send(key)
     screen.expect("10 of 10 labelled by ann")
-    screen.expect(r"so far .*with\s+people's\s+labels\s+on\s+10\s+of\s+24\s+passages")
+    screen.expect(r"so far .*with\s+people's\s+labels\s+on\s+10\s+of\s+24")
     screen.expect(pexpect.EOF)
     screen.close()
     assert screen.exitstatus == 0

@@ -73,7 +73,7 @@ def test_every_query_on_demand(files: Path) -> None:
 
 
 def test_several_runs_are_several_systems(files: Path) -> None:
-    """A column each, named by the file, every mean with its interval; the document holds their order."""
+    """A column each, named by the file, every mean with its interval."""
     done = invoke(files / "bm25.run", files / "dense.jsonl", "--qrels", files / "gold", "-m", "RR", "-q")
     assert done.out.splitlines() == [
         "system  query      RR",
@@ -85,9 +85,6 @@ def test_several_runs_are_several_systems(files: Path) -> None:
         "measure                       bm25                      dense",
         "RR       0.2500 (0.0080 to 0.8322)  1.0000 (0.1581 to 1.0000)",
         "n/N                            2/2                        2/2",
-        "systems by RR",
-        "  dense  1.0000 (0.1581 to 1.0000)",
-        "  bm25   0.2500 (0.0080 to 0.8322)  -0.7500 (-0.9920 to +0.5862)  p 0.3381  not distinguishable",
         "rank-biased overlap of the two runs: 0.4500 over 1 query (p = 0.9; 1 = the same lists)",
     ]
 
@@ -135,9 +132,6 @@ def test_one_json_document(files: Path) -> None:
                     "models": {},
                     "modes": {},
                     "fused": 0,
-                    "listed": 0,
-                    "windowed": 0,
-                    "without_temperature": 0,
                     "beside": {},
                     "remarks": [],
                     "with_reference": None,

@@ -123,7 +123,6 @@ def test_each_eval_file_has_its_own_means_and_gates(inside: Cli, suites: Path) -
     ]
     text = str(Report.open(suites / "report")).partition("\none.yaml")[2]  # as stored: the tables come last
     assert text.index("1.0000") < text.index("two.yaml") < text.index("0.0000")
-    assert "### one.yaml" in (suites / "r.md").read_text("utf-8")
     assert Report.open(suites / "report").verdict.passed
 
 
@@ -131,9 +130,7 @@ def test_a_gate_of_a_file_without_cases_is_undecided(inside: Cli, suites: Path) 
     """`--filter` may leave a file none of its cases: its gates then say so; and a gate names measures of its own file."""
     ran = inside("run", "one.yaml", "two.yaml", "--filter", "q3", "--json")
     assert ran.code == 3
-    assert [gate["detail"] for gate in ran.json["gates"][:1]] == [
-        "none of its cases was chosen; --filter left out 2 cases"
-    ]
+    assert [gate["detail"] for gate in ran.json["gates"][:1]] == ["none of its cases was chosen"]
     (suites / "one.yaml").write_text(
         ONE.replace("share(context_precision@5", "share(P(labels=human)@5"), "utf-8"
     )
@@ -150,7 +147,7 @@ def test_a_gate_of_a_file_without_cases_is_undecided(inside: Cli, suites: Path) 
             "min(mean(context_precision@5) by language)>=0.6",
             "no case has a tag, or metadata named 'language'",
         ),
-        ("share(context_precision@5)>=0.9", "write share(context_precision@5>=0.5)>=0.9"),
+        ("share(context_precision@5)>=0.9", "share(context_precision@5), which is not measured"),
     ],
 )
 def test_a_gate_that_can_never_be_decided_costs_nothing(

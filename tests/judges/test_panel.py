@@ -13,7 +13,7 @@ from germane import evaluate
 from germane.errors import InputError
 from germane.judges import FakeJudge, LabelsJudge, PanelJudge, repeated
 from germane.judges.judge import Judge, Reply
-from germane.judges.panel import panel_of, votes_on, whole
+from germane.judges.panel import panel_of, whole
 from germane.judging.asker import Asker
 from germane.ledger.sqlite import SQLiteLedger
 from germane.questions import (
@@ -233,16 +233,6 @@ def test_what_a_report_says_of_a_panel() -> None:
     count_asked(asked, [ask([failing("x"), *graded(3)])])
     (note,) = panel_notes(asked).items()
     assert note == ("questions to the panel: mean agreement 0.75, 1 without the answer of a member", 3)
-
-
-def test_what_a_reader_is_told_of_a_question() -> None:
-    """Votes in short by member, who failed and why; nothing where one judge alone was asked."""
-    assert votes_on(QUESTION, ask([*graded(3, 1), failing("x")])) == {
-        "votes": {"m0": "3", "m1": "1"},
-        "failed": {"x": "a bad day"},
-        "agreement": 0.5,
-    }
-    assert votes_on(QUESTION, Judgement(key="k", kind="relevance", judge="m", answer={"grade": 1})) == {}
 
 
 @pytest.mark.parametrize(

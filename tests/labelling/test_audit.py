@@ -15,7 +15,6 @@ from germane.labelling.audit import audit_document, audit_judge
 from germane.labelling.queue import LabelQueue, LabelTask, label_tasks
 from germane.labelling.session import LabellingSession
 from germane.questions.question import AnyQuestion
-from germane.reports.manifest import model_family
 from germane.reports.report import Report
 from germane.types import FrozenDict
 from tests.labelling.made import PASSAGES, QUERIES, GradeJudge, keep, report_at, truth_of
@@ -94,35 +93,6 @@ class Wavering(GradeJudge):
                 reply.payload["grade"] = min(3, reply.payload["grade"] + self.asked % 2)
             replies.append(reply)
         return replies
-
-
-@pytest.mark.parametrize(
-    ("model", "family"),
-    [
-        ("gpt-4o-mini", "openai"),
-        ("openai:gpt-5", "openai"),
-        ("openrouter/anthropic/claude-4", "anthropic"),
-        ("llama3.1:8b", "meta"),
-        ("mixtral-8x7b", "mistral"),
-        ("rerank-v3.5", "cohere"),
-        ("wizard-2", "wizard"),
-    ],
-)
-def test_models_have_families(model: str, family: str) -> None:
-    """By their names, whoever serves them."""
-    assert model_family(model) == family
-
-
-def test_a_judge_of_the_generator_s_family_is_warned_of(tmp_path: Path) -> None:
-    """The models that a targets file declares stand in the manifest."""
-    report = report_at(tmp_path / "r", "context_relevance", judge=Wavering())
-    used = {"rag": {"generator": "gpt-4o", "reranker": "rerank-v3.5"}}
-    report.manifest = {**report.manifest, "targets": used}
-    circular = [text for text in audit_judge(report).as_json()["warnings"] if text.startswith("circular")]
-    assert circular == [
-        "circular: the judge openai/gpt-5-mini is of the same family as the generator gpt-4o of rag, whose output it may favour"
-    ]
-    assert circular[0] in " ".join(str(report).split())
 
 
 class Mute(Judge):

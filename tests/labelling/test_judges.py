@@ -110,9 +110,7 @@ def test_failures_do_not_flatter(tmp_path: Path) -> None:
     assert bad["kappa"] == pytest.approx(truth["kappa"])
     assert "bad" not in failing["not_distinguishable"]
     (said,) = [warning for warning in failing["warnings"] if "no usable answer" in warning]
-    assert said.startswith(
-        f"bad has no usable answer on {bad['failed']} of 60 labels, which count as wrong"
-    )
+    assert said.startswith(f"bad has no usable answer on {bad['failed']} of 60 labels, which count as wrong")
     text = judges_document(of_failing).text()
     assert "| failed |" in text
     assert said in text

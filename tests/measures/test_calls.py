@@ -47,25 +47,6 @@ def test_what_each_search_brings(measure, expected):
     assert value(measure) == (pytest.approx(expected) if isinstance(expected, float) else expected)
 
 
-def test_scores_by_turn_and_by_number_of_searches():
-    """The turn is 1 + what the user said before; a plain sample is one search."""
-    before = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
-    rows = [
-        {"id": "one", "query": "q", "qrels": {"d1": 1}, "contexts": [{"id": "d1"}]},
-        {"id": "two", "query": "q", "qrels": {"d1": 1}, "contexts": [{"id": "x"}], "history": before},
-        {**AGENT, "id": "agent", "history": before * 2},
-    ]
-    report = evaluate(rows, "Success@1")
-    assert [(one.name, one.summaries[0].mean) for one in report.slices("turn")] == [
-        ("turn=1", 1.0),
-        ("turn=2", 0.0),
-        ("turn=3", 1.0),
-    ]
-    assert [one.name for one in report.slices("calls")] == ["calls=1", "calls=3"]
-    nothing = evaluate([{"id": "nothing", "query": "q", "qrels": {"d1": 1}, "calls": []}], "Success@1")
-    assert [one.name for one in nothing.slices("calls")] == ["calls=0"]
-
-
 def test_repeats_need_a_second_search():
     """One search cannot repeat another."""
     assert value("repeat_rate", {"query": "q", "contexts": ["a"]}) == "one search only"

@@ -6,7 +6,6 @@ import pytest
 
 from germane import evaluate
 from germane.errors import MeasureError
-from germane.judges.fake import FakeJudge
 from germane.measures.measure import Measure
 
 ROWS = [
@@ -18,30 +17,6 @@ ROWS = [
     }
     for n in range(4)
 ]
-
-
-def test_unlike_thresholds_are_told() -> None:
-    """Gold counts from 1, a judge and people from 2: both say so where they stand side by side, and nowhere else."""
-    both = evaluate(ROWS, "P@2 P(labels=judge)@2 P(labels=human)@2", judge=FakeJudge())
-    assert [line.basis.counts_from for line in both.summaries] == ["grade 1", "grade 2", "grade 2"]
-    assert "a gold label counts from grade 1 (P@2)" in " ".join(str(both).split())
-    assert (
-        "the judge's label counts from grade 2"
-        in both.to_json()["measures"]["P(labels=judge)@2"]["basis"]["remarks"]
-    )
-    for alone in (
-        "P@2 AP@2",
-        "P(labels=judge)@2 context_precision",
-        "P(rel=2)@2 P(labels=judge)@2",
-        "P@2 nDCG@2",
-    ):
-        assert "counts from" not in str(evaluate(ROWS, alone, judge=FakeJudge()))
-
-
-def test_a_yes_has_no_grade() -> None:
-    """A judge that was asked for yes or no counts from yes."""
-    report = evaluate(ROWS, "P@2 P(labels=judge)@2", judge=FakeJudge(), scale="binary")
-    assert [line.basis.counts_from for line in report.summaries] == ["grade 1", "yes"]
 
 
 @pytest.mark.parametrize("name", ["nDCG", "nERR"])

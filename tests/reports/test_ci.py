@@ -72,7 +72,7 @@ def test_a_report_that_passes_has_no_failures(values: dict[str, float | None]) -
     """No workflow command either."""
     report = report_of(values)
     assert list(github_commands(report)) == []
-    assert "<failure" not in "".join(junit(report, {}))
+    assert "<failure" not in "".join(junit(report))
 
 
 def test_junit_says_what_is_uncalibrated() -> None:
@@ -81,7 +81,7 @@ def test_junit_says_what_is_uncalibrated() -> None:
     scores = ScoreTable([Score(sample="a", measure=str(measure), type=str(measure), value=1.0)])
     part = BlockRows(scores=scores, graders=[[dump_grader(Grader(measure=measure))]])
     report = Report.build(part, {"judge": {"source": "openai:m"}})
-    shown = "".join(junit(report, {}))
+    shown = "".join(junit(report))
     assert "context_precision@1: 1.0000\n  uncalibrated: no human labels" in shown
 
 

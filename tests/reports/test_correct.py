@@ -9,16 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from germane.evaluation.rescore import rescore
-from germane.judges import Reply
 from germane.labelling.audit import audit_judge
 from germane.labelling.queue import LabelQueue, LabelTask, label_tasks
 from germane.labelling.session import LabellingSession
 from germane.measures import parse_measures
-from germane.questions.question import AnyQuestion
 from germane.reports.report import Report
 from germane.reports.summary import corrected_in_words
 from germane.statistics.correction import POPULATIONS
-from tests.labelling.made import PASSAGES, QUERIES, GradeJudge, keep, report_at, rows, truth_of
+from tests.labelling.made import PASSAGES, QUERIES, keep, report_at, rows, truth_of
 from tests.statistics.test_correction import corrected_query_mean
 
 REL = "context_relevancy(unit=context)"
@@ -75,14 +73,13 @@ def test_labels_on_some_passages_correct_the_mean(tmp_path: Path) -> None:
     assert found.set_ends is not None
     assert found.ends[0] < found.set_ends[0] < found.set_ends[1] < found.ends[1]
     (words,) = corrected_in_words([report[REL]])
-    assert "for queries like these;" in words
-    assert words.endswith("for these queries)")
+    assert words.endswith("for queries like these)")
     assert report[REL].basis.calibrated
     line = report.to_json()["measures"][REL]
     assert line["corrected"] is not None
     assert line["corrected"]["mean"] == found.mean
     assert line["basis"]["calibrated"]
-    assert "with people's labels on 48 of 72 passages" in " ".join(str(report).split())
+    assert "with people's labels on 48 of 72" in " ".join(str(report).split())
 
 
 def test_the_corrected_mean_is_people_s_and_not_the_judge_s(tmp_path: Path) -> None:
@@ -233,32 +230,6 @@ def test_sufficiency_is_labelled_and_corrected_query_by_query(tmp_path: Path) ->
     found = report["context_sufficiency"].corrected
     assert found is not None
     assert (found.labels, found.total, found.queries) == (11, QUERIES, 11)
-    assert report[REL].corrected_why == "people labelled sufficiency, this measure rests on relevance"
+    assert "people labelled sufficiency" in (report[REL].corrected_why or "")
     (line,) = (one for one in audit_judge(report).as_json()["kinds"] if one["kind"] == "sufficiency")
     assert (line["n"], line["scale"]) == (11, "binary")
-
-
-class DistributionJudge(GradeJudge):
-    """Sure by half of its grade, the rest spread over all four."""
-
-    def one(self, question: AnyQuestion) -> Reply:
-        payload = super().one(question).payload
-        spread = [0.125 + 0.5 * (grade == payload["grade"]) for grade in range(4)]
-        return Reply(payload={**payload, "probabilities": spread})
-
-
-def test_a_distribution_is_corrected_by_its_probability(tmp_path: Path) -> None:
-    """The judge's value of a passage is the probability of grade 2 or more, which is the estimator's proxy too."""
-    report = label(report_at(tmp_path / "r", judge=DistributionJudge()), 48)
-    tasks = label_tasks(report)
-    assert {task.verdict for task in tasks} <= {0.0, 1.0, 2.0, 3.0}  # the mode
-    chance = np.array([0.75 if task.verdict >= 2 else 0.25 for task in tasks])
-    given = {one.item: one.answer for one in report.labels()}
-    known = np.array([given[t.item] >= 2 if t.item in given else np.nan for t in tasks], float)
-    expected = corrected_query_mean(
-        chance, known, [task.case for task in tasks], proxy=chance, value_range=(0, 1)
-    )
-    assert report[REL].mean == pytest.approx(chance.mean())
-    found = report[REL].corrected
-    assert found is not None
-    assert found.mean == pytest.approx(expected.mean)

@@ -65,7 +65,7 @@ def test_an_unknown_slice_names_what_there_is() -> None:
     """As an error where it was asked for; in a report that is being printed as a line."""
     report = evaluate(SAMPLES, "RR")
     with pytest.raises(
-        InputError, match=r"metadata 'color'; tags: hard, lang:de, lang:en; metadata: lang, topic"
+        InputError, match=r"metadata 'color'; tags and metadata: hard, lang:de, lang:en, topic"
     ):
         report.slices("color")
     report.by = "color"

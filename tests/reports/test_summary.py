@@ -86,7 +86,7 @@ def test_what_is_unmeasured_counts_scores() -> None:
     lines = summarise(score(str(at // 4), None if at == 5 else 1.0, at % 4) for at in range(12))
     assert decide([], lines, max_unmeasured=0.08).exit_code == 3
     assert decide([], lines, max_unmeasured=0.09).exit_code == 0
-    assert lines[0].in_words() == "1.0000 without 1 trial (0.91 to 1.00 over all)"
+    assert lines[0].in_words() == "1.0000 over 3 of 3 (0.91 to 1.00 over all)"
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50), st.randoms())

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from germane.statistics.intervals import group_cases, mean_interval
-from germane.statistics.power import detectable, flip_of_mean
+from germane.statistics.power import detectable
 
 
 @pytest.mark.parametrize(("n", "tolerance"), [(10, 0.03), (50, 0.005), (1000, 0.001)])
@@ -37,24 +36,3 @@ def test_nothing_is_told_from_equal_differences() -> None:
     """No spread, or one unit."""
     for values in (np.zeros(30), np.full(30, 0.1), np.array([0.1])):
         assert detectable(group_cases(values, None)) is None
-
-
-def test_flips_of_a_verdict_are_as_frequent_as_predicted() -> None:
-    """Over systems of all sorts, new means fall on the other side of the threshold as often as predicted."""
-    rng = np.random.default_rng(0)
-    flipped, predicted = [], []
-    for _ in range(3000):
-        old, new = rng.normal(rng.uniform(-0.3, 0.3), 0.2, (2, 12))
-        flipped.append((old.mean() > 0) != (new.mean() > 0))
-        predicted.append(flip_of_mean(old.mean(), stats.sem(old), 12, 0.0))
-    assert np.mean(np.array(predicted, float)) == pytest.approx(np.mean(flipped), abs=0.015)
-
-
-def test_a_flip_is_as_likely_as_the_prediction_interval_says() -> None:
-    """Half on the threshold, T(-distance / (s sqrt(2 / n))) away from it; never where nothing varies."""
-    x = np.random.default_rng(1).beta(3, 3, 25)
-    mean, error = x.mean(), stats.sem(x)
-    assert flip_of_mean(mean, error, 25, mean) == pytest.approx(0.5)
-    expected = stats.t.cdf(-0.05 / (x.std(ddof=1) * np.sqrt(2 / 25)), 24)
-    assert flip_of_mean(mean, error, 25, mean + 0.05) == pytest.approx(expected)
-    assert flip_of_mean(0.5, 0.0, 2, 0.4) == 0

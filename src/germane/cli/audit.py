@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from germane.cli.printing import latest_reports, print_console
+from germane.cli.printing import latest_reports
 from germane.cli.values import print_document, refuse_input, say
 from germane.errors import InputError
 from germane.flags import flags_of
@@ -61,8 +60,6 @@ def audit(
         say(f"wrote {output}")
     if json:
         print_document(audited.as_json())
-    elif output is None and sys.stdout.isatty():
-        print_console(document.rich())
     elif output is None:
         print(document.text(), end="")
     return {True: 1, False: 0, None: 3}[line.changed] if line is not None else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -21,7 +21,6 @@ from germane.errors import InputError
 from germane.folder.manifest import read_manifest
 from germane.reports import formats
 from germane.reports.data import ReportData
-from germane.reports.explain import left_out
 from germane.reports.report import Report, complete_in, reports_in
 from germane.reports.text.markdown import markdown
 from germane.reports.text.terminal import quiet_notes, render
@@ -32,7 +31,7 @@ from germane.types import Json
 __all__ = ["Outputs", "check_writable", "finish"]
 
 if TYPE_CHECKING:
-    from germane.reports.page.excerpt import Excerpt
+    pass
 
 
 class _Stdout(Console):
@@ -56,7 +55,6 @@ def finish(
     quiet: bool = False,
     verbose: bool = False,
     baseline: ReportData | None = None,
-    text: bool = True,
 ) -> int:
     """Write the files, print the report, and return the exit code of the verdict.
 
@@ -64,34 +62,24 @@ def finish(
         report: The report.
         outputs: The files to write.
         as_json: Print a JSON document.
-        quiet: Print only what failed.
+        quiet: Print only what failed, and some notes, on stderr.
         verbose: Print every note.
         baseline: The report to compare with.
-        text: Whether a page holds texts.
     """
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    pages = [path for path in outputs if path.suffix.lower() in _PAGES]
-    sections: dict[str, Any] = {"baseline": baseline}
-    if baseline is not None and (summary or pages):
+    kinds = {path: path.suffix.lower() for path in outputs}
+    comparison: Json = None
+    if baseline is not None and (summary or _PAGES & {*kinds.values()}):
         from germane.comparison.compare import comparison_of
 
-        sections["comparison"] = comparison_of(baseline, report)
-    if pages:
-        from germane.reports.page.excerpt import Excerpt
-
-        sections["excerpt"] = Excerpt(report)
-    for path in outputs:
-        kind, page = path.suffix.lower(), sections if path in pages else {}
-        if kind == ".html":
-            page = {**sections, **page_sections(report, sections["excerpt"], text=text)}
-        formats.write(report, path, **page)
-        missing = left_out(report, formats.format_of(path))
-        say(f"wrote {shown_name(path)}{', ' if missing else ''}{missing}")
-    _tell_github(report, sections.get("comparison"), summary)
+        comparison = comparison_of(baseline, report)
+    for path, kind in kinds.items():
+        page = {"baseline": baseline, "comparison": comparison} if kind in _PAGES else {}
+        formats.write(report, path, **page, **(page_sections(report) if kind == ".html" else {}))
+        say(f"wrote {shown_name(path)}")
+    _tell_github(report, comparison, summary)
     if as_json:
         print_document(formats.json_document(report))
-        if missing := left_out(report, ".json"):
-            say(f"--json is {missing}")
     elif not quiet:
         print_console(render(report, every=verbose))
     else:
@@ -106,27 +94,27 @@ _PAGES = {".html", ".md", ".svg", ".png"}
 """Formats that show a comparison, and some of the queries of a large report."""
 
 
-def page_sections(report: ReportData, excerpt: Excerpt | None = None, *, text: bool = True) -> dict[str, Any]:
+def page_sections(report: ReportData) -> dict[str, Any]:
     """Return the further sections of a page: the judge against people, stages that lost documents, simulated changes."""
     from germane.diagnosis.formats import diagnosis_page
     from germane.diagnosis.stages import follow_samples
     from germane.diagnosis.whatif import diagnose
     from germane.reports.page.excerpt import Excerpt
 
-    page: dict[str, Any] = {"text": text}
-    drawn = (excerpt or Excerpt(report)).random
+    excerpt = Excerpt(report)
+    page: dict[str, Any] = {"excerpt": excerpt}
     if any(summary.basis.source == "judge" for summary in report.summaries):
         from germane.labelling.audit import audit_judge
 
         page["audit"] = audit_judge(report).as_json()
     with suppress(InputError):  # nothing relevant is known
-        page["stages"] = json_of(follow_samples(drawn.samples()))  # without document ids
+        page["stages"] = json_of(follow_samples(excerpt.report.samples()))  # without document ids
     with suppress(InputError):  # no measure is ranked
-        page["diagnosis"] = diagnosis_page(diagnose(drawn), text=text)
+        page["diagnosis"] = diagnosis_page(diagnose(excerpt.report))
     return page
 
 
-def _tell_github(report: ReportData, comparison: Mapping[str, Json] | None, summary: str | None) -> None:
+def _tell_github(report: ReportData, comparison: Json, summary: str | None) -> None:
     """Write the report to the step summary of a GitHub workflow, and errors as annotations at the lines of failed cases."""
     if summary:
         with Path(summary).open("a", encoding="utf-8") as page:

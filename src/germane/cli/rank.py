@@ -96,10 +96,7 @@ def _print(report: Report, chosen: Any) -> None:
             queries_table(report).print(sys.stdout)
             print()
         ranked_table(report).print(sys.stdout)
-        if len(report.systems) > 1:
-            from germane.reports.pairing import rankings
 
-            print(*rankings(report, report.measures[:1]), sep="\n")
         if len(chosen.runs) == 2:
             print(*_overlap(chosen), sep="\n")
     for reason in report.verdict.reasons if report.verdict.gates else ():

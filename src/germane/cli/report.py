@@ -26,7 +26,6 @@ def report(
     output: Sequence[Path],
     by: str | None,
     baseline: Path | None,
-    no_text: bool,
     json: bool,
 ) -> None:
     """Print a stored report, or write it as an HTML page, JSON, JSON lines, CSV, Markdown, text, JUnit XML, SVG, PNG or Parquet.
@@ -38,11 +37,11 @@ def report(
         shown.slices(by)  # an unknown name is an error here
         shown.by = by
     before = None if baseline is None else Report.open(baseline)
-    finish(shown, output, as_json=json, verbose=True, baseline=before, text=not no_text)
+    finish(shown, output, as_json=json, verbose=True, baseline=before)
 
 
 def explain(named: str | None, query: str | None, measure: str | None, *, json: bool) -> None:
-    """Print each retrieved passage with its labels, each formula with this query's numbers, and what would change the score.
+    """Print each retrieved passage with its labels, and each formula with this query's numbers.
 
     Default report: the latest in germane-reports: `germane explain q58`.
     """

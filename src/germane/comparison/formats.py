@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
@@ -118,12 +119,6 @@ class Comparison(
         """The queries that gained most by `primary[0]`, by system."""
         return {system: moved["best"] for system, moved in self.moved.items()}
 
-    @property
-    def because(self) -> str:
-        """The end of the verdict's line: the measures that most queries lack, or ""."""
-        few = dict.fromkeys(gate.few for gate in self.gates if gate.few)
-        return f": {'; '.join(few)}" if few else ""
-
     def __getitem__(self, name: str | tuple[str, str]) -> MeasureComparison:
         """Return the comparison of a measure over all cases, of the second system or the one named: `["nDCG@10", "B"]`."""
         measure, system = name if isinstance(name, tuple) else (name, self.held[0])
@@ -170,10 +165,7 @@ class Comparison(
         return plain_text(render_comparison(self), 120)
 
     def _repr_html_(self) -> str:
-        verdict = [] if self.verdict is None else [f"verdict  {_WORDS[self.verdict]}{self.because}"]
-        table = _table(self, self.rows, every=True)
-        table.notes += [*self.sentences, *_lines(self), *verdict]
-        return table.html()
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
         return f"<Comparison {', '.join(self.systems)}: {'; '.join(self.sentences)}>"
@@ -221,7 +213,7 @@ def _foot(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
         yield Text(f"95% confidence intervals ({LIKE_THESE}): {intervals}")
     if comparison.verdict is not None:
         word = _WORDS[comparison.verdict]
-        text = Text(f"verdict  {word} (exit code {comparison.exit_code}){clean(comparison.because)}")
+        text = Text(f"verdict  {word} (exit code {comparison.exit_code})")
         text.stylize(f"bold {_COLOUR[word]}", 9, 9 + len(word))
         yield text.append("".join(f"\n  {clean(line)}" for line in _decisions(comparison)))
 
@@ -374,8 +366,7 @@ def _markdown(comparison: Comparison) -> str:
     if comparison.verdict is None:
         return text
     verdict = f"\n**{_WORDS[comparison.verdict].capitalize()}** (exit code {comparison.exit_code})"
-    because = markdown_text(comparison.because, 300)
-    return f"{text}{verdict}{because}\n\n{bullets(_decisions(comparison))}"
+    return f"{text}{verdict}\n\n{bullets(_decisions(comparison))}"
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:

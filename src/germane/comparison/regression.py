@@ -130,7 +130,7 @@ def _result(
         detail = f"{text}{more}"
     by: dict[str, Any] = {"stand_in": row.stand_in, "decided_by": row.decided_by}
     result = GateResult(gate=name, outcome=outcome, detail=detail, sentence=sentence, **by)
-    return with_count(result, row.measure, row.n, row.asked, "query", row.left_out and f"; {row.left_out}")
+    return with_count(result, row.n, row.asked, "query")
 
 
 def _uncalibrated(row: MeasureComparison) -> str:

@@ -84,13 +84,11 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
 # What would help
 
 
-def diagnosis_page(systems: Sequence[SystemDiagnosis], *, text: bool) -> Json:
-    """Return the diagnoses as JSON for the page; without `text` no queries."""
+def diagnosis_page(systems: Sequence[SystemDiagnosis]) -> Json:
+    """Return the diagnoses as JSON for the page."""
     rows = json_of(systems)
     for row, system in zip(rows, systems, strict=True):
         row["blame"] = blame_in_words(system.blame) if is_shown(system.blame) else None
-    for query in (query for row in rows if not text for query in row["queries"]):
-        del query["query"]
     return rows
 
 

@@ -46,7 +46,7 @@ from germane.judging.caller import in_own_loop
 from germane.judging.spending import Budget, Spent, UsageLog
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
-from germane.reports.derived.lines import JudgeLine
+from germane.reports.data import JudgeLine
 from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report

@@ -163,10 +163,6 @@ class Tables(ABC):
         """Yield people's labels that are not part of the samples."""
         return filter(by_people, self.labels)
 
-    def any_has(self, field: Literal["calls", "history"]) -> bool:
-        """Return True if any sample has this field."""
-        return next(self.values_of(field), None) is not None
-
     def clusters(self) -> dict[str, str]:
         """Return the cluster of each case that has one, by the case's id."""
         if self.cluster_of is None:

@@ -146,20 +146,6 @@ def whole(judgement: Judgement) -> bool:
     return judgement.error is None and not judgement.provenance.get("failed")
 
 
-def votes_on(question: AnyQuestion, judgement: Judgement) -> dict[str, Json]:
-    """Return how a panel's members voted on a question, in short; {} where no panel was asked, or one member alone.
-
-    `votes` are the verdicts in short by member, `failed` says why a member gave none, `agreement` is the share of
-    votes that agree with the verdict.
-    """
-    how = judgement.provenance
-    votes = {vote["judge"]: question.short(vote["answer"]) for vote in how.get("votes", ())}
-    if len(votes) < 2 and "failed" not in how:
-        return {}
-    fields: dict[str, Json] = {"votes": votes}
-    return fields | {name: how[name] for name in ("failed", "agreement") if name in how}
-
-
 def _names(members: Sequence[Judge]) -> list[str]:
     """Return each member's name, numbered if several share it."""
     names = [member.name for member in members]

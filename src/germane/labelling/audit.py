@@ -16,7 +16,6 @@ from germane.labelling.schema import AgainLine, AuditDocument
 from germane.questions.relevance import HELPS
 from germane.reports.correction.draws import is_drawn
 from germane.reports.data import ReportData
-from germane.reports.manifest import circular
 from germane.reports.summary import in_digits, interval_in_words
 from germane.show.table import Table, TextDocument
 from germane.statistics.agreement import JudgeAgreement, agreement
@@ -197,14 +196,13 @@ def not_counted(labels: Iterable[Label]) -> Iterator[str]:
 
 
 def _judge_warnings(report: ReportData) -> Iterator[str]:
-    """Yield the warnings about the judge: it is a stand-in, it failed, or it judges its own family of models."""
+    """Yield the warnings about the judge: it is a stand-in, or it failed."""
     if stand_in := report.judge.stand_in:
         yield stand_in
     asked = report.manifest.get("asked") or {}
     failed = {kind: counts["errors"] for kind, counts in asked.items() if counts.get("errors")}
     if failed:
         yield f"{counted(sum(failed.values()), 'question has', 'questions have')} no usable answer ({', '.join(sorted(failed))})"
-    yield from circular(report.judge, report.manifest.get("targets"))
 
 
 # in words

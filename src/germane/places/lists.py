@@ -48,28 +48,6 @@ def relevant(sample: Sample, rel: int) -> list[str]:
     return [document for document, grade in graded if grade >= rel]
 
 
-def recall_by_search(sample: Sample) -> list[float] | None:
-    """Return the cumulative share of the gold documents found up to each search; None without gold or ids."""
-    gold, lists = relevant(sample, 1), documents(sample, "calls")
-    if not gold or lists is None:
-        return None
-    lacking, shares = set(gold), []
-    for ids in lists:
-        lacking.difference_update(ids)
-        shares.append(1 - len(lacking) / len(gold))
-    return shares
-
-
-def asked_before(sample: Sample) -> list[tuple[str, bool]]:
-    """Return the query of each search, ignoring case and spaces, and whether an earlier search had the same.
-
-    The query of a call that does not say it is "": the sample's, which stands in elsewhere, would count as repeated.
-    """
-    asked = [call.query or "" for call in sample.calls or ()] or [query for query, _ in rankings(sample)]
-    queries = [" ".join(query.casefold().split()) for query in asked]
-    return [(query, query != "" and query in queries[:at]) for at, query in enumerate(queries)]
-
-
 def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ...]:
     """Return the first `k` contexts (None = all) of all calls, each passage once, in order of first appearance.
 

@@ -25,7 +25,6 @@ from germane.places.table import (
     Ints,
     LabelChoice,
     RankedLabels,
-    column_of,
     pointers_of,
     reached,
 )
@@ -410,12 +409,6 @@ class Places:
             return gain
         mode = np.minimum(self.level, np.where(self.scale == _BINARY, 1.0, np.inf))
         return np.where(np.isnan(self.chances[:, 0]), gain, mode)
-
-    def chances_at(self, rel: float) -> Floats:
-        """Return the probability that each place reaches a level; nan if its label is certain."""
-        if self.chances is None:
-            return np.full(len(self.level), math.nan)
-        return self.chances[:, column_of(rel, self.chances.shape[1])]
 
     def by_people(self, at: int) -> bool:
         """Return True if the label of a place is a person's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -12,7 +12,6 @@ from germane.reports.data import ReportData
 from germane.reports.derived.cases import CaseResult, CaseVerdict
 from germane.reports.gates import REQUIRED
 from germane.reports.summary import in_digits
-from germane.tables.scores import SampleKey
 from germane.types import Json
 
 _NOT_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
@@ -20,17 +19,16 @@ _MOST = 10
 """Annotations of one step that GitHub shows."""
 
 
-def junit(report: ReportData, words: Mapping[SampleKey, Sequence[Mapping[str, Json]]]) -> Iterator[str]:
+def junit(report: ReportData) -> Iterator[str]:
     """Return a report as JUnit XML: a suite with a test per gate, and one with a test per case.
 
-    A failed gate or case is a failure, an undecided one an error; a case without a verdict is skipped. `words` are what each
-    grader found in each case.
+    A failed gate or case is a failure, an undecided one an error; a case without a verdict is skipped.
     """
     root = Element("testsuites", name="germane")
-    cases = (_case(report, case, words.get(case.key, ())) for case in report.cases())
+    cases = (_case(report, case) for case in report.cases())
     start = str(report.manifest.get("created") or "").partition("+")[0]
-    for kind, tests in (("gates", _gates(report)), ("cases", cases)):
-        suite = SubElement(root, "testsuite", name=kind)
+    for name, tests in (("gates", _gates(report)), ("cases", cases)):
+        suite = SubElement(root, "testsuite", name=name)
         suite.extend(tests)
         suite.attrib |= _counts(suite) | ({"timestamp": start} if start else {})
     root.attrib |= _counts(root)
@@ -53,17 +51,14 @@ def _gates(report: ReportData) -> Iterator[Element]:
         yield _test("gates", "evaluation", "error", "; ".join(report.verdict.reasons))
 
 
-def _case(report: ReportData, case: CaseResult, words: Sequence[Mapping[str, Json]]) -> Element:
-    """Return the JUnit test of a case, with its scores, hits and misses as output."""
+def _case(report: ReportData, case: CaseResult) -> Element:
+    """Return the JUnit test of a case, with its scores as output."""
     name = f"{case.sample}{f' [{case.system}]' if case.system else ''}{f' trial {case.trial}' if case.trial else ''}"
     lines = [f"verdict: {case.verdict or '-'}, score: {in_digits(case.score)}"]
     for score in report.tables.scores.of_sample(case.key):
         lines.append(f"{score.measure}: {in_digits(score.value)}{f' ({score.why})' if score.why else ''}")
         of_mean = report[score.measure, case.system or ""].remarks()  # whose labels holds for each score too
         lines += [f"  {remark}" for remark in of_mean if remark.startswith(("uncalibrated", "mixed"))]
-        for row in (row for row in words if row["measure"] == score.measure):
-            lines += [f"  hit: {hit}" for hit in row["hits"]] + [f"  miss: {miss}" for miss in row["misses"]]
-            lines += [f"  {row['reasoning']}"] if row["reasoning"] else []
     kind, why = _ENDED.get(case.verdict, (None, ""))
     if case.failed and case.failed_required:
         why = f"required: {', '.join(case.failed_required)}"

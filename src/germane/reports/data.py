@@ -11,16 +11,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType, convert
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
+from germane.clean import counted
+from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.folder.rows import Tables
 from germane.measures.measure import Measure
 from germane.reports.derived.cases import CASE_SCORE, CaseResult, case_of, load_grader
-from germane.reports.derived.frames import columns_of, columns_of_samples
-from germane.reports.derived.lines import JudgeLine, SearchLine, searches_of
 from germane.reports.gates import Gate, GateResult, Verdict, decide
 from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
 from germane.tables.cases import CaseScores
@@ -36,6 +38,67 @@ __all__ = ["ReportData"]
 
 _FILE = re.compile(r"\.(json|jsonl|ndjson|csv|tsv|txt|eval)(\.gz|\.zst)?$")
 """The ending of a file that holds a report, which is no part of its name."""
+
+
+JUDGE_COUNTS = ("calls", "cached", "shared", "requests", "errors")
+"""The counts in a judge's entry."""
+
+
+class Tokens(Line):
+    """The tokens that were sent to a judge and received from it."""
+
+    input: int
+    output: int
+
+
+class JudgeLine(Line, rename=internal("identity")):
+    """The judge and its cost, over all sessions of the evaluation.
+
+    `calls` are questions asked and paid for, `cached` those that an earlier evaluation had answered, `shared` those that
+    this one had asked already; `errors` are questions without an answer, whether or not a request was sent;
+    `requests` include those sent again. `estimated`: an endpoint did not report tokens, and the numbers are estimates. `stand_in` is
+    the remark on a judge that only stands in for a model.
+    """
+
+    source: str | None
+    calls: int
+    cached: int
+    shared: int
+    requests: int
+    errors: int
+    tokens: Tokens
+    cost_usd: float | None
+    estimated: bool | UnsetType = UNSET
+    stand_in: str | UnsetType = UNSET
+    identity: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def stored(cls, entry: Mapping[str, Json] | None) -> JudgeLine:
+        """Return the record of a manifest's or a document's entry; counts that it lacks are 0. ValidationError if it is damaged."""
+        given = entry or {}
+        none = {"source": None, "cost_usd": None, "tokens": dict.fromkeys(("input", "output"), 0)}
+        counts = dict.fromkeys(JUDGE_COUNTS, 0)
+        return convert({**none, **counts, **given, "_identity": given.get("identity") or {}}, cls)
+
+    def __post_init__(self) -> None:
+        self.stand_in = self.stand_in or UNSET
+
+    @property
+    def spent(self) -> str:
+        """The cost of judging in words."""
+        share = f" ({self.cached / (self.calls + self.cached):.0%})" if self.cached else ""
+        words = [counted(self.calls, "call"), f"{self.cached} cached{share}"]
+        if self.shared:
+            words.append(f"{self.shared} shared")
+        if self.requests or self.tokens.input or self.tokens.output:
+            words.append(counted(self.requests, "request"))
+            about = "about " if self.estimated else ""
+            words.append(f"{about}{self.tokens.input:,} + {self.tokens.output:,} tokens")
+            price = "price unknown (--price)" if self.cost_usd is None else f"{about}${self.cost_usd:.4f}"
+            words.append(price)
+        if self.errors:
+            words.append(f"{self.errors} failed")
+        return ", ".join(words)
 
 
 class ReportData:
@@ -66,8 +129,6 @@ class ReportData:
         self.stopped = stopped
         self.by: str | None = manifest.get("by")
         self.given_name = ""
-        self._sliced: dict[str, list[Slice]] = {}
-        self._cases_by: dict[str, Mapping[str, set[str]]] = {}
 
     @property
     def name(self) -> str:
@@ -127,15 +188,11 @@ class ReportData:
 
         InputError if no sample is in any.
         """
-        if by not in self._sliced:
-            self._sliced[by] = self._slices(self.cases_by(by))
-        return self._sliced[by]
+        return self._slices(self.cases_by(by))
 
     def cases_by(self, by: str) -> Mapping[str, set[str]]:
         """Return the ids of the cases of each slice; InputError if no sample is in any."""
-        if by not in self._cases_by:
-            self._cases_by[by] = slices_of(self.samples(), by)
-        return self._cases_by[by]
+        return slices_of(self.samples(), by)
 
     def own_slices(self) -> tuple[list[Slice], str]:
         """Return the slices requested by the report, or the reason for none."""
@@ -145,15 +202,6 @@ class ReportData:
             return self.slices(self.by), ""
         except InputError as error:
             return [], str(error)
-
-    def tag_slices(self, most: int) -> list[Slice]:
-        """Return the summaries over the cases of each of the `most` most frequent tags, ordered by name."""
-        cases: dict[str, set[str]] = {}
-        for (case, _, _), tags in self.tables.values_of("tags"):
-            for tag in tags:
-                cases.setdefault(tag, set()).add(case)
-        tags = sorted(sorted(cases, key=lambda tag: -len(cases[tag]))[:most])
-        return self._slices({tag: cases[tag] for tag in tags})
 
     def _slices(self, cases_of: Mapping[str, Collection[str]]) -> list[Slice]:
         """Return the slices with these cases by name, without those in which nothing was scored."""
@@ -168,11 +216,6 @@ class ReportData:
         numbers = ((name, np.array(samples, np.int64)) for name, samples in kept.items())
         slices = [Slice(name, self.summaries_of(keep), keep) for name, keep in numbers]
         return [value for value in slices if value.summaries]
-
-    @cached_property
-    def by_call(self) -> Sequence[SearchLine]:
-        """The results of each search, a line per system and number of the search; empty unless samples made several."""
-        return searches_of(self.samples()) if self.tables.any_has("calls") else ()
 
     def values_of(self, line: MeasureSummary) -> NDArray[np.float64]:
         """Return the values of a summary's measure over its system's samples, in input order."""
@@ -242,19 +285,29 @@ class ReportData:
         """Yield the scores in order of input, then of measures."""
         return iter(self.tables.scores)
 
-    def to_pandas(self, table: str | None = None) -> Frame:
-        """Return a pandas DataFrame with one row per sample: its keys, its value by each measure, and why values are missing.
+    def to_pandas(self) -> Frame:
+        """Return a pandas DataFrame with one row per sample: its keys, its value by each measure, and why values are missing."""
+        return to_frame(self._columns(), "pandas")
 
-        With the name of a table (samples, places, judgements, labels, scores): that table, as it is stored.
-        """
-        return to_frame(self._columns(table), "pandas")
-
-    def to_polars(self, table: str | None = None) -> Frame:
+    def to_polars(self) -> Frame:
         """Return the same as a DataFrame of polars, which needs the extra `tables`."""
-        return to_frame(self._columns(table), "polars")
+        return to_frame(self._columns(), "polars")
 
-    def _columns(self, table: str | None) -> Mapping[str, Sequence[Json]]:
-        return columns_of(self.tables, table) if table else columns_of_samples(self.tables, self.measures)
+    def _columns(self) -> dict[str, Sequence[Json]]:
+        """Return one row per sample, in input order: a column per measure, and the reasons of missing values."""
+        rows: dict[SampleKey, dict[str, Json]] = {}
+        for score in self.tables.scores:
+            row = rows.setdefault(score.key, {})
+            row[score.measure] = score.value
+            if score.status != "ok":
+                row.setdefault("", []).append(f"{score.measure}: {score.status}: {score.why}")
+        queries = {sample.key: sample.query for sample in self.tables.samples}
+        results: dict[str, Sequence[Json]] = {"sample": [key[0] for key in rows]}
+        if queries:
+            results["query"] = [queries.get(key) for key in rows]
+        results |= {"system": [key[1] for key in rows], "trial": [key[2] for key in rows]}
+        results |= {name: [row.get(name) for row in rows.values()] for name in self.measures}
+        return results | {"why": ["; ".join(row.get("", ())) or None for row in rows.values()]}
 
     def add_note(self, count: int, note: str) -> None:
         """Add a counted note to the manifest."""
@@ -277,13 +330,6 @@ class ReportData:
         if not self.manifest.get("allow_stand_in"):
             results = [result.without_stand_in() for result in results]
         verdict = decide(results, self.summaries, max_unmeasured=limit)
-        if verdict.exit_code == 2:
-            from germane.samples.rows import names_for  # not at the top: `germane rank` reads no samples
-
-            why = " ".join(why for summary in self.summaries for why, _ in summary.why)
-            others = (name for sample in self.samples() for name in sample.metadata)
-            hint = names_for(why, others)
-            verdict = replace(verdict, reasons=(*verdict.reasons, *([hint] if hint else ())))
         if over:
             code = verdict.exit_code if verdict.exit_code in {2, 130} else 3
             verdict = replace(verdict, exit_code=code, reasons=(over, *verdict.reasons))
@@ -336,10 +382,6 @@ class ReportData:
         """Return the `n` worst scores of a measure, worst first (highest if lower is better); ties in input order."""
         rows, goodness = self.goodness(measure, system)
         return list(self.tables.scores.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
-
-    def at_worst(self, measure: str | Measure, system: str | None = None) -> int:
-        """Return how many scores of a measure have the worst possible value."""
-        return int((self.goodness(measure, system)[1] <= 0).sum())
 
     def goodness(
         self, measure: str | Measure, system: str | None = None

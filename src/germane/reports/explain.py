@@ -7,11 +7,9 @@ from functools import cached_property
 from itertools import repeat
 from typing import Any, TypeAlias
 
-import numpy as np
 from msgspec import UNSET, json
 
 from germane.errors import InputError
-from germane.judges.panel import votes_on
 from germane.judging.driver import replay
 from germane.judging.recorded import StoredAnswers
 from germane.measures import ranked
@@ -23,15 +21,12 @@ from germane.measures.scoring import program_of
 from germane.places.lists import labelled_contexts, places_of
 from germane.places.places import Places
 from germane.places.settings import Settings
-from germane.places.table import Ints, RankedLabels
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
 from germane.reports.data import ReportData
-from germane.reports.derived.cases import ResultRow
 from germane.reports.derived.explained import (
     CallLine,
-    ChangedLine,
     ExplainDocument,
     ExplainedLine,
     LabelLine,
@@ -66,11 +61,9 @@ def recorded(report: ReportData) -> StoredAnswers:
 
 
 MOST_EXPLAINED = 5_000
-"""Scores of a report that are all explained when it is written; of a larger one none are."""
+"""Scores of a report whose graders' results are explained together; of a larger one none are."""
 _BLOCK = 500
 """Samples whose places are gathered together."""
-FOUND = ("hits", "misses", "reasoning", "details")
-"""The fields of a grader's result in a case."""
 
 
 def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
@@ -86,28 +79,10 @@ def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
     for score in report.tables.scores:
         why = explainer.of(score, samples.get(score.key))[0]
         grader = report.graders_of(score.key).get(score.measure)
-        fields = {name: why.as_json()[name] for name in FOUND}
-        fields["misses"] = why.missed(grader.expected_relevant_count if grader else None)
-        row = ResultRow(score.measure, score.value, score.status, score.why, **fields)
-        result.setdefault(score.key, []).append(row.as_json())
+        row = {"measure": score.measure, "score": score.value, "status": score.status, "why": score.why}
+        misses = why.missed(grader.expected_relevant_count if grader else None)
+        result.setdefault(score.key, []).append({**row, **why.as_json(), "misses": misses})
     return result
-
-
-def left_out(report: ReportData, kind: str) -> str:
-    """Return the columns that a format (by its extension) omits because the report is too large; "" if none."""
-    names, count = _LEFT_OUT.get(kind, ""), len(report.tables.scores)
-    if not names or count <= MOST_EXPLAINED or not report.manifest.get("graders"):
-        return ""
-    return f"without {names}: they are written for up to {MOST_EXPLAINED:,} scores, and this report has {count:,}"
-
-
-_LEFT_OUT = {
-    ".csv": "hits, misses, reasoning and relevance_checks",
-    ".md": "what each grader found in the worst cases",
-    ".json": "the results of each case (hits, misses, reasoning, details)",
-    ".jsonl": "verdict, hits, misses, reasoning and details",
-    ".xml": "what each grader found in each case",
-}
 
 
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
@@ -183,13 +158,6 @@ def _find(report: ReportData, query: str | None) -> Sample:
         raise InputError("QUERY is missing", fix=_worst(report))
     if (sample := next(report.tables.samples_named(query), None)) is not None:
         return sample
-    text, samples = query.casefold(), report.tables.samples
-    inside = [sample for sample in samples if text in f"{sample.id}\n{sample.query}".casefold()]
-    if len(inside) == 1:
-        return inside[0]
-    if inside:
-        problem = f"{query!r} is in {len(inside)} queries"
-        raise InputError(problem, fix=f"name one by its id: {', '.join(sample.id for sample in inside[:5])}")
     raise InputError(f"no sample has the id or query {query!r}", fix=_worst(report))
 
 
@@ -202,12 +170,6 @@ def _worst(report: ReportData) -> str:
     return "it holds no sample" if some is None else f"name one by its id: {some.id}"
 
 
-def said_by(votes: Mapping[str, Json]) -> list[str]:
-    """Return the answer of each member of a panel, or its error; [] without a panel."""
-    lines = [f"{name}: {answer}" for name, answer in votes.get("votes", {}).items()]
-    return lines + [f"{name} failed: {why}" for name, why in votes.get("failed", {}).items()]
-
-
 class Explainer:
     """The facts behind the scores of a report's samples: labels, formulas with numbers, missing gold."""
 
@@ -215,8 +177,6 @@ class Explainer:
         self._report = report
         self._settings, self._answers = settings_of(report), recorded(report)
         self._results = results_of(report)
-        asked = report.manifest.get("asked")
-        self._has_panel = asked is None or any("panel" in ways for ways in asked.values())
         self.use([])
 
     @cached_property
@@ -264,28 +224,20 @@ class Explainer:
         derived, exchange = replay(program_of(measure, sample, self._settings), self._answers.look_up)
         return explain_judged(measure, outcome, derived), None, exchange
 
-    def _votes(self, exchange: Iterable[tuple[AnyQuestion, Any]]) -> list[dict[str, Json]]:
-        """Return the answers of a panel's members to each of these questions; [] without a panel."""
-        questions = [question for question, _ in exchange] if self._has_panel else []
-        return list(map(votes_on, questions, self._answers.look_up(questions)))
-
     def facts_of_all(self) -> Iterator[tuple[Sample, ExplainDocument]]:
-        """Iterate over each sample of the report, in input order, with the facts about it, without moves."""
+        """Iterate over each sample of the report, in input order, with the facts about it."""
         scores: dict[SampleKey, list[Score]] = {}
         for score in self._report.scores():
             scores.setdefault(score.key, []).append(score)
         for samples in batched(self._report.samples(), _BLOCK):
             self.use(samples)
             for sample in samples:
-                yield sample, self.facts(sample, scores.get(sample.key, ()), changes=False)
+                yield sample, self.facts(sample, scores.get(sample.key, ()))
 
-    def facts(self, sample: Sample, scores: Sequence[Score], *, changes: bool = True) -> ExplainDocument:
-        """Return the facts about a sample and about these of its scores.
-
-        `changes`: with the moves of a context that would change each ranked score most.
-        """
+    def facts(self, sample: Sample, scores: Sequence[Score]) -> ExplainDocument:
+        """Return the facts about a sample and about these of its scores."""
         asked: list[tuple[AnyQuestion, Any]] = []
-        measures = [self._measure(sample, score, asked, changes=changes) for score in scores]
+        measures = [self._measure(sample, score, asked) for score in scores]
         matrices = [result for question, answer in asked if (result := _matrix(question, answer))]
         copied = ("system", "trial", "query", "reference", "criterion", "response", "error")
         return ExplainDocument(
@@ -298,9 +250,7 @@ class Explainer:
             **{name: getattr(sample, name) for name in copied},
         )
 
-    def _measure(
-        self, sample: Sample, score: Score, asked: list[tuple[AnyQuestion, Any]], *, changes: bool
-    ) -> ExplainedLine:
+    def _measure(self, sample: Sample, score: Score, asked: list[tuple[AnyQuestion, Any]]) -> ExplainedLine:
         row = ExplainedLine(score.measure, score.value, score.status, score.why, score.bounds)
         if (measure := known_measure(score.type)) is not None:
             row.formula = measure.definition.formula
@@ -308,27 +258,22 @@ class Explainer:
         if score.status == "skipped" or exchange is None:
             return row
         asked += exchange
-        ranked_by = measure if measure is not None and measure.definition.family == "ranked" else None
         if measure is None or self.result(score) is not None:
             row.details = dict(explanation.details)
-        elif ranked_by is not None and placed is not None:
-            row.numbers = numbers_of(ranked_by, *placed, score.value)
-            if changes and score.value is not None:
-                row.changes = _what_if(ranked_by, *placed, score.value)
+        elif placed is not None:
+            row.numbers = numbers_of(measure, *placed, score.value)
         row.reasoning, row.band = explanation.reasoning, explanation.band
-        if ranked_by is None:
+        if placed is None:  # the places of a ranking are in the table of ranks
             row.hits, row.misses = list(explanation.hits), list(explanation.misses)
         return row
 
     def _calls(self, sample: Sample, asked: Sequence[tuple[AnyQuestion, Any]]) -> list[CallLine]:
         """Return each search with its places, and at each place the label of every source."""
-        judged: dict[tuple[str, str], tuple[AnyQuestion, Any]] = {}
+        judged: dict[tuple[str, str], Any] = {}
         for question, answer in asked:
             if isinstance(question, Relevance):
-                judged.setdefault((question.query, question.passage), (question, answer))
-        panel: Iterable[dict[str, Json]] = self._votes(judged.values()) or repeat({})
-        both = zip(judged.items(), panel, strict=False)
-        verdicts = {passage: _verdict(answer, votes) for (passage, (_, answer)), votes in both}
+                judged.setdefault((question.query, question.passage), answer)
+        verdicts = {passage: _verdict(answer) for passage, answer in judged.items()}
         calls = [CallLine(call.query or sample.query, []) for call in sample.calls or ()]
         if sample.contexts or (calls and sample.contexts is not None):
             calls.append(CallLine(sample.query, [], True if calls else UNSET))
@@ -350,15 +295,13 @@ class Explainer:
         return calls
 
 
-def _verdict(answer: Any, votes: Mapping[str, Json]) -> LabelLine:
+def _verdict(answer: Any) -> LabelLine:
     """Return a judge's answer about one place."""
-    said = said_by(votes) if votes else UNSET
     if isinstance(answer, Unanswered):
-        return LabelLine("judge", None, None, reason=answer.why, votes=said)
+        return LabelLine("judge", None, None, reason=answer.why)
     binary = answer.scale == "binary"
     grade, helps = (bool(answer.grade),) * 2 if binary else (answer.grade, answer.grade >= HELPS)
-    chances = list(answer.probabilities) if answer.probabilities else UNSET
-    return LabelLine("judge", grade, helps, reason=answer.reasoning, votes=said, probabilities=chances)
+    return LabelLine("judge", grade, helps, reason=answer.reasoning)
 
 
 def _matrix(question: AnyQuestion, answer: Any) -> MatrixLine | None:
@@ -384,75 +327,18 @@ def missing_gold(sample: Sample) -> list[MissingLine]:
 
 
 def numbers_of(measure: Measure, places: Places, sample: int, value: float | None) -> str | None:
-    """Return a ranked measure's formula with this sample's numbers; None if no formula gives the value."""
+    """Return a ranked measure's fraction with this sample's numbers; None if none gives the value."""
     table = places.table_of(sample)
     if value is None or table.rows != 1 or measure.settings.get("holes", "zero") != "zero":
         return None
-    if abs(float(ranked.values(measure, table)[0]) - value) > 5e-7:  # labels were added since
+    if measure.name == "RR" and value and table.chances is None:
+        return f"1 / {round(1 / value)}"
+    sides = ranked.fraction(measure, table)
+    share, whole = (float(side[0]) for side in sides) if sides else (0.0, 0.0)
+    if not whole or abs(share / whole - value) > _ROUNDING:  # labels were added since
         return None
-    if table.chances is not None:
-        sides = ranked.fraction(measure, table)
-        return sides and f"{float(sides[0][0]):.4f} / {float(sides[1][0]):.4f} (expected values)"
-    top = places.read(sample, measure.k if isinstance(measure.k, int) else None)
-    hits = [rank for rank, at in enumerate(top, 1) if places.level[at] >= least_level(measure)]
-    if measure.name == "RR":
-        return f"1 / {hits[0]}" if hits else _NOT_ONE
-    if measure.name == "Success":
-        return f"{len(hits)} relevant in the top {measure.k or len(top)}: {int(bool(hits))}"
-    return _divided(measure, table, hits, len(top))
+    return f"{share:.6g} / {whole:.6g}"
 
 
-def _divided(measure: Measure, table: RankedLabels, hits: Sequence[int], top: int) -> str | None:
-    """Return a measure's fraction for one ranking with relevant places at these ranks of its `top`."""
-    values = ranked.fraction(measure, table)
-    if values is None:
-        return None
-    share, whole = (float(side[0]) for side in values)
-    if measure.name in {"AP", "context_precision"}:
-        precisions = _sum_of([f"{n}/{rank}" for n, rank in enumerate(hits, 1)])
-        return f"({precisions}) / {whole:g}" if whole else _NOT_ONE
-    if not whole:
-        return None
-    if measure.name == "context_position":
-        inverse = _sum_of([f"1/{rank}" for rank in hits])
-        return f"({inverse}) / (1 + 1/2 + ... + 1/{top}) = {share:.4f} / {whole:.4f}"
-    if measure.name == "nDCG":
-        gains = ranked.dcg_gains(table, measure.settings["dcg"])[:top].tolist()
-        terms = _sum_of([f"{gain:g}/log2({rank + 1})" for rank, gain in enumerate(gains, 1) if gain])
-        return f"DCG {terms} = {share:.4f}; ideal {whole:.4f}; {share:.4f} / {whole:.4f}"
-    return f"{share:g} / {whole:g}"
-
-
-_NOT_ONE = "no relevant place: 0"
-
-
-def _sum_of(terms: Sequence[str]) -> str:
-    return " + ".join(terms) or "0"
-
-
-_MOVED = 200
-"""Places whose contexts are moved: each move computes the whole score anew, and deep places hardly change it."""
-_PLACES = 1_000_000
-"""Places of changed rankings that are scored together."""
-
-
-def _what_if(measure: Measure, places: Places, sample: int, value: float, most: int = 3) -> list[ChangedLine]:
-    """Return the changes that affect the score most: a context of the first hundreds moved up by one, or dropped."""
-    table, changes = places.table_of(sample), list[ChangedLine]()
-    now = ranked.values(measure, table).tolist()
-    for row, length in enumerate(np.diff(table.pointers).tolist()):
-        order, moves = np.arange(length), dict[str, Ints]()
-        call = f" of call {row + 1}" if table.rows > 1 else ""
-        for at in range(min(length, (measure.depth or length) + 1, _MOVED)):
-            moves[f"rank {at + 1}{call} dropped"] = np.delete(order, at)
-            if at:
-                up = np.concatenate([order[: at - 1], [at, at - 1], order[at + 1 :]])
-                moves[f"rank {at + 1}{call} moved up one"] = up
-        step = max(1, _PLACES // max(1, length))
-        variants = (table.variants(row, orders) for orders in batched(moves.values(), step))
-        values = (moved for variant in variants for moved in ranked.values(measure, variant).tolist())
-        for what, moved in zip(moves, values, strict=True):
-            new = float(sum([*now[:row], moved, *now[row + 1 :]]) / table.rows)
-            changes.append(ChangedLine(what, new, new - value))
-    changes.sort(key=lambda change: -abs(change.difference))
-    return [change for change in changes[:most] if abs(change.difference) > 1e-9]
+_ROUNDING = 5e-7
+"""The largest difference between a stored score and the same score computed again."""

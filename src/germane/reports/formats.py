@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -15,16 +15,16 @@ from germane.addons import absent, all_of, find, load
 from germane.encoding import Line
 from germane.errors import InputError
 from germane.folder.layout import is_own
-from germane.reports.data import ReportData
+from germane.reports.ci import junit
+from germane.reports.data import JudgeLine, ReportData
 from germane.reports.derived.cases import CaseResult
-from germane.reports.derived.lines import JudgeLine, RankingLine, SearchLine, SystemLine, system_lines
-from germane.reports.explain import FOUND, grader_results
 from germane.reports.gates import GateResult
 from germane.reports.summary import MeasureSummary
 from germane.reports.text.markdown import markdown
 from germane.reports.text.terminal import notes_of, remarks_of, render_plain
 from germane.samples.files import whole_file, write_whole
 from germane.show.table import csv_lines
+from germane.tables.columns import to_frame
 from germane.tables.scores import SampleKey, ScoreRow, dump_score
 from germane.types import Json
 
@@ -32,11 +32,27 @@ if TYPE_CHECKING:
     from germane.reports.page.excerpt import Excerpt
 
 
-class Document(Line, kw_only=True):
-    """The document of `--json`. It has `measures` for one system, `systems` and `ranking` for several.
+class SystemLine(Line, kw_only=True):
+    """The measures of one system: over all cases, over a `slice`, or over the cases of one eval `file`."""
 
-    `files` has the means over the cases of each of several eval files, `by_call` the results of each search if samples made
-    several.
+    system: str
+    measures: dict[str, MeasureSummary]
+    slice: str | UnsetType = UNSET
+    file: str | UnsetType = UNSET
+
+
+def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[SystemLine]:
+    """Return one line per system; `of` is the slice or file."""
+    measures: dict[str, dict[str, MeasureSummary]] = {}
+    for summary in summaries:
+        measures.setdefault(summary.system, {})[summary.measure] = summary
+    return [SystemLine(system=system, measures=rows, **of) for system, rows in (measures or {"": {}}).items()]
+
+
+class Document(Line, kw_only=True):
+    """The document of `--json`. It has `measures` for one system, `systems` for several.
+
+    `files` has the means over the cases of each of several eval files.
 
     `stopped` says why the run stopped and how to continue it; the document then holds the results so far.
     """
@@ -53,8 +69,6 @@ class Document(Line, kw_only=True):
     systems: list[SystemLine] | UnsetType = UNSET
     files: list[SystemLine] | UnsetType = UNSET
     slices: list[SystemLine] | UnsetType = UNSET
-    by_call: list[SearchLine] | UnsetType = UNSET
-    ranking: list[RankingLine] | UnsetType = UNSET
     scores: list[ScoreRow] | UnsetType = UNSET
     cases: list[CaseResult]
     stopped: str | UnsetType = UNSET
@@ -65,12 +79,6 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
     systems, verdict = system_lines(report.summaries), report.verdict
     files = [system_lines(of.summaries, file=of.name) for of in report.files]
     slices = [system_lines(of.summaries, slice=of.name) for of in report.own_slices()[0]]
-    ranked: list[RankingLine] = []
-    if len(report.systems) > 1:
-        from germane.reports.pairing import rankings  # not at the top: most reports are of one system
-
-        ranked = rankings(report, report.measures)
-    results: Mapping[SampleKey, Any] = grader_results(report) if scores else {}
     document = Document(
         passed=verdict.passed,
         exit_code=verdict.exit_code,
@@ -83,10 +91,8 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
         systems=systems if len(systems) > 1 else UNSET,
         files=list(chain.from_iterable(files)) or UNSET,
         slices=list(chain.from_iterable(slices)) or UNSET,
-        by_call=list(report.by_call) or UNSET,
-        ranking=ranked or UNSET,
         scores=[] if scores else UNSET,
-        cases=[case.replace(results=results.get(case.key, UNSET)) for case in report.cases()],
+        cases=list(report.cases()),
         stopped=report.stopped or UNSET,
     ).as_json()
     if scores:
@@ -99,19 +105,17 @@ def _json(document: Json) -> Iterator[str]:
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
-    """Yield one line per score, with notes on its mean, hits, misses and reasoning, and its case's verdict."""
-    results, verdicts, remarks = grader_results(report), _verdicts(report), _remarks(report)
-    if not results and not any(remarks.values()):
+    """Yield one line per score, with notes on its mean and its case's verdict."""
+    verdicts, remarks = _verdicts(report), _remarks(report)
+    if not verdicts and not any(remarks.values()):
         yield from (line.decode() for line in report.tables.scores.lines())
         return
-    rows = chain.from_iterable(results.values())
     for score in report.scores():
         line = dict(dump_score(score))
         if mean_remarks := remarks[score.system, score.measure]:
             line["remarks"] = mean_remarks
-        if results:
-            row = next(rows)
-            line |= {"verdict": verdicts.get(score.key), **{name: row[name] for name in FOUND}}
+        if verdicts:
+            line["verdict"] = verdicts.get(score.key)
         yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
@@ -126,26 +130,13 @@ def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
 
 
 def _csv(report: ReportData) -> Iterator[str]:
-    """Yield one line per score, with its measure's mean and interval for the system."""
+    """Yield one line per score, with its case's verdict and notes on its mean."""
     columns = report.tables.scores.to_columns()
-    if report.manifest.get("graders"):
-        verdicts = _verdicts(report)
+    if verdicts := _verdicts(report):
         keys = zip(columns["sample"], columns["system"], columns["trial"], strict=True)
         columns["verdict"] = [verdicts.get(key) for key in keys]
-    if rows := list(chain.from_iterable(grader_results(report).values())):
-        columns["hits"] = [" | ".join(row["hits"]) for row in rows]
-        columns["misses"] = [" | ".join(row["misses"]) for row in rows]
-        columns["reasoning"] = [row["reasoning"] for row in rows]
-        checks = (row["details"].get("relevance_checks") for row in rows)
-        columns["relevance_checks"] = [json.dumps(of, ensure_ascii=False) if of else "" for of in checks]
-    means = {(s.system, s.measure): s for s in report.summaries}
-    of_row = [means[key] for key in zip(columns["system"], columns["measure"], strict=True)]
-    columns["mean"] = [summary.mean for summary in of_row]
-    for end, name in enumerate(("interval_low", "interval_high")):
-        columns[name] = [summary.interval and summary.interval[end] for summary in of_row]
-    columns["interval_method"] = [summary.interval_method for summary in of_row]
     remarks = {key: "; ".join(remark) for key, remark in _remarks(report).items()}
-    columns["remarks"] = [remarks[summary.system, summary.measure] for summary in of_row]
+    columns["remarks"] = [remarks[key] for key in zip(columns["system"], columns["measure"], strict=True)]
     yield from csv_lines(chain([columns], zip(*columns.values(), strict=True)))
 
 
@@ -153,7 +144,6 @@ def html(
     report: ReportData,
     baseline: ReportData | None = None,
     *,
-    text: bool = True,
     excerpt: Excerpt | None = None,
     **sections: Json,
 ) -> Iterator[str]:
@@ -162,8 +152,7 @@ def html(
     Args:
         report: The report.
         baseline: A report to compare with.
-        text: Whether queries, passages and reasons are in it.
-        excerpt: The queries on the page; None = of a large report the worst 200 and a random 1,000.
+        excerpt: The queries on the page; None = all, or of a large report a random sample.
         sections: What `germane audit`, `compare`, `stages` (without the documents) and `diagnose` say as JSON: `audit`,
             `comparison`, `stages`, `diagnosis`.
     """
@@ -175,23 +164,18 @@ def html(
     excerpt = excerpt or Excerpt(report)
     notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
     sections = {**dict.fromkeys(("audit", "comparison", "stages", "diagnosis")), **sections}
-    data, blocks, strips_of = page_data(excerpt, baseline, text=text)
+    data, blocks, strips_of = page_data(excerpt, baseline)
     drawn = {
-        f"ranks-{source}-0": ranks(excerpt.random, strips, SOURCES[source])
+        f"ranks-{source}-{number}": chart
         for source, strips in strips_of.items()
+        for number, chart in enumerate(ranks(excerpt.report, strips, SOURCES[source]))
     }
     if baseline is not None:
         with suppress(InputError):
             charts = differences_of(report, baseline)
             drawn |= {f"differences-{number}": chart for number, chart in enumerate(charts)}
-    pictures = {name: chart.svg() for name, chart in drawn.items() if chart is not None}
+    pictures = {name: chart.svg() for name, chart in drawn.items()}
     return page_html({**data, **notes, **sections}, blocks, pictures)
-
-
-def _junit(report: ReportData) -> Iterator[str]:
-    from germane.reports.ci import junit
-
-    return junit(report, grader_results(report))
 
 
 FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
@@ -200,7 +184,7 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".csv": _csv,
     ".md": markdown,
     ".txt": lambda report: [f"{render_plain(report)}\n"],
-    ".xml": _junit,
+    ".xml": junit,
     ".html": html,
 }
 """The formats of a report, by the ending of the file's name."""
@@ -251,7 +235,7 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
         write_picture(report, path, baseline)
     elif kind == ".parquet":
         with whole_file(path) as file:
-            report.to_polars("scores").write_parquet(file)
+            to_frame(report.tables.scores.to_columns(), "polars").write_parquet(file)
     elif kind == ".html":
         write_whole(path, html(report, baseline, **page))
     elif kind == ".md":

@@ -26,7 +26,6 @@ from germane.reports.summary import (
     known_measure,
     range_of,
 )
-from germane.statistics.power import flip_of_mean
 from germane.tables.cases import CaseScores
 from germane.types import Json
 
@@ -48,7 +47,7 @@ _WRITTEN = (
     rf"(?P<how>min|max) \( mean \( {_MEASURE} \) by\s (?P<by>[\w.-]+) \)",
     rf"(?P<how>share) \( {_MEASURE} (?P<share>(?:>=|<=|>|<) {_NUMBER}) \)",
     rf"(?P<how>lower|upper) \( (?P<of>mean|corrected|judged) \( {_MEASURE} \) \)",
-    rf"(?P<how>mean|min|max|lower|upper|corrected|judged|change|p\d{{1,2}}) \( {_MEASURE} \)",
+    rf"(?P<how>mean|min|max|lower|upper|corrected|judged|change) \( {_MEASURE} \)",
     _MEASURE,
 )
 """The ways to write the value of a gate; a space may be any white space, or none."""
@@ -57,10 +56,9 @@ FUNCTIONS = {
     "mean(MEASURE)": "the mean over cases (corrected by people's labels if it is), decided on the point: at its limit half of all sets of queries pass",
     "min(MEASURE)": "the lowest value of a case",
     "max(MEASURE)": "the highest value of a case",
-    "p10(MEASURE)": "a percentile of the cases' values, p1 to p99",
     "share(MEASURE>=0.5)": "the share of cases for which this holds",
     "min(mean(MEASURE) by tag)": "the lowest (`max`: highest) mean of a slice: a tag, `tags` or a metadata field; slices of fewer than five "
-    "cases are undecided; the line says how often it would fail by chance",
+    "cases are undecided",
     "lower(MEASURE)": "the lower end of the mean's interval: at its limit about 2.5% of all sets of queries pass; `lower(mean(MEASURE))` too",
     "upper(MEASURE)": "the upper end of the mean's interval",
     "corrected(MEASURE)": "the mean corrected by people's labels; `lower(corrected(MEASURE))` too",
@@ -68,8 +66,6 @@ FUNCTIONS = {
     "change(MEASURE)": "the paired difference to `--baseline`, over its whole interval: `change(nDCG@10)>-0.02`",
 }
 """The values that a gate can compare, by how they are written."""
-_FORMS = ", ".join(form.removesuffix("(MEASURE)") for form in FUNCTIONS)
-_FUNCTION = re.compile(r"(\w+)\((.*)\)")
 _FIX = "write e.g. lower(nDCG@10)>=0.65, mean(nDCG@10)>=0.7 or change(nDCG@10)>-0.02"
 
 
@@ -77,7 +73,7 @@ _FIX = "write e.g. lower(nDCG@10)>=0.65, mean(nDCG@10)>=0.7 or change(nDCG@10)>-
 class Gate:
     """One comparison: `how(measure) op limit`; `measure` is a reported name or a canonical one.
 
-    `how`: mean, min, max, a percentile (p10) or share of the cases' values; lower or upper end of the mean's interval;
+    `how`: mean, min, max or share of the cases' values; lower or upper end of the mean's interval;
     change of the mean against a baseline, over the whole interval of the paired difference. `mean_of`: "corrected" = the mean
     is the one corrected by people's labels, "judged" = the judge's own, "" = the corrected one if there is one. `share` is the condition that is counted, as in ">=0.5"; `by` names the slices whose means
     are compared.
@@ -104,10 +100,12 @@ class Gate:
         how, limit = result.get("how", "mean"), result["limit"]
         share = "".join(result.get("share", "").split())
         try:
-            number = _number(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
-            _ = _number(share.lstrip("<>=") or "0")
-        except ValueError as error:
-            raise InputError(f"{text!r}: {error}", fix=_FIX, place=where) from None
+            number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
+            finite = isfinite(number) and isfinite(float(share.lstrip("<>=") or "0"))
+        except ValueError:
+            finite = False
+        if not finite:
+            raise InputError(f"{text!r}: the limit is not a number", fix=_FIX, place=where)
         if how == "change" and result["op"] in {"=", "=="}:
             problem = f"{text!r} can never pass: a change is an interval, never exactly one number"
             raise InputError(problem, fix="write >, >=, < or <=, e.g. change(nDCG@10)>-0.02", place=where)
@@ -135,12 +133,6 @@ class Gate:
             return
         problem = f"the gate {self} names {self.measure}, which is not measured"
         fix = f"measured: {', '.join(names) or 'none'}"
-        inner = _FUNCTION.fullmatch(self.measure)
-        if inner and canonical_name(inner[2]) in names:
-            problem, fix = f"a gate has no function {inner[1]!r}", f"write one of {_FORMS}"
-            if inner[1] == "share":
-                problem = "share counts the cases that reach something"
-                fix = f"write share({inner[2]}>=0.5)>=0.9"
         raise InputError(problem, fix=fix, place=self.location)
 
     def mixed(self) -> InputError:
@@ -184,19 +176,11 @@ class Gate:
         return "passed" if results == {True} else "failed"
 
 
-def _number(text: str) -> float:
-    """Return the number in a limit; ValueError if it is not a finite number or underflows to 0."""
-    number = float(text)
-    if not isfinite(number) or (number == 0 and re.search("[1-9]", text.lower().partition("e")[0])):
-        raise ValueError(f"{text} is too {'small' if number == 0 else 'large'} for a limit")
-    return number
-
-
 UNMEASURED = "nothing was measured"
 NO_DECISION = "judged by a stand-in for a model, which decides nothing (unless --allow-stand-in is given)"
 
 
-class GateResult(Line, kw_only=True, rename=internal("stand_in", "few")):
+class GateResult(Line, kw_only=True, rename=internal("stand_in")):
     """The result of one gate; `word` is the printed outcome, `passed (stand-in)` if a stand-in judged.
 
     `decided_by` names the figures that decided it; null if they rest on no labels, as a script's score. `sentence` is the
@@ -210,8 +194,6 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in", "few")):
     decided_by: DecidedBy | None = None
     sentence: str | UnsetType | None = None
     stand_in: bool = False
-    few: str = ""
-    """The sentence that most samples lack the measure; "" if they have it."""
 
     @property
     def text(self) -> str:
@@ -258,7 +240,7 @@ def check_gate(
     results = []
     for summary in mine:
         by, stand_in = _source(summary), summary.basis.stand_in
-        if cases is not None and (gate.how[0] == "p" or gate.share or gate.by):  # on the values of the cases
+        if cases is not None and (gate.share or gate.by):  # on the values of the cases
             values = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type), keep)
             names = [cases.cases[at] for at in values.case.tolist()]
             outcome, detail = _by_case(gate, names, (values.low, values.high), slices)
@@ -277,29 +259,15 @@ def check_gate(
         )
         trials = summary.trials_in_words()
         unit, more = ("case", f", {trials}") if trials else ("sample", "")
-        results.append(with_count(result, summary.measure, summary.n, summary.total, unit, more))
+        results.append(with_count(result, summary.n, summary.total, unit, more))
     return results
 
 
-def with_count(
-    result: GateResult, measure: str, n: int, total: int, unit: str = "sample", more: str = ""
-) -> GateResult:
+def with_count(result: GateResult, n: int, total: int, unit: str = "sample", more: str = "") -> GateResult:
     """Return the result with the number of samples (or of another unit) that have the measure; `more` follows."""
-    of = counted(total, unit)
-    seen = f"; measured on {n:,} of {of}{more}"
-    few = f"only {n:,} of {of} have {measure}" if 2 * n < total else ""
+    seen = f"; measured on {n:,} of {counted(total, unit)}{more}"
     sentence = result.sentence and result.sentence + seen
-    return result.replace(detail=result.detail + seen, sentence=sentence, few=few)
-
-
-def left_out_in_words(manifest: Mapping[str, Json]) -> str:
-    """Return a text that says what --limit and --filter left out of an evaluation; "" if nothing."""
-    counts, words = manifest.get("left_out") or {}, []
-    if "filter" in counts:
-        words.append(f"--filter left out {counted(counts['filter'], 'case')}")
-    if "limit" in counts:
-        words.append(f"--limit left out every case after the first {counts['limit']:,}")
-    return ", ".join(words)
+    return result.replace(detail=result.detail + seen, sentence=sentence)
 
 
 def decides_corrected(gate: Gate, summary: MeasureSummary) -> bool:
@@ -359,22 +327,11 @@ def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> t
     if basis.references_mixed:
         mix = f"{basis.with_reference} verdicts with reference, {basis.without_reference} without"
         return "undecided", f"{text}, from {mix}: set --against"
-    return outcome, text + (POINT + _may_flip(gate.limit, summary) if gate.how == "mean" else "")
+    return outcome, text + (POINT if gate.how == "mean" else "")
 
 
 POINT = ", decided on the point"
 """Said of a gate on a mean: its interval does not count."""
-
-
-def _may_flip(limit: float, summary: MeasureSummary) -> str:
-    """Return a warning if the limit is within the interval: how often other queries like these would flip the gate."""
-    inside = summary.interval is not None and summary.interval[0] < limit < summary.interval[1]
-    if not inside or summary.mean is None or summary.error is None or summary.units is None:
-        return ""
-    if not summary.error:
-        return f"; {summary.n} queries of one value do not tell how often others would flip this gate"
-    flips = flip_of_mean(summary.mean, summary.error, summary.units, limit)
-    return f"; another {summary.n} queries like these would flip this gate {flips:.0%} of the time"
 
 
 Slices = Mapping[str, Collection[str]]
@@ -390,12 +347,9 @@ def _by_case(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tu
         return "failed", UNMEASURED
     if gate.by:
         return _by_slice(gate, names, ends, slices)
-    if gate.share:
-        limit = gate.share.lstrip("<>=")
-        op = gate.share.removesuffix(limit)
-        results = [float(np.mean(COMPARE[op](end, float(limit)))) for end in ends]
-    else:
-        results = [float(np.percentile(end, int(gate.how[1:]))) for end in ends]
+    limit = gate.share.lstrip("<>=")
+    op = gate.share.removesuffix(limit)
+    results = [float(np.mean(COMPARE[op](end, float(limit)))) for end in ends]
     return _between(gate, min(results), max(results), f"over {counted(len(names), 'case')}")
 
 
@@ -410,8 +364,6 @@ def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> t
     numbers = {name: at for at, name in enumerate(names)}
     rows_of = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
     rows = {name: mine for name, mine in rows_of.items() if mine}
-    if not rows:
-        raise gate.no_slices()
     means = {name: [fsum(end[mine]) / len(mine) for end in ends] for name, mine in rows.items()}
     worst = sorted(means, key=means.__getitem__, reverse=gate.how == "max")[:5]
     text = ", ".join(f"{name} {means[name][0]:.4f} (n={len(rows[name])})" for name in worst)
@@ -425,36 +377,7 @@ def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> t
     )
     if decided[0] != of_all[0]:
         return "undecided", f"a slice of fewer than {SMALLEST} cases decides: {text}"
-    return decided[0], text + _by_chance(gate, ends, [rows[name] for name in large])
-
-
-_DRAWN, _MOST_DRAWS, _FEWEST_DRAWS, _DRAWN_TOGETHER = 8_000_000, 10_000, 100, 1 << 20
-"""Values drawn to tell how often a gate on slices fails by chance, the most and fewest sets, and values held at once."""
-
-
-def _by_chance(gate: Gate, ends: Ends, slices: Sequence[Sequence[int]]) -> str:
-    """Return how often a gate on slices would fail by chance if all slices were alike, over random sets of these cases.
-
-    "" if the mean of all cases does not reach the limit: the gate does not fail by chance then.
-    """
-    values = np.where(ends[0] == ends[1], ends[0], np.nan)
-    members, starts = np.concatenate(slices), np.cumsum([0, *map(len, slices)])[:-1]
-    values = values[np.isfinite(values)]
-    mean = float(values.mean()) if len(values) else None
-    if mean is None or not COMPARE[gate.op](mean, gate.limit) or len(slices) < 2:
-        return ""
-    cases, members = np.unique(members, return_inverse=True)
-    sizes = np.array([*map(len, slices)])
-    draws = min(max(_DRAWN // len(members), _FEWEST_DRAWS), _MOST_DRAWS)
-    pick, rng, failed = np.min if gate.how == "min" else np.max, np.random.default_rng(0), 0
-    block = max(1, _DRAWN_TOGETHER // len(members))
-    for start in range(0, draws, block):
-        drawn = values[rng.integers(len(values), size=(min(block, draws - start), len(cases)))]
-        means = np.add.reduceat(drawn[:, members], starts, axis=1) / sizes
-        failed += int(np.count_nonzero(~COMPARE[gate.op](pick(means, axis=1), gate.limit)))
-    share = failed / draws
-    often = "under 1%" if share < 0.005 else "over 99%" if share > 0.995 else f"{share:.0%}"
-    return f"; if all {len(slices)} slices had the mean of all, {mean:.4f}, it would fail by chance in {often} of sets"
+    return decided[0], text
 
 
 @dataclass(frozen=True, slots=True)
@@ -538,8 +461,7 @@ def decide(
         unmeasured.append(
             f"{lost:,} of {counted(due, 'score')} could not be measured ({lost / due:.0%}, more than {max_unmeasured:.0%} allowed)"
         )
-    few = tuple(dict.fromkeys(gate.few for gate in results if gate.few))
-    reasons = (*unmeasured, *undecided, *failed, *few)
+    reasons = (*unmeasured, *undecided, *failed)
     if never and not below:
         return Verdict(2, reasons, results)
     if too_much or undecided:
@@ -550,4 +472,4 @@ def decide(
     passed = "the gate passed" if len(results) == 1 else several
     if any(gate.stand_in for gate in results):
         passed = f"{passed} (stand-in)"
-    return Verdict(0, (passed, *few), results)
+    return Verdict(0, (passed,), results)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from germane.clean import counted, mask_urls
+from germane.clean import mask_urls
 from germane.encoding import now
 from germane.folder.rows import Tables
 from germane.measures.measure import Measure
 from germane.measures.ranked import belonging_to
 from germane.places.table import Source
-from germane.reports.derived.lines import JUDGE_COUNTS, JudgeLine
+from germane.reports.data import JUDGE_COUNTS, JudgeLine
 from germane.reports.summary import Basis, known_measure
 from germane.types import FrozenDict, Json
 from germane.version import __version__
@@ -84,7 +83,6 @@ class Bases:
         kinds = self._reads.get(canonical) or (["relevance"] if source == "best" else list(self._asked))
         counts = [self._asked[kind] for kind in kinds if kind in self._asked]
         references = {"with_reference", "without_reference"}
-        # earlier reports only count all measures together
         own = (self._manifest.get("references") or {}).get(canonical)
         with_counts = [own] if own else [count for count in counts if references & count.keys()]
         return Basis(
@@ -92,7 +90,7 @@ class Bases:
             calibrated=False,
             models=_sum(counts, "model"),
             modes=_sum(counts, "mode"),
-            **asked_how(counts),
+            fused=sum(count.get("fused", 0) for count in counts),
             **{name: sum(count.get(name, 0) for count in with_counts) for name in references if with_counts},
             mixed=self._mixed if source == "best" else None,
             labels=self._labelled,
@@ -115,10 +113,7 @@ class Bases:
     @cached_property
     def _labelled(self) -> int:
         """The number of labels that people gave, without those that were taken back."""
-        labels = self._tables.labels
-        if not any(label.answer is None for label in labels):
-            return len(labels)
-        people = {(label.item, label.who): label.answer for label in labels}
+        people = {(label.item, label.who): label.answer for label in self._tables.labels}
         return sum(answer is not None for answer in people.values())
 
     @cached_property
@@ -129,39 +124,6 @@ class Bases:
         labelled = {label.item for label in labels}
         judged = sum(row.kind == "relevance" and row.item not in labelled for row in self._tables.places)
         return people / (people + judged) if people + judged else None
-
-
-def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the numbers of judgements that shared a request, were in a list or in windows, or had no temperature."""
-    result = dict.fromkeys(_HOW, 0)
-    for count in counts:
-        result["fused"] += count.get("fused", 0)
-        result["listed"] += sum(count.get("list_size", {}).values())
-        result["windowed"] += count.get("windows", 0)
-        result["without_temperature"] += count.get("left_out", {}).get("temperature", 0)
-    return result
-
-
-def asked_in_words(manifest: Mapping[str, Json]) -> str:
-    """Return a text with the models, their numbers of judgements and how they were asked; "" if no model was asked."""
-    counts = [*(manifest.get("asked") or {}).values()]
-    models, modes = _sum(counts, "model"), _sum(counts, "mode")
-    if not modes:
-        return ""
-    by = ", ".join(f"{model} ({times})" if len(models) > 1 else model for model, times in models.items())
-    how = [f"{times} by {_MODES.get(mode, mode)}" for mode, times in modes.items()]
-    how += [f"{times} {_HOW[name]}" for name, times in asked_how(counts).items() if times]
-    count = sum(modes.values())
-    return f"{counted(count, 'judgement')}{f' by {by}' if by else ''}: {', '.join(how)}"
-
-
-_MODES = {"schema": "structured output", "tool": "a tool call", "prompt": "a schema in words, not enforced"}
-_HOW = {
-    "fused": "fused with others in one request",
-    "listed": "in lists",
-    "windowed": "in windows",
-    "without_temperature": "without temperature",
-}
 
 
 def _sum(counts: list[Mapping[str, Any]], field: str) -> FrozenDict:
@@ -177,44 +139,3 @@ def models_in(identity: Mapping[str, Json]) -> Iterator[str]:
         yield str(identity["model"])
     for member in identity.get("panel") or ():
         yield from models_in(member)
-
-
-def circular(judge: JudgeLine, targets: Mapping[str, Mapping[str, str]] | None) -> Iterator[str]:
-    """Yield warnings about models of a system that are of the judge's family, since it may favour their output."""
-    for asked in dict.fromkeys(models_in(judge.identity)):
-        for system, roles in (targets or {}).items():
-            for role, model in roles.items():
-                if model_family(asked) == model_family(model):
-                    yield (
-                        f"circular: the judge {asked} is of the same family as the {role} {model} of {system}, whose "
-                        "output it may favour"
-                    )
-
-
-_FAMILIES = (
-    ("openai", r"gpt|chatgpt|o[134]\b|davinci|text-embedding"),
-    ("anthropic", r"claude"),
-    ("google", r"gemini|gemma|palm"),
-    ("meta", r"llama"),
-    ("mistral", r"[a-z]*stral|mixtral"),
-    ("qwen", r"qwen|qwq"),
-    ("deepseek", r"deepseek"),
-    ("cohere", r"command|cohere|rerank-"),
-    ("microsoft", r"phi-?\d"),
-    ("xai", r"grok"),
-    ("amazon", r"nova|titan"),
-    ("zhipu", r"glm"),
-    ("moonshot", r"kimi"),
-    ("baai", r"bge"),
-    ("jina", r"jina"),
-)
-
-
-def model_family(model: str) -> str:
-    """Return the maker of a model by its name (gpt-4o -> openai); of an unknown name its first word."""
-    name = re.split(r"[/:@]", model.casefold().strip())
-    for word in reversed(name):
-        for family, pattern in _FAMILIES:
-            if re.match(pattern, word):
-                return family
-    return re.split(r"[-_ .\d]", name[-1])[0] or name[-1]

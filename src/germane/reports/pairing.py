@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Literal
@@ -17,8 +15,7 @@ from germane.clean import counted
 from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.reports.data import ReportData
-from germane.reports.derived.lines import RankedLine, RankingLine
-from germane.reports.gates import DecidedBy, left_out_in_words
+from germane.reports.gates import DecidedBy
 from germane.reports.summary import (
     higher_is_better,
     interval_in_words,
@@ -51,7 +48,7 @@ STAND_IN = "judged by a stand-in for a model, which decides nothing"
 
 _INTERNAL = (
     *("interval", "decision", "stand_in"),
-    *("undecided_why", "tests", "several", "asked", "left_out"),
+    *("undecided_why", "tests", "several", "asked"),
 )
 
 
@@ -120,8 +117,6 @@ class MeasureComparison(
     """True if it is one of several comparisons, whose sentences name the systems."""
     asked: int = 0
     """The number of queries of the larger report, measured or not."""
-    left_out: str = ""
-    """The cases that --limit and --filter left out, in words."""
 
     def __post_init__(self) -> None:
         interval, decision = self.interval, self.decision
@@ -206,11 +201,6 @@ class MeasureComparison(
                 return f"no difference shown in {self.measure}{of}: {self.why_not_shown}"
             case outcome:
                 return f"{self.b} is {outcome} than {self.a} in {self.measure}: {self.figure}"
-
-    @property
-    def distinguishable(self) -> bool:
-        """True if the difference is at least the smallest one that this number of cases could have shown."""
-        return self.difference is not None and self.mde is not None and abs(self.difference) >= self.mde
 
     def decide(self, margin: float) -> Decision:
         """Decide whether B is worse than A by the margin or more; InputError for a margin below 0."""
@@ -346,16 +336,14 @@ def _checked(names: Sequence[str], n: int) -> Sequence[str]:
 
 
 def _names(chosen: Sequence[tuple[ReportData, str]]) -> list[str]:
-    """Return the shortest distinct names: the given ones, or those of systems, of folders, of both, or letters."""
+    """Return the first distinct names: the given ones, those of systems, of folders, of both, or letters."""
     given, stems = [report.given_name for report, _ in chosen], [report.name for report, _ in chosen]
     systems = [system for _, system in chosen]
     both = [f"{stem}:{system}" for stem, system in zip(stems, systems, strict=True)]
-    paths = [report.where for report, _ in chosen]
-    short = [re.sub(r"-\d{8}-\d{6}$", "", stem) for stem in stems]  # without the time of a run
-    for names in (given, systems, short, stems, both, paths):
+    for names in (given, systems, stems, both):
         if all(names) and len(set(names)) == len(names):
             return names
-    return [chr(ord("A") + number) if number < 26 else f"S{number + 1}" for number in range(len(chosen))]
+    return [chr(ord("A") + number) for number in range(len(chosen))]
 
 
 def measures_in_common(sides: Sequence[Side]) -> list[str]:
@@ -405,15 +393,6 @@ class PairedSystems:
     def asked(self) -> int:
         """The number of cases of the larger side, measured or not."""
         return max(len(side.scores.cases_of(side.system)) for side in (self.a, self.b))
-
-    @cached_property
-    def left_out(self) -> str:
-        """A text with the cases that --limit and --filter left out of the reports."""
-        words = {
-            id(side.report): (left_out_in_words(side.report.manifest), side.name) for side in (self.a, self.b)
-        }
-        several = len(words) > 1
-        return ", ".join(f"{left}{several * f' in {name}'}" for left, name in words.values() if left)
 
     def only_in(self) -> tuple[list[str], list[str]]:
         """Return the ids of the cases that only A has, and of those that only B has."""
@@ -501,7 +480,6 @@ class PairedSystems:
             stand_in=any(side.report[measure, side.system].basis.stand_in for side in (self.a, self.b)),
             decided_by=by,  # type: ignore[arg-type]  # one of the three
             asked=self.asked,
-            left_out=self.left_out,
         )
 
     def _difference(self, ours: CaseValues, theirs: CaseValues, canonical: str) -> PairedDifference:
@@ -513,33 +491,3 @@ class PairedSystems:
             bounds_b=(theirs.low, theirs.high),
             value_range=limits_of(range_of(canonical), ours, theirs),
         )
-
-
-def rank_systems(report: ReportData, measure: str | None = None) -> RankingLine:
-    """Return the systems of a report by their means, each against the best, p-values adjusted by Holm.
-
-    Raises:
-        InputError: The report holds one system, or does not hold the measure.
-    """
-    name = report.reported(measure) if measure else report.measures[0]
-    summaries = [line for line in report.summaries if line.measure == name and line.mean is not None]
-    if len(summaries) < 2:
-        raise InputError("one system cannot be ranked", fix="give several systems")
-    sign = -1 if higher_is_better(summaries[0].type) else 1
-    order = sorted(summaries, key=lambda summary: sign * (summary.mean or 0.0))
-    lines = [RankedLine(summary.system, summary.mean, summary.interval, n=summary.n) for summary in order]
-    first, *others = sides_of([report], [summary.system for summary in order])
-    behind = adjusted((PairedSystems(first, side).compare(name) for side in others), [name])
-    for line, of in zip(lines[1:], behind, strict=True):
-        line.difference, line.difference_interval, line.difference_n = of.difference, of.interval.ends, of.n
-        line.p, line.p_holm, line.mde, line.distinguishable = of.p, of.p_holm, of.mde, of.distinguishable
-    return RankingLine(name, lines)
-
-
-def rankings(report: ReportData, measures: Sequence[str]) -> list[RankingLine]:
-    """Return the systems of a report in order by each of these measures; none if fewer than two were measured."""
-    ranked = []
-    for measure in measures if len(report.systems) > 1 else ():
-        with suppress(InputError):
-            ranked.append(rank_systems(report, measure))
-    return ranked

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from html import escape
 from math import fsum, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,8 @@ from germane.folder.reader import StoredTables
 from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
 from germane.measures.measure import Measure
-from germane.reports.data import ReportData
+from germane.reports.data import JudgeLine, ReportData
 from germane.reports.derived.cases import CASE_SCORE, CaseResult
-from germane.reports.derived.lines import JudgeLine
 from germane.reports.gates import (
     REQUIRED,
     Gate,
@@ -33,7 +32,6 @@ from germane.reports.gates import (
     GateResult,
     Verdict,
     check_gate,
-    left_out_in_words,
     with_count,
 )
 from germane.reports.manifest import Bases
@@ -43,7 +41,6 @@ from germane.reports.summary import (
     in_digits,
     slices_of,
     summarise,
-    with_thresholds,
 )
 from germane.samples.files import read_text
 from germane.tables.cases import CaseScores
@@ -97,8 +94,6 @@ class Report(ReportData):
         results = [result for gate in gates if gate.how != "change" for result in _checked(gate, report)]
         if required := report.required:
             results += required_gates(report.cases(), required, report.stand_ins, report.summaries)
-        if left := left_out_in_words(made):
-            results = [result.replace(detail=f"{result.detail}; {left}") for result in results]
         changes = [GateResult(**row) for row in made.get("changes", ())]
         for gate in gates:
             if gate.how == "change" and not any(row.gate.startswith(str(gate)) for row in changes):
@@ -139,17 +134,13 @@ class Report(ReportData):
 
         A `.png` or `.svg` holds its charts, a `.parquet` the table of scores; add-ons bring further endings.
 
-        For a large report a warning names the columns that a file leaves out. Returns the report: for a folder the one read from
-        it. InputError if the folder holds the report of another evaluation (unless `force`), or another process writes there.
+        Returns the report: for a folder the one read from it. InputError if the folder holds the report of another evaluation (unless `force`), or another process writes there.
         """
-        from germane.reports.explain import left_out
         from germane.reports.formats import known_format, write
 
         path = Path(path)
-        if (kind := known_format(path)) and not path.is_dir():
+        if known_format(path) and not path.is_dir():
             write(self, path)
-            if missing := left_out(self, kind):
-                warnings.warn(f"{path} is {missing}", stacklevel=2)
             return self
         target = FolderWriter(path).lock()
         try:
@@ -188,12 +179,8 @@ class Report(ReportData):
         scores = self.tables.scores.of_sample((sample, system, trial))
         score = next((score for score in scores if score.measure == summary.measure), None)
         if score is None:
-            have = some_of(list(dict.fromkeys(name for name, _, _ in self.tables.scores.samples)), 5)
-            raise KeyError(f"{summary.measure} was not measured for {sample}; samples: {have or 'none'}")
-        explainer, found = Explainer(self), self.samples_of([score.key]).get(score.key)
-        if found is None and explainer.result(score) is None:
-            raise KeyError(f"no sample {score.sample}")
-        return explainer.of(score, found)[0]
+            raise KeyError(f"{summary.measure} was not measured for {sample}")
+        return Explainer(self).of(score, self.samples_of([score.key]).get(score.key))[0]
 
     def to_json(self, *, scores: bool = True) -> dict[str, Json]:
         """Return the document of `--json`; `scores=False` leaves out the single scores."""
@@ -213,31 +200,23 @@ class Report(ReportData):
         return render_plain(self, every=False)
 
     def _repr_html_(self) -> str:
-        from germane.reports.text.terminal import render_html
-
-        return render_html(self)
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
-        means = [f"{line.measure}={in_digits(line.mean)}" for line in self.summaries[:_MOST_NAMED]]
-        more = len(self.summaries) - len(means)
-        name = f"{self.name}: " if self.name else ""
-        return f"<Report {name}{', '.join(means)}{f' and {more} more' if more else ''}>"
-
-
-_MOST_NAMED = 4
-"""Means in the representation of a report."""
+        means = ", ".join(f"{line.measure}={in_digits(line.mean)}" for line in self.summaries[:4])
+        return f"<Report {self.name}{': ' * bool(self.name)}{means}>"
 
 
 def reports_in(folder: Path) -> list[Path]:
     """Return the report folders in a folder, the latest first, by the time in their manifests, then that of the files."""
 
-    def made(manifest: Path) -> tuple[str, int]:
-        created = ""
+    def created(manifest: Path) -> tuple[str, int]:
+        time = ""
         with suppress(InputError):
-            created = str(read_manifest(manifest.parent).get("created", ""))
-        return created, manifest.stat().st_mtime_ns
+            time = str(read_manifest(manifest.parent).get("created", ""))
+        return time, manifest.stat().st_mtime_ns
 
-    manifests = sorted(folder.glob("*/manifest.json"), key=made, reverse=True)
+    manifests = sorted(folder.glob("*/manifest.json"), key=created, reverse=True)
     return [manifest.parent for manifest in manifests]
 
 
@@ -264,12 +243,10 @@ def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
         raise InputError(f"no report {path}", fix=fix)
     if (path / "manifest.json").exists():
         return Report.open(path, corrected=corrected)
-    if (latest := next(complete_in(path), None)) is not None:
-        return Report.open(latest, corrected=corrected)
-    documents = sorted(path.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-    if not documents:
+    latest = next(complete_in(path), None)
+    if latest is None:
         raise InputError(f"{path} holds no finished report", fix="name a folder that `germane run` wrote")
-    return read_document(documents[-1])
+    return Report.open(latest, corrected=corrected)
 
 
 def find_baseline(path: str | Path | None) -> ReportData:
@@ -407,7 +384,7 @@ def required_gates(
         n, total = sum(summary.n for summary in mine), sum(summary.total for summary in mine)
         if name == CASE_SCORE:
             n, total = sum(case.score is not None for case in listed), len(listed)
-        results.append(with_count(result, name, n, total))
+        results.append(with_count(result, n, total))
     return results
 
 
@@ -500,4 +477,4 @@ def _summaries(
                 basis = basis.replace(calibrated=basis.calibrated or mean is not None)
         sampled = Sampled(**drawn) if (drawn := manifest.get("sampled")) else None
         summaries.append(line.replace(basis=basis, corrected=mean, corrected_why=why, sampled=sampled))
-    return with_thresholds(summaries, (manifest.get("settings") or {}).get("scale", "graded")), corrections
+    return summaries, corrections

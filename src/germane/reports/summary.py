@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from math import floor, fsum, isfinite
 from typing import Annotated, Literal
 
@@ -12,12 +10,12 @@ import numpy as np
 from msgspec import UNSET, Meta, UnsetType, field
 from numpy.typing import NDArray
 
-from germane.clean import counted
+from germane.clean import some_of
 from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
 from germane.measures.measure import Measure, declared
 from germane.places.table import Source
-from germane.statistics.intervals import CorrectedMean, Interval, IntervalEnds, group_cases, mean_interval
+from germane.statistics.intervals import CorrectedMean, Interval, IntervalEnds, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import STATUSES, ScoreTable
 from germane.types import FrozenDict, Sample, Score
@@ -25,13 +23,10 @@ from germane.types import FrozenDict, Sample, Score
 IntegerEnds = Annotated[Sequence[int], Meta(min_length=2, max_length=2, description="the lower one first")]
 
 
-class Basis(
-    Line, kw_only=True, rename=internal("labels", "stand_in", "outdated", "counts_from", "interval_note")
-):
+class Basis(Line, kw_only=True, rename=internal("labels", "stand_in", "outdated", "interval_note")):
     """The source of the labels behind a mean: gold, judge, human or best; `mixed` is the share of people's labels under best.
 
     `models` and `modes` count judgements by the model that answered and by output mode, `fused` those that shared a request,
-    `listed` and `windowed` those asked in a list and in windows, `without_temperature` those of a model that takes none.
     `tokenizer` counts the tokens of a measure that counts any. `beside` are means to read with one of gold labels: the share of
     judged places, RBP's residual. `remarks` are printed with the mean: `uncalibrated: no human labels`.
     """
@@ -42,9 +37,6 @@ class Basis(
     models: Mapping[str, int] = FrozenDict()
     modes: Mapping[str, int] = FrozenDict()
     fused: int = 0
-    listed: int = 0
-    windowed: int = 0
-    without_temperature: int = 0
     with_reference: int | None = None
     """The number of relevance verdicts given with a reference; None = not known."""
     without_reference: int | None = None
@@ -57,8 +49,6 @@ class Basis(
     """True if the judge stands in for a model and tells little about quality."""
     outdated: bool = False
     """True if people's labels, which it reads, were added since it was scored."""
-    counts_from: str = ""
-    """The grade from which a label counts as relevant, if other measures count from another one."""
     interval_note: str = ""
     """The remark that the mean's interval is too narrow, if it is."""
 
@@ -83,9 +73,7 @@ class Basis(
             yield "people's labels were added since: score it again, germane score REPORT -m MEASURE"
         if self.references_mixed:
             yield f"{self.with_reference} with reference, {self.without_reference} without"
-        if self.counts_from:
-            whose = {"gold": "a gold label", "judge": "the judge's label", "human": "a person's label"}
-            yield f"{whose.get(self.source, 'a label')} counts from {self.counts_from}"
+
         for name, mean in self.beside.items():
             if not name.startswith("Judged"):
                 yield f"{name} {mean:.4f}"
@@ -110,12 +98,10 @@ class Sampled(Line):
 _SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))
 _REASONS = 100
 """The number of distinct reasons of one measure that are kept."""
-_BLOCK = 1 << 16
-"""Values that are added up together."""
 
 
 _INTERNAL = (
-    *("measure", "type", "system", "mean_bounds", "error", "low", "high"),
+    *("measure", "type", "system", "mean_bounds", "low", "high"),
     *("edges", "due", "scores", "failed", "why"),
 )
 
@@ -156,8 +142,6 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
     corrected: CorrectedMean | None = None
     corrected_why: str | None = None
     sampled: Sampled | None = None
-    error: float | None = None
-    """The standard error of the mean of the measured cases."""
     low: float | None = None
     """The smallest value; `high` is the largest, `edges` the bounds of both once everything is judged."""
     high: float | None = None
@@ -190,19 +174,10 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         """Return the mean as text; if cases or trials failed, also their number and the possible range."""
         if self.mean is None:
             return "-"
-        if not self.failed or self.mean_bounds is None:
+        if not self.failed:
             return f"{self.mean:.4f}"
-        low, high = self.mean_bounds
-        could = "any value"
-        if isfinite(low):
-            least, most = floor(low * 100) / 100, -floor(-high * 100) / 100 if isfinite(high) else None
-            could = f"{least:.2f} or more" if most is None else f"{least:.2f} to {most:.2f}"
-        over = (
-            f"over {self.n} of {self.due}"
-            if self.n < self.due
-            else f"without {counted(self.failed, 'trial')}"
-        )
-        return f"{self.mean:.4f} {over} ({could} over all)"
+        could = interval_in_words(self.finite_bounds, 2) if self.finite_bounds else "any value"
+        return f"{self.mean:.4f} over {self.n} of {self.due} ({could} over all)"
 
     def count_in_words(self) -> str:
         """Return the number of cases with a value and of all cases, their trials, and the sampled share, as text."""
@@ -221,34 +196,6 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
     def interval_in_words(self) -> str:
         """Return the interval as printed."""
         return interval_in_words(self.interval)
-
-
-def with_thresholds(lines: Sequence[MeasureSummary], scale: str) -> list[MeasureSummary]:
-    """Return the summaries; if measures count labels from different grades, each states its own.
-
-    `scale` is that of the judge: graded or binary.
-    """
-    counts = [_counts_from(line, scale) for line in lines]
-    if len({count for count in counts if count}) < 2:
-        return list(lines)
-    both = zip(lines, counts, strict=True)
-    return [line.replace(basis=line.basis.replace(counts_from=count)) for line, count in both]
-
-
-def _counts_from(line: MeasureSummary, scale: str) -> str:
-    measure = known_measure(line.type)
-    if measure is None or "rel" not in measure.settings:
-        return ""
-    rel = measure.settings["rel"]
-    if rel is None and line.basis.source == "gold":
-        rel = 1
-    elif rel is None:
-        from germane.questions.relevance import HELPS  # not at the top: `germane rank` has no questions
-
-        if line.basis.source == "judge" and scale == "binary":
-            return "yes"
-        rel = HELPS
-    return f"grade {rel}"
 
 
 def known_measure(name: str) -> Measure | None:
@@ -327,12 +274,8 @@ def _summary(
     names = cases.clusters_of(case_values.case, clusters)
     interval = interval_of_cases(case_values, names, span)
     ends = interval.ends
-    total = _sum(values)
-    sums = [total if some is values else _sum(some) for some in (low, high)]
-    kept = group_cases(
-        values if values is low else low[case_values.complete],
-        None if names is None else names[case_values.complete],
-    )
+    total = fsum(values.tolist())
+    sums = [total if some is values else fsum(some.tolist()) for some in (low, high)]
     status, codes = cases.reasons(rows)
     counts = np.bincount(status, minlength=len(STATUSES)).tolist()
     scores, failed = len(rows) - counts[_SKIPPED], counts[_INCOMPLETE] + counts[_ERROR]
@@ -360,7 +303,6 @@ def _summary(
         interval_why=interval.why,
         level=interval.level if ends else None,
         units=interval.n if ends else None,
-        error=kept.error if len(kept.sums) > 1 else None,
         low=float(values.min()) if n else None,
         high=float(values.max()) if n else None,
         edges=((float(low.min()), float(high.min())), (float(low.max()), float(high.max()))) if due else None,
@@ -377,12 +319,6 @@ def _summary(
         failed=failed,
         why=tuple(sorted(why, key=lambda reason: (-reason[1], reason[0]))[:_REASONS]),
     )
-
-
-def _sum(values: NDArray[np.float64]) -> float:
-    """Return the correctly rounded sum; values become Python objects block by block."""
-    blocks = (values[at : at + _BLOCK].tolist() for at in range(0, len(values), _BLOCK))
-    return fsum(chain.from_iterable(blocks))
 
 
 def interval_of_cases(
@@ -447,8 +383,7 @@ def sample_slices(sample: Sample, by: str) -> list[str]:
     """Return the names of the slices that a sample is in.
 
     `by` is a field of the metadata or the part of tags before a colon (`lang` for `lang:de`), each value of which is a slice;
-    one tag; or "tags": each tag is a slice. "turn" and "calls" are the turn of the conversation (from 1) and the number of
-    searches, unless a sample has a field or tag of that name.
+    one tag; or "tags": each tag is a slice.
     """
     values = [tag.partition(":")[2] for tag in sample.tags if tag.startswith(f"{by}:")]
     if isinstance(value := sample.metadata.get(by), str | int | float):
@@ -457,10 +392,6 @@ def sample_slices(sample: Sample, by: str) -> list[str]:
         return [f"{by}={value}" for value in dict.fromkeys(values)]
     if by in sample.tags:
         return [by]
-    if by == "turn":
-        return [f"turn={1 + sum(message.role == 'user' for message in sample.history)}"]
-    if by == "calls":
-        return [f"calls={1 if sample.calls is None else len(sample.calls)}"]
     return list(sample.tags) if by in {"tag", "tags"} else []
 
 
@@ -471,30 +402,18 @@ def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
     """
     slices: dict[str, set[str]] = {}
     cases: set[str] = set()
-    tags: set[str] = set()
-    fields: set[str] = set()
+    known: dict[str, None] = {}
     for sample in samples:
         cases.add(sample.id)
-        tags.update(sample.tags)
-        fields.update(name for name, value in sample.metadata.items() if isinstance(value, str | int | float))
+        known |= dict.fromkeys([*sample.tags, *sample.metadata])
         for name in sample_slices(sample, by):
             slices.setdefault(name, set()).add(sample.id)
     if set(slices) == {by}:
         return {by: slices[by], f"not {by}": cases - slices[by]}
-    if slices:
-        return dict(sorted(slices.items(), key=lambda value: _by_number(value[0])))
-    if not cases:
-        raise InputError(
-            "this report holds no samples, so it has no slices", fix="slice the report folder of germane run"
-        )
-    fields.update(tag.partition(":")[0] for tag in tags if ":" in tag)
-    have = f"tags: {', '.join(sorted(tags)[:10]) or 'none'}; metadata: {', '.join(sorted(fields)[:10]) or 'none'}"
-    raise InputError(f"no sample has the tag or metadata {by!r}", fix=have)
-
-
-def _by_number(name: str) -> list[tuple[int, str]]:
-    """Return a sort key that orders numbers in names numerically: turn=2 before turn=10."""
-    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name)]
+    if not slices:
+        fix = f"tags and metadata: {some_of(sorted(known), 10) or 'none'}"
+        raise InputError(f"no sample has the tag or metadata {by!r}", fix=fix)
+    return dict(sorted(slices.items()))
 
 
 def with_measures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -506,16 +425,11 @@ def with_measures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
-    """Yield a sentence for each corrected mean: the judge's mean, the corrected one and its intervals."""
+    """Yield a sentence for each corrected mean: the judge's mean, and the corrected one with its interval."""
     for summary in summaries:
         if (mean := summary.corrected) is not None:
-            measure = Measure.remembered(summary.type)
-            what = "claims" if measure.definition.family == "judged" else "passages"
-            what = "queries" if measure.name == "context_sufficiency" else what
             system = f" of {summary.system}" if summary.system else ""
-            unsure = f", {mean.unsure} unsure," if mean.unsure else ""
-            of_set = f"; {interval_in_words(mean.set_ends, 3)} {THESE}" if mean.set_ends else ""
             yield (
                 f"{summary.measure}{system}: the judge says {mean.judged:.3f}; with people's labels on {mean.labels} of "
-                f"{mean.total} {what}{unsure} it is {mean.mean:.3f} ({interval_in_words(mean.ends, 3)} {LIKE_THESE}{of_set})"
+                f"{mean.total} it is {mean.mean:.3f} ({interval_in_words(mean.ends, 3)} {LIKE_THESE})"
             )

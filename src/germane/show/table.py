@@ -1,4 +1,4 @@
-"""A table, declared once and rendered for a terminal, as plain text, Markdown, HTML, CSV and TeX."""
+"""A table, declared once and rendered for a terminal, as plain text, Markdown, CSV and TeX."""
 
 from __future__ import annotations
 
@@ -7,25 +7,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TextIO
 
 from germane.clean import cell as spreadsheet_cell
-from germane.clean import clean, markdown_text, shorten
+from germane.clean import clean, markdown_text
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import JustifyMethod, RenderableType
 
-__all__ = ["Markup", "Table", "TextDocument", "csv_lines"]
-
-
-class Markup(str):
-    """HTML that is not escaped."""
-
-    __slots__ = ()
+__all__ = ["Table", "TextDocument", "csv_lines"]
 
 
 class Table:
     """Columns with headings, rows of text, and notes below; all texts are cleaned.
 
-    `align` has an l (names) or an r (numbers) for each column; its last letter holds for all further columns. `styles` are those of columns in a terminal, by heading. `cut`: in a terminal the last column is cut to the rest of
-    the line, and there are no headings.
+    `align` has an l (names) or an r (numbers) for each column; its last letter holds for all further columns. `styles` are those of
+    columns in a terminal, by heading.
     """
 
     def __init__(
@@ -37,11 +31,10 @@ class Table:
         title: str = "",
         notes: Iterable[str] = (),
         styles: Mapping[str, str] | None = None,
-        cut: bool = False,
     ) -> None:
         self.heads = list(map(clean, heads))
         self.align = align + align[-1] * (len(self.heads) - len(align))
-        self.title, self.notes, self.styles, self.cut = clean(title), list(notes), styles or {}, cut
+        self.title, self.notes, self.styles = clean(title), list(notes), styles or {}
         self.rows: list[list[str]] = []
         self.bold: list[Collection[int]] = []
         for row in rows:
@@ -50,7 +43,7 @@ class Table:
     def add(self, row: Iterable[object], bold: Collection[int] = ()) -> None:
         """Append a row; None is shown as a dash, and `bold` holds the indices of bold cells."""
         cells = ("-" if value is None else value for value in row)
-        self.rows.append([cell if isinstance(cell, Markup) else clean(str(cell)) for cell in cells])
+        self.rows.append([clean(str(cell)) for cell in cells])
         self.bold.append(bold)
 
     def plain(self) -> Iterator[str]:
@@ -64,18 +57,29 @@ class Table:
         yield from (f"  {clean(note)}" for note in self.notes)
 
     def rich(self, *, edge: bool = True) -> RenderableType:
-        """Return the table for a console, fitted to its width without cutting anything; `edge` adds space around it."""
+        """Return the table for a console; `edge` adds space around it."""
+        from rich.box import SIMPLE_HEAD
+        from rich.cells import cell_len
+        from rich.table import Table as RichTable
         from rich.text import Text
 
-        from germane.show.terminal import FittedTable
+        from germane.show.terminal import FittedTable, hanging
 
-        heads = [Text(head, style="bold") for head in self.heads]
-        styles = [self.styles.get(head, "") for head in self.heads]
-        rows = [
-            [Text(cell, style="bold" if at in bold else styles[at]) for at, cell in enumerate(row)]
-            for row, bold in zip(self.rows, self.bold, strict=True)
+        table = RichTable(box=SIMPLE_HEAD, show_edge=edge, pad_edge=False)
+        for head, side in zip(self.heads, self.align, strict=True):
+            justify: JustifyMethod = "left" if side == "l" else "right"
+            table.add_column(Text(head), justify=justify, style=self.styles.get(head))
+        for row, bold in zip(self.rows, self.bold, strict=True):
+            table.add_row(*(Text(cell, style="bold" if at in bold else "") for at, cell in enumerate(row)))
+        records = [
+            "  ".join(f"{head} {cell}".strip() for head, cell in zip(self.heads, row, strict=True))
+            for row in self.rows
         ]
-        return FittedTable(heads, rows, self.align, self.title, self.notes, edge, self.cut)
+        columns = zip(self.heads, *self.rows, strict=True)
+        width = sum(max(map(cell_len, cells)) + 3 for cells in columns) - 1 - 2 * (not edge)
+        title = [Text(self.title)] if self.title else []
+        notes = (Text(f"  {clean(note)}", style="dim") for note in self.notes)
+        return hanging([*title, FittedTable(table, width, records), *notes])
 
     def print(self, out: TextIO) -> None:
         """Print to a terminal with rules and weight, fitted to its width; else in plain columns."""
@@ -107,18 +111,6 @@ class Table:
             text += f"\nand {len(rows) - most} more\n\n" if len(rows) > most else "\n"
         return text + "".join(f"{escape(note)}\n\n" for note in self.notes)
 
-    def html(self) -> str:
-        """Return the table for a notebook with title and notes; without scripts, and in the page's light or dark colours."""
-        from html import escape  # not at the top: it loads the names of 2,000 characters
-
-        left = "style='text-align:left'"
-        head = "".join(f"<th scope='col' {left}>{escape(name)}</th>" for name in self.heads)
-        cells = ((cell if isinstance(cell, Markup) else escape(cell) for cell in row) for row in self.rows)
-        body = "".join(f"<tr>{''.join(f'<td {left}>{cell}</td>' for cell in row)}</tr>" for row in cells)
-        notes = filter(None, map(clean, [self.title, *self.notes]))
-        lines = "".join(f"<p>{escape(note)}</p>" for note in notes)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{lines}"
-
     def tex(self, rules: tuple[str, str, str] = ("toprule", "midrule", "bottomrule")) -> str:
         """Return the table as LaTeX's tabular, with the rules of booktabs or others."""
         head, *rows = (
@@ -140,42 +132,26 @@ class TextDocument(list[str | Table]):
     """A document of lines and tables; a line may begin with #, ## or - as in Markdown, and is cleaned."""
 
     def text(self) -> str:
-        """Return the document as plain text: Markdown whose texts are not escaped."""
-        return self._joined(clean, lambda text: shorten(text, 200).replace("|", "\\|"))
+        """Return the document as plain text, its tables in aligned columns."""
+        blocks = (
+            block.plain() if isinstance(block, Table) else [clean(block.lstrip("# "))] for block in self
+        )
+        return "".join(f"{line}\n" for lines in blocks for line in lines)
 
     def markdown(self) -> str:
         """Return the document as Markdown whose texts are escaped."""
-        return self._joined(*[lambda text: markdown_text(text, 1000)] * 2)
-
-    def _joined(self, of_line: Callable[[str], str], of_cell: Callable[[str], str]) -> str:
         return "".join(
-            block.markdown(of_cell) if isinstance(block, Table) else f"{block[0]}{of_line(block[1])}\n"
-            for block in self._blocks()
-        )
-
-    def _blocks(self) -> Iterator[Table | tuple[str, str]]:
-        """Yield the tables, and each line as its mark (heading, list) and the rest."""
-        for block in self:
-            if isinstance(block, str):
-                mark = next((mark for mark in ("# ", "## ", "- ") if block.startswith(mark)), "")
-                yield mark, block.removeprefix(mark)
-            else:
-                yield block
-
-    def rich(self) -> RenderableType:
-        """Return the document for a console: headings in bold, tables uncut."""
-        from rich.text import Text
-
-        from germane.show.terminal import hanging
-
-        return hanging(
-            block.rich(edge=False)
+            block.markdown(lambda cell: markdown_text(cell, 1000))
             if isinstance(block, Table)
-            else Text(clean(block[1]), style="bold")
-            if "#" in block[0]
-            else Text(block[0] + clean(block[1]))
-            for block in self._blocks()
+            else _markdown(block)
+            for block in self
         )
+
+
+def _markdown(line: str) -> str:
+    """Return a line of a document with its text escaped behind the mark of a heading or a list."""
+    mark = next((mark for mark in ("# ", "## ", "- ") if line.startswith(mark)), "")
+    return f"{mark}{markdown_text(line.removeprefix(mark), 1000)}\n"
 
 
 def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:

@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 
-from germane.statistics.distributions import t_cdf, t_quantile
+from germane.statistics.distributions import t_quantile
 from germane.statistics.gaffke import lower_limit
 from germane.statistics.intervals import UPPER, Units, reach
 
@@ -50,19 +50,3 @@ def _half_width(units: Units, end: float, difference: float) -> float:
     if n <= _FEW:  # of units that are drawn from these, the largest on average
         largest = float(np.einsum("i,i->", np.sort(moved), np.diff(np.linspace(0, 1, n + 1) ** n)))
     return difference - lower_limit(sums, units.sizes, reach(largest, end)[0], 1 - UPPER)
-
-
-def flip_of_mean(mean: float, error: float, n: int, threshold: float) -> float:
-    """Return the probability that the mean over as many new cases falls on the other side of the threshold.
-
-    The new mean minus the observed one has the variance of both, 2 s^2 / n: T(-|mean - threshold| / (s sqrt(2 / n)))
-    with n - 1 degrees of freedom, at most 1/2 (the prediction interval of a mean, Hahn and Meeker 1991, chapter 4).
-    0 where all units are equal.
-
-    Args:
-        mean: The mean over n units, 2 or more.
-        error: Its standard error.
-        n: Units.
-        threshold: The limit that the mean is compared with.
-    """
-    return t_cdf(-abs(mean - threshold) / (error * sqrt(2)), n - 1) if error else 0.0

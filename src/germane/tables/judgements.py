@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, TypeAlias
 
 from msgspec import convert, to_builtins
@@ -73,18 +73,6 @@ class JudgementTable:
 
     def __iter__(self) -> Iterator[Judgement]:
         return iter(self._rows.values())
-
-
-def judgement_columns(judgements: Iterable[Judgement]) -> dict[str, Sequence[Json]]:
-    """Return the flat rows of judgements as columns, usage included; None where a row lacks a field."""
-    rows = []
-    for judgement in judgements:
-        row = dump_judgement(judgement)
-        for name, used in row.pop("usage", {}).items():
-            row[name if name in {"requests", "cost_usd"} else f"{name}_tokens"] = used
-        rows.append(row)
-    names = dict.fromkeys([*_WRITTEN[:9], *(name for row in rows for name in row)])
-    return {name: [row.get(name) for row in rows] for name in names}
 
 
 def is_asked_again(judgement: Judgement) -> bool:

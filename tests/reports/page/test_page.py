@@ -116,33 +116,6 @@ class TestParts:
         expect(page.get_by_role("row", name=re.compile("^even"))).to_be_visible()
         assert page.locator("figure svg[role=img]").count() == 1
 
-    def test_searches_one_after_the_other(self, browser: Browser, tmp_path: Path) -> None:
-        """The overview shows what each search brought, a query's view what each of its own did; turns are slices."""
-
-        def call(query: str, *ids: str) -> Json:
-            return {"query": query, "contexts": [{"id": one, "text": TEXTS[one]} for one in ids]}
-
-        rows = [{"id": "agent", "query": "tides?", "qrels": {"d1": 1, "d2": 1}, "history": [{"role": "user", "content": "Hi."}],
-                 "calls": [call("tide", "d1"), call("moon"), call("Tide", "d2"), call("sun", "d3")],
-                 "contexts": [{"id": "d2", "text": TEXTS["d2"]}]}]  # fmt: skip
-        write(evaluate(rows, "R@2"), tmp_path / "page.html")
-        page = browser.new_page()
-        page.goto((tmp_path / "page.html").as_uri())
-        expect(page.get_by_role("row", name=re.compile("^turn=2"))).to_be_visible()
-        overall = page.get_by_role("table", name="Each search of a query")
-        assert overall.get_by_role("row").nth(1).inner_text().split()[:4] == ["1", "1", "1", "0.5000"]
-        assert overall.get_by_role("row").nth(4).inner_text().split()[-2:] == ["1", "0"]
-        go(page, "query?id=agent")
-        shown = page.get_by_role("table", name="The searches of this query").get_by_role("row")
-        assert [row.split("\t") for row in shown.all_inner_texts()[1:]] == [
-            ["1", "tide", "1", "+ d1", "0.5000", ""],
-            ["2", "moon", "0", "–", "0.5000", "nothing came back"],
-            ["3", "Tide", "1", "+ d2", "1.0000", "asked before"],
-            ["4", "sun", "1", "–", "1.0000", "all gold had come"],
-        ]
-        expect(page.get_by_role("heading", name="Handed back in the end")).to_be_visible()
-        page.close()
-
     @pytest.mark.parametrize(
         ("measures", "gates", "kind", "word", "failed"),
         [
@@ -558,21 +531,6 @@ class TestSafety:
         assert not set(written) & set("<>&\u2028\u2029")
         assert json.loads(written) == value
 
-    def test_a_page_without_text_quotes_nothing(self, folder: Path, browser: Browser) -> None:
-        """No query, passage, reference or reason, and nothing to label; measures and ranks are all there."""
-        report = Report.open(folder / "now")
-        path = folder / "bare.html"
-        write(report, path, text=False)
-        page = browser.new_page()
-        page.goto(f"{path.as_uri()}#query?id=q1")
-        page.wait_for_selector("body[data-ready=query]")
-        text = page.inner_text("body")
-        assert "q1" in text
-        assert "topic" not in text
-        assert page.get_by_role("link", name="Label").count() == 0
-        assert data_of(path.read_text("utf-8"))["queries"]["query"] == [""] * 61
-        page.close()
-
     def test_names_are_unique_among_the_modules(self) -> None:
         """They are joined into one script."""
         names = re.findall(r"^(?:async )?(?:function|const|let|class) (\w+)", script_text(), re.MULTILINE)
@@ -642,10 +600,9 @@ def test_a_page_is_no_name_of_a_reports_own_file(folder: Path) -> None:
 
 
 def test_what_would_help_stands_on_the_overview(browser: Browser, tmp_path: Path) -> None:
-    """The changes and the queries that would gain most, each with a link to it; without texts the queries' words are left out."""
+    """The changes and the queries that would gain most, each with a link to it."""
     evaluate([sample(number) for number in range(12)], "nDCG@5").save(tmp_path / "report")
-    for name, more in (("page", []), ("bare", ["--no-text"])):
-        assert invoke("report", tmp_path / "report", "-o", tmp_path / f"{name}.html", *more).code == 0
+    assert invoke("report", tmp_path / "report", "-o", tmp_path / "page.html").code == 0
     context = browser.new_context(viewport={"width": 390, "height": 800})
     page = context.new_page()
     page.goto((tmp_path / "page.html").as_uri())
@@ -659,9 +616,6 @@ def test_what_would_help_stands_on_the_overview(browser: Browser, tmp_path: Path
     gains.get_by_role("link").first.click()
     expect(page.locator("body")).to_have_attribute("data-ready", "query")
     context.close()
-    bare = (tmp_path / "bare.html").read_text("utf-8")
-    assert "perfect reranking" in bare
-    assert "what of topic" not in bare
 
 
 def test_a_number_is_the_same_on_the_page_and_in_the_terminal(browser: Browser, tmp_path: Path) -> None:

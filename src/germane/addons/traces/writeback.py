@@ -67,7 +67,7 @@ def phoenix(report: ReportData) -> Iterator[str]:
     """Yield the labels of each trace's documents, a judge's and people's, as document annotations of the spans."""
     traced, explainer = _Traced(report), Explainer(report)
     for sample, spans, scores in traced:
-        calls = explainer.facts(sample, scores, changes=False).calls
+        calls = explainer.facts(sample, scores).calls
         results = [
             _annotation(span, context, label, traced)
             for span, call in zip(spans, calls, strict=False)

@@ -64,8 +64,7 @@ def claim_verdicts(
 class ScoreTerms:
     """The verdicts that the scores of a measure of a system are made of: a row per item of a case, whatever its trials.
 
-    `weight` is what a hit adds to the case's score; nan if that is not a sum over hits. `chance` is the probability that the
-    verdict reaches the measure's threshold, if the judge gives a distribution; else nan. `rank` is that of the first place of a
+    `weight` is what a hit adds to the case's score; nan if that is not a sum over hits. `rank` is that of the first place of a
     passage; 0 for a claim.
     """
 
@@ -77,7 +76,6 @@ class ScoreTerms:
     items: Sequence[str]
     case: Ints
     verdict: Floats
-    chance: Floats
     weight: Floats
     rank: Ints
     scale: str
@@ -91,14 +89,13 @@ class ScoreTerms:
 
     @property
     def values(self) -> Floats:
-        """The value of each verdict: 1 for a hit, else 0; for a distribution the probability of a hit."""
-        counted = np.asarray(_counted(self.measure, self.verdict, self.scale), float)
-        return np.where(np.isnan(self.chance), counted, self.chance)
+        """The value of each verdict: 1 for a hit, else 0."""
+        return np.asarray(_counted(self.measure, self.verdict, self.scale), float)
 
     @property
     def proxy(self) -> Floats:
-        """The best predictor of a person's yes or no: the judge's probability of a hit, else its grade."""
-        return np.where(np.isnan(self.chance), self.verdict, self.chance)
+        """The best predictor of a person's yes or no: the judge's grade."""
+        return self.verdict
 
     def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
         """Return for each item the share of people who call it a hit; nan if nobody labelled it.
@@ -129,8 +126,8 @@ def _counted(measure: Measure, answer: Any, scale: str) -> Any:
     return np.where(np.asarray(answer) >= threshold, 1.0, 0.0)
 
 
-_Row: TypeAlias = tuple[int, str, str, float, float, float, int]
-"""The number of a sample, an item that its score rests on, the verdict's scale, the verdict, the chance of a hit, the weight and the rank."""
+_Row: TypeAlias = tuple[int, str, str, float, float, int]
+"""The number of a sample, an item that its score rests on, the verdict's scale, the verdict, the weight and the rank."""
 
 
 def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], ScoreTerms]:
@@ -164,7 +161,7 @@ def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], Sco
                         rankings[names][number] = lists
             for at, number in here.items() if measure.name in VERDICT_MEANS else ():
                 for _, item, _, verdict, weight in claim_verdicts(measure, samples[at], settings, answers):
-                    found[names].append((number, item, "binary", verdict, nan, weight, 0))
+                    found[names].append((number, item, "binary", verdict, weight, 0))
     ids = list(table.keys.ids())
     return {names: _joined(*values[names], rows, rankings[names], ids) for names, rows in found.items()}
 
@@ -186,7 +183,6 @@ def _rows_of(places: Places, measure: Measure, samples: Mapping[int, int]) -> It
         places.items,
         [places.scales[scale] if of_judge else own for scale, of_judge in known],
         places.grades.tolist(),
-        places.chances_at(measure.settings.get("rel") or HELPS).tolist(),
         weights.tolist(),
         ranks.tolist(),
         strict=True,
@@ -214,11 +210,11 @@ def _joined(
     first: list[_Row] = []
     for row in rows:
         if (key := (code[row[0]], row[1])) in weights:
-            weights[key].append(row[5])
+            weights[key].append(row[4])
         else:
-            weights[key] = [row[5]]
+            weights[key] = [row[4]]
             first.append(row)
-    _, items, scales, verdict, chance, _, rank = zip(*first, strict=True) if first else ((),) * 7
+    _, items, scales, verdict, _, rank = zip(*first, strict=True) if first else ((),) * 6
     trials = [*map(len, cases.values())]
     return ScoreTerms(
         measure=measure,
@@ -227,7 +223,6 @@ def _joined(
         items=items,
         case=np.array([case for case, _ in weights], np.intp),
         verdict=np.array(verdict, float),
-        chance=np.array(chance, float),
         weight=np.array([fsum(of) / trials[case] for (case, _), of in weights.items()]),
         rank=np.array(rank, np.intp),
         scale="binary" if {*scales} == {"binary"} else "graded",

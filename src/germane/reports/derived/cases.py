@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from math import fsum
 from operator import mul
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET, UnsetType
 
@@ -23,19 +23,6 @@ CASE_SCORE = "score of each case"
 """The name of the gate of `execution: {threshold: 0.8}`."""
 CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
 """The verdict on a case over all of its graders."""
-
-
-class ResultRow(Line):
-    """The result of one grader for a case, with its texts; reports of more than 5,000 scores leave it out."""
-
-    measure: str
-    score: float | None
-    status: str
-    why: str | None
-    hits: list[str]
-    misses: list[str]
-    reasoning: str
-    details: dict[str, Any]
 
 
 class CaseResult(
@@ -58,7 +45,6 @@ class CaseResult(
     failed_required: Sequence[str] = ()
     system: str | UnsetType = UNSET
     trial: int | UnsetType = UNSET
-    results: list[ResultRow] | UnsetType = UNSET
     undecided_required: Sequence[str] = ()
     """The required graders without a score."""
 

@@ -11,19 +11,13 @@ from germane.tables.scores import Bounds
 
 
 class LabelLine(Line):
-    """The label of one source at a place: gold, a judge's or a person's. `grade` and `relevant` are null if the judge failed.
-
-    `votes` are the answers of a panel's members, `probabilities` those of the grades from 0 up (or of no and yes) if the judge
-    gives them.
-    """
+    """The label of one source at a place: gold, a judge's or a person's. `grade` and `relevant` are null if the judge failed."""
 
     source: Literal["gold", "judge", "human"]
     grade: float | bool | None
     relevant: bool | None
     who: str | UnsetType | None = UNSET
     reason: str | UnsetType = UNSET
-    votes: list[str] | UnsetType = UNSET
-    probabilities: list[float] | UnsetType = UNSET
 
 
 class PlaceLine(Line):
@@ -67,19 +61,11 @@ class MatrixLine(Line):
     rows: list[SupportLine]
 
 
-class ChangedLine(Line):
-    """A change of the list, with the score after it and the difference."""
-
-    what: str
-    value: float
-    difference: float
-
-
 class ExplainedLine(Line):
     """One measure of a sample: its score and the reasons for it.
 
     `formula` is the measure's, `numbers` the same with this sample's numbers; `hits` and `misses` are the items that
-    counted and those that did not; `details` the findings of a grader of an eval file; `changes` the moves of a context that would change the score most.
+    counted and those that did not; `details` the findings of a grader of an eval file.
     """
 
     measure: str
@@ -90,7 +76,6 @@ class ExplainedLine(Line):
     formula: str | UnsetType = UNSET
     details: dict[str, Any] | UnsetType = UNSET
     numbers: str | UnsetType | None = UNSET
-    changes: list[ChangedLine] | UnsetType = UNSET
     reasoning: str | UnsetType = UNSET
     band: str | UnsetType = UNSET
     hits: list[str] | UnsetType = UNSET

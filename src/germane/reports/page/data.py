@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import UNSET, to_builtins
 
 from germane.clean import some_of
-from germane.encoding import deflated, encode, json_of
+from germane.encoding import deflated, encode
 from germane.measures.measure import Measure
 from germane.reports.correction.draws import fingerprint, pool_of
 from germane.reports.correction.targets import choose_targets
@@ -41,46 +41,39 @@ _DRAWN = 1000
 """The largest number of places drawn for labels."""
 _BARS = 10
 """The number of bars of a histogram."""
-_TAGS = 60
-"""Tags that are shown as slices at most."""
-
 LabelSlot: TypeAlias = tuple[int, int, int, str]
 """A query, its call, a rank, each from 0, and the item there."""
-_COLUMNS = ("id", "system", "trial", "query", "tags", "missed", "gold", "bad", "drawn")
+_COLUMNS = ("id", "system", "trial", "query", "tags", "missed", "gold", "bad")
 
 
 Strips: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
-"""For each source of labels the system and the strip of each sample of the random queries."""
+"""For each source of labels the system and the strip of each sample."""
 
 
 def page_data(
-    excerpt: Excerpt, baseline: ReportData | None = None, *, text: bool = True
+    excerpt: Excerpt, baseline: ReportData | None = None
 ) -> tuple[dict[str, Json], tuple[list[bytes], list[bytes]], Strips]:
     """Return the data that a page shows at once, the compressed blocks of the queries' details and of the passages, and the strips.
 
     Args:
         excerpt: The report, and the queries of it that are on the page.
         baseline: Another report on the same queries, to compare with.
-        text: Whether queries, passages, references and reasons are in it; a page without can be shared more widely.
     """
     report, passages = excerpt.whole, dict[str, int]()
-    drawn = set(excerpt.random.tables.scores.keys)
-    details, queries, positions = _queries(excerpt.report, drawn, passages if text else None)
+    details, queries, positions = _queries(excerpt.report, passages)
     blocks = _blocks(details, _DETAILS), _blocks(list(passages), _TEXTS)
-    systems, is_drawn = [report.systems[at] for at in queries["system"]], queries.pop("drawn")
-    drawn_strips = {
-        source: [(system, strip) for system, strip, of in zip(systems, strips, is_drawn, strict=True) if of]
-        for source, strips in queries["strips"].items()
+    systems = [report.systems[at] for at in queries["system"]]
+    strips_of = {
+        source: list(zip(systems, strips, strict=True)) for source, strips in queries["strips"].items()
     }
     slices, manifest, judge = _slices_of(report), report.manifest, report.judge
     data: dict[str, Json] = {
         "name": report.folder.name if report.folder else report.name or "report",
         "created": manifest.get("created"),
         "germane": manifest.get("germane"),
-        "text": text,
         "total": excerpt.total,
         "capped": excerpt.in_words(),
-        "random": len({name for name, _, _ in drawn}),
+        "random": excerpt.kept,
         "judge": {
             "source": judge.source,
             "stand_in": judge.stand_in or "",
@@ -94,31 +87,25 @@ def page_data(
         "weakest": weakest(report, slices),
         "next": next_steps(report),
         "systems": list(report.systems),
-        "measures": [_measure(line, report) | ({} if text else {"why": []}) for line in report.summaries],
+        "measures": [_measure(line, report) for line in report.summaries],
         "gates": [
             {"measure": gate.measure, "how": gate.mean_of or gate.how, "op": gate.op, "limit": gate.limit}
             for gate in map(Gate.of_stored, manifest.get("gates") or ())
-        ],
-        "files": [
-            [file.name, s.measure, s.system, s.in_words(), s.interval_in_words(), s.count_in_words()]
-            for file in report.files
-            for s in file.summaries
         ],
         "slices": [
             {"name": value.name, "system": line.system, "measure": line.measure, "mean": line.mean, "n": line.n}
             for value in slices
             for line in value.summaries
         ],
-        "by_call": json_of(report.by_call),
         "names": list(report.measures),
         "lower": [name for name in report.measures if not higher_is_better(report[name].type)],
-        "sources": {source: SOURCES[source] for source in drawn_strips},
+        "sources": {source: SOURCES[source] for source in strips_of},
         "queries": queries,
         "sizes": {"details": _DETAILS, "texts": _TEXTS},
-        "label": _label_order(positions, queries["id"], excerpt) if text else None,
+        "label": _label_order(positions, queries["id"], excerpt),
         "baseline": _baseline(excerpt, baseline, details) if baseline is not None else None,
     }  # fmt: skip
-    return data, blocks, drawn_strips
+    return data, blocks, strips_of
 
 
 def _blocks(rows: Sequence[Json], size: int) -> list[bytes]:
@@ -127,11 +114,11 @@ def _blocks(rows: Sequence[Json], size: int) -> list[bytes]:
 
 
 def _queries(
-    report: ReportData, drawn: Collection[SampleKey], passages: dict[str, int] | None
+    report: ReportData, passages: dict[str, int]
 ) -> tuple[list[Facts], dict[str, Any], list[LabelSlot]]:
     """Return the details of each query, columns over all queries, and the places where labels can be given.
 
-    Labels are given in the `drawn` samples. New texts are added to the `passages`, each with its number; None = without texts.
+    New texts are added to the `passages`, each with its number.
     """
     systems = {name: number for number, name in enumerate(report.systems)}
     columns: dict[str, Any] = {name: [] for name in _COLUMNS}
@@ -149,16 +136,15 @@ def _queries(
             sample.id,
             systems.get(sample.system, 0),
             sample.trial,
-            "" if passages is None else sample.query,
+            sample.query,
             list(sample.tags),
             len(facts["missing"]),
             sum(grade > 0 for grade in (sample.qrels or {}).values()),
             sum(line.status in {"error", "incomplete"} for line in document.measures),
-            sample.key in drawn,
         )
         for name, value in zip(_COLUMNS, row, strict=True):
             columns[name].append(value)
-        for call, contexts in enumerate(lists if sample.key in drawn else ()):
+        for call, contexts in enumerate(lists):
             for rank, context in enumerate(contexts):
                 if context["text"].strip():
                     slots.setdefault((sample.id, context["item"]), (number, call, rank, context["item"]))
@@ -171,33 +157,14 @@ def _queries(
     return details, columns, list(slots.values())
 
 
-def _stored(facts: Facts, passages: dict[str, int] | None) -> Facts:
-    """Return the facts with passages as numbers, or without any text."""
-    if passages is None:
-        _without_text(facts)
+def _stored(facts: Facts, passages: dict[str, int]) -> Facts:
+    """Return the facts with passages as numbers."""
     for context in (context for call in facts["calls"] for context in call["contexts"]):
-        text = context.pop("text")
         item = context.pop("item")  # 32 signs that hardly compress: the drawn ones alone are kept
         if context["id"] is None:
             context["name"] = item[:8]
-        if passages is not None:
-            context["text"] = passages.setdefault(text, len(passages))
+        context["text"] = passages.setdefault(context["text"], len(passages))
     return {name: value for name, value in facts.items() if value not in (None, [], "")}
-
-
-def _without_text(facts: Facts) -> None:
-    """Remove everything that quotes the data: queries, references, claims and reasons."""
-    for name in ("query", "reference", "criterion", "response", "error"):
-        facts[name] = None
-    facts["matrices"] = []
-    for row in facts["measures"]:
-        for name in ("why", "reasoning", "hits", "misses", "details"):
-            row.pop(name, None)  # a failure's message may quote what was asked
-    for call in facts["calls"]:
-        call["query"] = ""
-        for label in (label for context in call["contexts"] for label in context["labels"]):
-            label.pop("reason", None)
-            label.pop("votes", None)
 
 
 # labels at places: one sign for each source
@@ -264,11 +231,9 @@ def _measure(summary: MeasureSummary, report: ReportData) -> Json:
 
 
 def _slices_of(report: ReportData) -> list[Slice]:
-    """Return the report's slices, else its tags and the turns of conversations."""
-    if report.by:
-        return report.own_slices()[0]
-    turns = report.slices("turn") if report.tables.any_has("history") else []
-    return [*report.tag_slices(_TAGS), *turns]
+    """Return the report's slices, else its tags."""
+    has_tags = next(report.tables.values_of("tags"), None) is not None
+    return report.slices("tags") if has_tags and not report.by else report.own_slices()[0]
 
 
 def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerpt) -> Json:
@@ -328,5 +293,5 @@ def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json
         "rows": list(map(rows.get, keys)),
         "now": [_last_list(facts) for facts in now],
         "signs": list(SOURCES),
-        "gone": excerpt.absent(whole),
+        "gone": sum(case not in excerpt.whole.case_scores.numbers for case in whole.case_scores.numbers),
     }

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from math import floor
 
-import numpy as np
-
-from germane.clean import counted, some_of
+from germane.clean import counted
 from germane.measures.measure import Measure
-from germane.reports.correction.targets import label_targets
 from germane.reports.data import ReportData, Slice
 from germane.reports.summary import LIKE_THESE, MeasureSummary, in_digits, interval_in_words, is_diagnostic
 from germane.types import Json
@@ -19,8 +15,6 @@ _LEAST = 5
 """Cases below which a slice is not called the worst one."""
 _STEPS = 3
 """The number of suggested steps that are shown."""
-_LABELLED = 0.5
-"""Share of results with a gold label below which missing labels decide how low the measures are."""
 
 
 def answer(report: ReportData) -> Json:
@@ -37,7 +31,6 @@ def answer(report: ReportData) -> Json:
     if len(lines) > 1:
         others = ", ".join(f"{line.system} {in_digits(line.mean)}" for line in lines if line is not best)
         words.append(f"The best of {len(lines)} systems; the others: {others}.")
-    words.append(_spread(report, best))
     name = f"{best.measure} of {best.system}" if len(lines) > 1 else best.measure
     meaning = in_a_sentence(Measure.remembered(best.type).definition.doc)
     return {"name": name, "mean": mean, "text": [name for name in (meaning, *words) if name]}
@@ -85,53 +78,27 @@ def next_steps(report: ReportData) -> list[Json]:
 
 def _steps(report: ReportData) -> Iterator[Json]:
     """Yield the next steps in the order of their urgency."""
-    lines, judge = _first(report), report.judge
-    lost = max((summary.failed for summary in report.summaries), default=0)
-    where = report.where or "REPORT"
+    judge, where = report.judge, report.where or "REPORT"
     if "results" in report.manifest:  # of another program, which alone can ask again
         yield _step("Read the worst queries.", link="queries")
         return
-    if lost:
-        yield _step(*_for_missing(counted(lost, "score"), where, judge.source))
-    failed = [gate for gate in report.verdict.gates if gate.outcome == "failed"]
-    if failed:
+    lost = max((summary.failed for summary in report.summaries), default=0)
+    if lost and judge.source == "labels":
+        missing = f"Label more passages: for lack of a label {counted(lost, 'score')} could not be measured."
+        yield _step(missing, f"germane label {where}", "label")
+    elif lost:
+        missing = f"Ask again for the {counted(lost, 'score')} that could not be measured."
+        yield _step(missing, f"germane run --resume {where}", "queries?only=errors")
+    if any(gate.outcome == "failed" for gate in report.verdict.gates):
         yield _step("Read the queries that are below a gate, the worst first.", link="queries?only=gate")
-    rests = lines[0].basis if lines else None
-    judged = next((mean for name, mean in (rests.beside if rests else {}).items() if "Judged" in name), 1.0)
-    if judged < _LABELLED:
-        share = f"{judged:.0%} of the results have" if judged else "no result has"
-        few = f"{share} a gold label, and those without one count as not relevant"
-        if judge.source:
-            yield _step(f"Read {lines[0].measure} as a floor: {few}.")
-        else:
-            yield _step(f"Judge what has no label: {few}.", "germane run SAMPLES --judge MODEL")
     if judge.stand_in:
         what = f"Judge with a model: {judge.source} stands in for one and compares words only."
         yield _step(what, "germane run SAMPLES --judge MODEL")
     elif any(line.basis.source == "judge" and not line.basis.calibrated for line in report.summaries):
-        targets, _ = label_targets(report)
-        names = some_of([name for target in targets for name in target.measures], 3)
-        corrects = f", and corrects {names}" if names else ""
-        yield _step(
-            f"Label some of it: that tells how far the judge can be trusted{corrects}.",
-            f"germane label {where}",
-            "label",
-        )
-    if lines:
+        what = "Label some of it: that tells how far the judge can be trusted, and corrects its means."
+        yield _step(what, f"germane label {where}", "label")
+    if report.measures:
         yield _step("Read the worst queries.", link="queries")
-        higher = Measure.remembered(lines[0].type).definition.better == "higher"
-        if higher and not report.verdict.gates and (ends := _best(lines).interval):
-            gate = f"lower({lines[0].measure})>={floor(ends[0] * 100) / 100:g}"
-            yield _step("Guard what you have with a gate.", f"germane run ... --fail-under '{gate}'")
-
-
-def _for_missing(scores: str, where: str, judge: str | None) -> tuple[str, str, str]:
-    """Return the advice about missing scores: label the passages if people are the judge, else run again."""
-    if judge == "labels":
-        text = f"Label more passages: for lack of a label {scores} could not be measured."
-        return text, f"germane label {where}", "label"
-    text = f"Ask again for the {scores} that could not be measured."
-    return text, f"germane run --resume {where}", "queries?only=errors"
 
 
 def _step(text: str, command: str = "", link: str = "") -> Json:
@@ -148,12 +115,3 @@ def _first(report: ReportData) -> list[MeasureSummary]:
 def _best(lines: Sequence[MeasureSummary]) -> MeasureSummary:
     good = Measure.remembered(lines[0].type).definition.good
     return max(lines, key=lambda summary: good(summary.mean or 0.0))
-
-
-def _spread(report: ReportData, line: MeasureSummary) -> str:
-    """Return a text with the numbers of queries at the ends of the measure's range."""
-    values = report.values_of(line)
-    low, high = Measure.remembered(line.type).definition.range
-    at_low, at_high = (int(np.isclose(values, end).sum()) for end in (low, high))
-    words = [f"{count:,} score {end:g}" for end, count in ((low, at_low), (high, at_high)) if count]
-    return f"Of {counted(len(values), 'query')}, {' and '.join(words)}." if words else ""

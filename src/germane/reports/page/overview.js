@@ -8,7 +8,6 @@ import { stages } from "./stages.js";
 import { address, note } from "./state.js";
 
 const PRINTED_WORST = 50;
-const MOST_CALLS = 20;
 
 /** The answer first, then what it rests on.
  * @param {HTMLElement} main @param {URLSearchParams} settings */
@@ -24,13 +23,11 @@ export function overview(main, settings) {
     verdict(),
     report.stopped && el("p", { class: "note warn" }, `△ Interrupted, this is a part: ${report.stopped}`),
     el("div", { class: "panels lead" }, answer(), weakest(), steps()),
-    files(),
-    el("h2", null, report.files.length ? "Measures over all files" : "Measures"),
+    el("h2", null, "Measures"),
     table("Measures", columns.map((name) => el("th", { scope: "col", class: left.includes(name) ? "" : "num" }, name)), rows, "measures"),
     basis(),
     whys(),
     slices(),
-    byCall(),
     stages(),
     diagnosis(),
     pictures(sourceOf(settings)),
@@ -50,7 +47,7 @@ function facts() {
     !source ? "gold labels alone, no judge" : spent ? `judged by ${source} (${spent})` : `scored by ${source}`,
     made,
     report.germane && `germane ${report.germane}`,
-    report.capped && `this page holds ${report.capped} queries: the worst and a random sample`,
+    report.capped && `this page holds ${report.capped} queries, drawn at random`,
   ].filter(Boolean);
 }
 
@@ -135,14 +132,6 @@ function change(one) {
 function basis() {
   const remarks = report.remarks ?? [];
   return remarks.length ? el("section", { class: "note warn" }, el("h2", null, "△ What these means rest on"), el("ul", null, ...remarks.map((remark) => el("li", null, data(remark))))) : null;
-}
-
-/** The measures of each eval file over its own cases, where there are several. */
-function files() {
-  if (!report.files.length) return null;
-  const heads = ["file", "measure", "system", "mean", "interval", "measured"].map((name, at) => el("th", { scope: "col", class: at > 2 ? "num" : "" }, name));
-  const rows = report.files.map(([file, measure, system, mean, interval, over]) => [el("th", { scope: "row" }, data(file)), measureName(measure), data(system || "–"), num(el("strong", null, mean)), num(interval), num(over)]);
-  return el("section", null, el("h2", null, "Eval files"), table("Means by eval file", heads, rows));
 }
 
 function whys() {
@@ -251,29 +240,6 @@ function slices() {
   });
   const heads = ["slice", ...(several ? ["system"] : []), "queries", ...report.names].map((name, at) => el("th", { scope: "col", class: at > (several ? 1 : 0) ? "num" : "" }, measureName(name)));
   return el("section", null, el("h2", null, "Slices, the worst first"), table("Means by slice", heads, rows), el("p", { class: "quiet small" }, "Means over what could be measured in the slice. Small slices vary by chance."));
-}
-
-/** What each search of an agent brought, over the queries that made several. */
-function byCall() {
-  if (!report.by_call.length) return null;
-  const several = report.systems.length > 1;
-  const gold = report.by_call.some((one) => one.recall !== null);
-  const count = (value) => (value === null ? "–" : value.toLocaleString("en"));
-  const rows = report.by_call.slice(0, MOST_CALLS).map((one) => [
-    el("th", { scope: "row" }, `${several ? `${one.system} ` : ""}${one.call}`),
-    num(count(one.samples)),
-    ...(gold ? [
-      num(count(one.first)),
-      num(el("strong", null, number(one.recall))),
-      el("td", null, interval(one.recall, one.interval, [0, 1]), el("div", { class: "small quiet" }, extent(one.interval))),
-      num(one.call === 1 ? "–" : count(one.spare), one.spare ? "warn" : "quiet"),
-    ] : []),
-    num(one.call === 1 ? "–" : count(one.repeated), one.repeated ? "warn" : "quiet"),
-  ]);
-  const heads = ["call", "made by", ...(gold ? ["first hit", "recall so far", "95% interval", "spare"] : []), "repeated"].map((name) => el("th", { scope: "col", class: name === "call" || name === "95% interval" ? "" : "num" }, name));
-  const rest = report.by_call.length - rows.length;
-  return el("section", null, el("h2", null, "Search by search"), table("Each search of a query", heads, rows, "measures"),
-    el("p", { class: "quiet small" }, gold ? "First hit: queries whose first gold document came with this search. Recall so far: the share of the gold that had come by then. Spare: made after all gold had come. " : "", "Repeated: asked what the same query's earlier search had asked.", rest > 0 ? ` ${rest} more lines are in --json.` : ""));
 }
 
 /** The worst queries as a table, for paper.

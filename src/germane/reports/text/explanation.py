@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from msgspec import UNSET
 
 from germane.clean import clean, shorten
-from germane.questions.relevance import distribution_in_words
 from germane.reports.derived.explained import ExplainDocument, ExplainedLine, LabelLine, PlaceLine
 from germane.reports.summary import in_digits
 from germane.show.table import Table
@@ -55,18 +54,15 @@ def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
     for line, context in zip(lines, contexts, strict=True):
         yield f"{line.ljust(len(head))}  {shorten(context.text, left)}".rstrip()
         for label in context.labels:
-            for remark in filter(None, (label.reason, *(label.votes or ()))):
-                text = f"{indent}{label.source}: {clean(remark)}"
+            if label.reason:
+                text = f"{indent}{label.source}: {clean(label.reason)}"
                 yield from textwrap.wrap(text, width, subsequent_indent=f"{indent}  ", break_long_words=False)
 
 
 def _grade_word(label: LabelLine) -> str:
-    grade = label.grade
-    if isinstance(grade, bool):
-        word = "yes" if grade else "no"
-    else:
-        word = "failed" if grade is None else str(grade)
-    return f"{word} ({distribution_in_words(label.probabilities)})" if label.probabilities else word
+    if isinstance(label.grade, bool):
+        return "yes" if label.grade else "no"
+    return "failed" if label.grade is None else str(label.grade)
 
 
 def _sign_of(labels: Sequence[LabelLine]) -> str:
@@ -88,7 +84,3 @@ def _measure_lines(row: ExplainedLine) -> Iterator[str]:
         yield f"  {clean(row.reasoning)}" + (f"  ({row.band})" if row.band else "")
     yield from (f"  + {clean(hit)}" for hit in row.hits or ())
     yield from (f"  - {clean(miss)}" for miss in row.misses or ())
-    if row.changes:
-        yield "  what would change it"
-        for move in row.changes:
-            yield f"    {move.what}: {move.value:.4f} ({move.difference:+.4f})"
