@@ -134,7 +134,7 @@ def test_what_cannot_be_written_is_said_with_its_name(
             ("explain", "reports", "q1"),
             "is not a report folder: it has no manifest.json; name one of those in it: reports/r",
         ),
-        (("ledger", "stats", "--ledger", "d.jsonl"), "if it never was a ledger: name another file"),
+        (("ledger", "stats", "--ledger", "d.jsonl"), "is damaged, or is none"),
     ],
 )
 def test_what_is_not_there_or_another_thing_is_said(

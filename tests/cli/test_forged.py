@@ -48,17 +48,6 @@ def test_a_ledger_that_changes_what_it_stores_is_refused(inside: Cli, report: Pa
         assert "l.sqlite is not a ledger" in found.err
 
 
-def test_an_empty_ledger_is_not_replayed(inside: Cli, report: Path) -> None:
-    """It would answer nothing: neither as SQLite nor as an export."""
-    (report.parent / "empty.jsonl").write_text("")
-    with sqlite3.connect(report.parent / "l.sqlite") as db:
-        db.execute("DELETE FROM judgements")
-    for name in ("l.sqlite", "empty.jsonl"):
-        found = inside(*JUDGED[:6], "--replay", name)
-        assert found.code == 2
-        assert f"{name} holds no answer" in found.err
-
-
 def test_a_finished_report_is_not_continued_with_other_verdicts(inside: Cli, report: Path) -> None:
     """The digest of an edited file is another."""
     text = (report / "judgements.jsonl").read_text()

@@ -328,7 +328,7 @@ def test_what_is_no_ledger_is_left_alone(inside: Cli, tmp_path: Path) -> None:
     for words in (["stats"], ["export"]):
         for name, said in (
             ("empty", "is empty"),
-            ("folder", "is a folder"),
+            ("folder", "unable to open"),
             ("other.db", "it holds recipes"),
         ):
             ran = inside("ledger", *words, "--ledger", name)

@@ -54,8 +54,7 @@ def test_max_calls_stops_and_is_continued(inside: Cli, data: Path, tmp_path: Pat
         assert (
             "stopped at --max-calls 12: 12 calls were made; continue with: germane run --resume r" in ran.err
         )
-        assert "\nspent in this session: 12 calls, " in ran.err
-        assert "\nspent in all sessions: 24 calls, " in ran.err
+        assert "\nspent so far, in all sessions: 24 calls, " in ran.err
         ran = inside("run", "--resume", "r", "--base-url", server.url, "--max-calls", "99", "--json", env=KEY)
         assert ran.code == 0, ran.err
         assert server.count == 30
@@ -84,7 +83,7 @@ def test_a_report_states_what_all_sessions_cost(inside: Cli, data: Path, tmp_pat
         priced = words(data, server, "--price", "1000/1000")
         full = inside(*priced, "--no-cache", "--json", env=KEY).json["judge"]
         ran = inside(*priced, "--max-calls", 12, "-o", "r", env=KEY)
-        assert "\nspent so far: 12 calls, 0 cached, 12 requests, " in ran.err
+        assert "\nspent so far, in all sessions: 12 calls, 0 cached, 12 requests, " in ran.err
         stopped = json.loads((tmp_path / "r" / "manifest.json").read_text())["judge"]
         assert (stopped["calls"], stopped["requests"]) == (12, 12)
         assert f"${stopped['cost_usd']:.4f}" in ran.err
@@ -129,7 +128,7 @@ def test_continuing_makes_headway_under_any_limit(inside: Cli, data: Path) -> No
         asked = words(data, server, "--batch", 5, "-o", "r")
         assert "1 call was made" in inside(*asked, "--max-calls", 1, env=KEY).err
         again = inside("run", "--resume", "r", "--base-url", server.url, env=KEY).err
-        assert "spent in all sessions: 2 calls, 0 cached, 2 requests" in again
+        assert "in all sessions: 2 calls, 0 cached, 2 requests" in again
         ran = inside(*asked, "--force", "--max-calls", 0, "--filter", "q5", env=KEY)
         assert ran.code == 3
         assert "germane run --resume r --max-calls ..." in ran.err

@@ -39,6 +39,8 @@ def export(*, output: Path | None, ledger: str | None) -> None:
         rows = opened.rows(f"{SELECT} ORDER BY key", read=from_row)
         lines = (encode(dump_judgement(row)) + b"\n" for row in rows)
         if output is None:
+            if sys.stdout is None:  # it was closed (`>&-`) before we came
+                raise InputError("no stdout to write to: it is closed", fix="write -o FILE")
             sys.stdout.buffer.writelines(clean_json(line.decode()).encode() for line in lines)
             return
         if output.resolve() in files_of(Path(opened.place).resolve()):

@@ -255,6 +255,10 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
     check_format(str(path), version, "name another file, or move this one away")
     if columns != COLUMNS:
         raise LedgerError(f"{path} is not a ledger: its table has other columns; name another file")
+    if db.execute("SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone():
+        raise LedgerError(
+            f"{path} is not a ledger that germane made: it holds views or triggers; name another file"
+        )
     return False
 
 
