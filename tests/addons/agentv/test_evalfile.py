@@ -261,7 +261,6 @@ def test_unknown_keys(read):
         ("measurs: [RR]", "1:1", "measures"),
         ("evalCase: [{query: a}]", "1:1", "evalcases"),
         ("execution: {treshold: 0.9}", "1:13", "threshold"),
-        ("trials: {cuont: 3}", "1:10", "count"),
     ],
 )
 def test_misspelt_keys(read, text, place, key):

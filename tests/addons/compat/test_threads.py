@@ -72,19 +72,6 @@ def test_eight_threads(
         assert server.most_in_flight <= (24 if named else 4)
 
 
-@pytest.mark.parametrize("evaluator", [of_deepeval, in_loops, of_the_shared_judge])
-def test_a_model_of_ones_own(evaluator: Callable[[Any], Called]) -> None:
-    """A function is asked in the caller's event loop, or in the judge's."""
-
-    async def model(prompt: str) -> str:
-        await asyncio.sleep(0.01)
-        return '{"reasoning": "", "grade": 3}'
-
-    call = evaluator(LLMJudge(model, name="mine"))
-    with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(call, ROWS)) == [1.0] * 8
-
-
 def test_two_evaluators_share_a_judge() -> None:
     """It belongs to one event loop, whoever calls."""
     with ModelServer(answer=rule, latency=0.02) as server:
