@@ -316,7 +316,6 @@ def test_contexts_without_any_id_are_skipped_for_gold(tmp_path):
     ran = invoke("run", path, "-m", "RR R@5 group_recall leaks", "--json", "-o", tmp_path / "report")
     assert ran.code == 2
     assert {(line["mean"], line["skipped"]) for line in ran.json["measures"].values()} == {(None, 2)}
-    assert invoke("validate", path).code == 2
     rows.append({"query": "c", "contexts": [{"id": "d1", "text": "t"}, "u"], "qrels": ["d1"]})
     path.write_text("\n".join(map(json.dumps, [*rows, {"query": "d", "contexts": [], "qrels": ["d1"]}])))
     for flags in ((), ("-q",)):

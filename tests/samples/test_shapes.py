@@ -49,7 +49,3 @@ def test_a_folder_of_parquet_is_read_as_beir(sharded, tmp_path):
     assert ranked.json["measures"]["RR"]["mean"] == 0.5
     (sample,) = read_samples(tmp_path)
     assert (sample.id, sample.query, dict(sample.qrels or {})) == ("q1", "When is high tide?", {"d1": 1})
-    ranked = invoke(
-        "rank", tmp_path / "a.run", "--qrels", tmp_path, "-m", "RR", "--corpus", tmp_path, "--json"
-    )
-    assert ranked.code == 0

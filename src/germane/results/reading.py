@@ -237,6 +237,7 @@ def _inspect(evaluation: Object, samples: Iterable[Object]) -> Iterator[Measured
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the named values of a score of Inspect; a single value has no name."""
     yield from value.items() if isinstance(value, Mapping) else [("", value)]
 
 
@@ -278,6 +279,7 @@ def _json(value: Any) -> str:
 
 
 def _provider(row: Object) -> str:
+    """Return the name of the provider that answered a test of promptfoo."""
     provider = row.get("provider") or ""
     return str(
         (provider.get("label") or provider.get("id") or "") if isinstance(provider, Mapping) else provider

@@ -105,6 +105,7 @@ def _whole(value: Json) -> Json:
 
 
 def _number(value: Json) -> Json:
+    """Return a number of any library as float, and any other value unchanged."""
     if type(value) in {int, float, bool} or not isinstance(value, Real):
         return value
     return float(value)
@@ -163,6 +164,7 @@ def _ids(values: Json) -> Json:
 
 
 def _question(value: Json) -> Json:
+    """Return the text of a query. Raises Invalid for a blank one."""
     if isinstance(value, str) and not value.strip():
         raise Invalid("is empty", "write the question that was asked")
     return value
@@ -197,6 +199,7 @@ def _metadata(value: Json) -> Json:
 
 
 def _offset(value: Json) -> int:
+    """Return an offset in characters. Raises Invalid."""
     if type(offset := _whole(value)) is not int or offset < 0:
         raise Invalid(f"is {describe(value)}", "write a whole number from 0")
     return offset
@@ -351,6 +354,7 @@ def failure_of(answer: Mapping[str, Json]) -> str | None:
 
 
 def _call(value: Json) -> Json:
+    """Return a search of an agent with its passages read; without `contexts` it failed, by its `error`."""
     if not isinstance(value, dict) or value.keys().isdisjoint({"contexts", "error"}):
         return value
     error, contexts = failure(value.get("error")), value.get("contexts")
@@ -370,6 +374,7 @@ def without_errors(calls: Json) -> tuple[Json, str | None]:
 
 
 def _stage(value: Json) -> Json:
+    """Return a step of a retrieval with the ids that it handed on as texts."""
     if not isinstance(value, dict) or "ids" not in value:
         return value
     return {**value, "ids": _at("ids", _ids, value["ids"])}

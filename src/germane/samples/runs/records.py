@@ -146,6 +146,7 @@ def _score(value: Any, bare: bool = False) -> float:
 
 
 def _grade(value: Any, bare: bool = False) -> float:
+    """Return a gold grade, which is a whole number. Raises Invalid."""
     number = float(value) if isinstance(value, bool) else _number(value, "grade", bare)
     if not number.is_integer() or abs(number) > LARGEST_GRADE:
         problem = f"the grade {str(value)[:60]!r} is not a whole number up to {LARGEST_GRADE}"
@@ -402,6 +403,7 @@ def trec_lines(lines: Iterable[bytes], first: int, reading: Reading) -> Iterator
 
 
 def _run_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
+    """Return query, document, score and rank of a line of a run. Raises ValueError and IndexError."""
     cells = line.split(None, 5)
     score = float(cells[4])
     if score - score != 0 and b"inf" not in cells[4].lower():  # NaN, or more than a number holds
@@ -412,6 +414,7 @@ def _run_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
 
 
 def _gold_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
+    """Return query, document, grade and nan (no rank) of a line of gold. Raises ValueError."""
     query, _, doc, grade = line.split()
     written = WHOLE.fullmatch(grade)
     if not written or abs(value := int(written[1])) > LARGEST_GRADE:
