@@ -40,8 +40,6 @@ CALLS = {
         ("id_recall", 1.0),
         ("id_precision", 2 / 3),
         ("id_f1", 0.8),
-        ("id_recall(over=calls)", 0.75),
-        ("id_precision(over=calls)", 0.75),
         ("id_recall(over=final)", 1.0),
         ("id_recall(rel=2)", 1.0),
         ("id_precision(rel=2)", 1 / 3),

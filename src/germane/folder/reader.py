@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +140,10 @@ class StoredTables(Tables):
 
     def values_of(self, field: str) -> Iterator[tuple[SampleKey, Any]]:
         """Iterate over the keys of the samples that have this field, with its value; of other samples nothing is read."""
-        file, word, decode = self.files["samples"], encode(field) + b":", _decoder_of(field)
+        file, word = self.files["samples"], encode(field) + b":"
         for number, _, line in file.lines():
             if word in line:
-                row = file.decoded(number, line, decode)
+                row = file.decoded(number, line, _decode_fields)
                 if (value := getattr(row, field)) is not None and value != ():
                     yield (row.id, row.system, row.trial), value
 
@@ -173,22 +173,20 @@ class StoredTables(Tables):
         self.forget("labels")
 
 
-_FIELDS = {
-    "tags": tuple[str, ...],
-    "cluster": str,
-    "calls": tuple[msgspec.Raw, ...],
-    "history": tuple[msgspec.Raw, ...],
-    "graders": int,
-}
-"""The fields of samples.jsonl that are read alone, and their types."""
+class _Fields(msgspec.Struct, gc=False):
+    """The fields of samples.jsonl that are read without the others."""
+
+    id: str
+    system: str = ""
+    trial: int = 0
+    tags: tuple[str, ...] = ()
+    cluster: str | None = None
+    calls: tuple[msgspec.Raw, ...] | None = None
+    history: tuple[msgspec.Raw, ...] = ()
+    graders: int | None = None
 
 
-@cache
-def _decoder_of(field: str) -> Callable[[bytes], Any]:
-    """Return what reads the key and one field of a line of samples.jsonl."""
-    optional = [("system", str, ""), ("trial", int, 0), (field, _FIELDS[field] | None, None)]
-    fields: list[Any] = [("id", str), *optional]
-    return msgspec.json.Decoder(msgspec.defstruct("Row", fields)).decode
+_decode_fields = msgspec.json.Decoder(_Fields).decode
 
 
 def check_digest(file: Path, digests: Mapping[str, str]) -> None:

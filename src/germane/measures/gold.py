@@ -13,12 +13,6 @@ from germane.places.lists import documents, passage_key, rankings, relevant
 from germane.questions.text import words
 from germane.types import Sample
 
-_UNION = one_of(
-    "several searches: what they brought between them, the mean over them, or the final list alone",
-    "union",
-    "calls",
-    "final",
-)
 TOGETHER = one_of("several searches: all of them together, or the final list alone", "union", "final")
 _REL = Param(int, 1, "the lowest gold grade that counts as relevant", low=1)
 NO_GOLD = "no relevant document is known"
@@ -26,32 +20,21 @@ _OF_SETS: MeasureOptions = {
     "needs": ("contexts", "qrels"),
     "reference": "LiveRAG; trec_eval set_recall, set_P, set_F",
     "nothing": "no relevant document known, or contexts without ids: skipped; nothing retrieved: 0",
-    "params": {"rel": _REL, "over": _UNION},
+    "params": {"rel": _REL, "over": TOGETHER},
     "answerable": True,
 }
 _OF_GROUPS: MeasureOptions = {
     "needs": ("contexts", "gold"),
     "nothing": "no gold groups, or contexts without ids: skipped; nothing retrieved: 0",
-    "params": {"over": _UNION},
+    "params": {"over": TOGETHER},
     "answerable": True,
 }
 
 
 def _over_lists(sample: Sample, over: str, k: int | None, value: Callable[[list[str]], Outcome]) -> Outcome:
-    """Return the outcome over the retrieved documents; the mean if several lists are measured."""
+    """Return the outcome over the retrieved documents."""
     lists = documents(sample, over, k)
-    if lists is None:
-        return skipped(NO_IDS)
-    outcomes = [value(ids) for ids in lists or [[]]]
-    if len(outcomes) == 1:
-        return outcomes[0]
-    items = [
-        Item(f"Call {n}: {item.text}", item.held, item.why)
-        for n, outcome in enumerate(outcomes, 1)
-        for item in outcome.items
-    ]
-    mean = fsum(outcome.value or 0.0 for outcome in outcomes) / len(outcomes)
-    return ok(mean, items=items, what=f"{outcomes[0].what}, counted in each call")
+    return skipped(NO_IDS) if lists is None else value(lists[0] if lists else [])
 
 
 def _of_sets(
