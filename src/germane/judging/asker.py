@@ -314,8 +314,13 @@ class Asker:
                     # a running script may wait for this very answer: only judges that cost are waited for
                     if any(other.running and other.judge.stored for other in self._queues.values()):
                         return
-                    self.stop(self._budget.reached(group.questions))
-                    return
+                    if not (size := self._budget.fitting(queue.judge, group.questions)):
+                        self.stop(self._budget.reached(group.questions))
+                        return
+                    rest = Group(group.questions[size:], group.pending[size:])
+                    queue.groups[0] = Group(group.questions[:size], group.pending[:size])
+                    queue.groups.insert(1, rest)
+                    continue
                 if self._prepared is None and queue.judge.stored:
                     self._prepared = False
                 queue.running += 1

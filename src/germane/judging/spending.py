@@ -262,6 +262,11 @@ class Budget:
         self._open += estimate
         return estimate
 
+    def fitting(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> int:
+        """Return the number of these questions that the limits allow."""
+        sizes = range(len(questions), 0, -1)
+        return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
+
     def settle(self, judge: Judge, estimate: float, usages: Iterable[Usage], *, spared: int = 0) -> None:
         """Replace a reservation by the actual cost; `spared` questions were not asked after all."""
         if self._unlimited or not judge.stored:
@@ -285,8 +290,8 @@ class Budget:
         if not self._calls:
             self.too_low = flag.split(maxsplit=1)[0]
             return LimitReached(f"{flag} is too low for the next request: nothing was asked")
-        spent = f"{counted(self._calls, 'call was', 'calls were')} made, {_dollars(self._paid)} was spent"
-        return LimitReached(f"stopped at {flag}: {spent}")
+        made = f"{counted(self._calls, 'call was', 'calls were')} made"
+        return LimitReached(f"stopped at {flag}: {made if calls else f'{_dollars(self._paid)} was spent'}")
 
     @property
     def exceeded(self) -> str:

@@ -154,7 +154,7 @@ class TestKeys:
         with pytest.raises(JudgeError, match="set ANTHROPIC_API_KEY"):
             LLMJudge(f"anthropic:{NEW}").ready()
 
-    def test_a_url_from_a_file_is_refused(self) -> None:
+    def test_a_url_from_a_file_gets_none(self) -> None:
         """The provider's library would read the environment for it, for a key and for headers."""
         spec = f"anthropic:{NEW}@http://example.org"
         assert LLMJudge(spec).service.custom == "http://example.org"
