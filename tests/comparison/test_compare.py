@@ -159,7 +159,7 @@ def test_where_lower_is_better_a_rise_is_a_loss() -> None:
     assert (found.wins, found.losses) == (0, 10)
     assert found.decision is not None
     assert found.decision.verdict == "fail"
-    assert all(one.change > 0 for one in compare(a, b).worst["B"])
+    assert all(one.change > 0 for one in compare(a, b).moved["B"]["worst"])
 
 
 def test_missing_scores_widen_the_interval_and_leave_no_p() -> None:
@@ -183,8 +183,8 @@ def test_the_most_moved_queries_say_where_their_gold_went() -> None:
     a = [{"id": "q", "query": "why?", "qrels": {"c": 1}, "contexts": contexts[:3]}]
     b = [{"id": "q", "query": "why?", "qrels": {"c": 1}, "contexts": [contexts[2], contexts[0], contexts[3]]}]
     found = compare(evaluate(a, "RR"), evaluate(b, "RR"))
-    (moved,) = found.best["B"]
-    assert found.worst["B"] == []
+    (moved,) = found.moved["B"]["best"]
+    assert found.moved["B"]["worst"] == []
     assert (moved.sample, moved.query, moved.b) == ("q", "why?", 1.0)
     assert moved.a == pytest.approx(1 / 3)
     assert moved.gold == [("c", 3, 1)]

@@ -9,7 +9,7 @@ from scripts.reference_pages import schema_of
 
 from germane import evaluate
 from germane.encoding import Line
-from germane.labelling.schema import AuditDocument
+from germane.labelling.audit import AuditDocument
 from germane.reports.derived.explained import ExplainDocument
 from germane.reports.formats import Document
 from germane.types import Json

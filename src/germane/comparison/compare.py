@@ -7,18 +7,19 @@ from contextlib import suppress
 from functools import reduce
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
-from germane.comparison.formats import Comparison
+from germane.comparison.formats import Comparison, MovedLine
 from germane.comparison.judged import compared, how_judged, verdicts_of
 from germane.comparison.mixed import parts_of
-from germane.comparison.moved import moved_queries
 from germane.comparison.regression import regression, within_margin
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
+from germane.places.lists import distinct_contexts, relevant
 from germane.reports.data import ReportData
 from germane.reports.pairing import (
     MeasureComparison,
@@ -43,7 +44,7 @@ from germane.results.naming import parse_directions, parse_ranges
 from germane.statistics.choosing import BestSystem, best_system
 from germane.statistics.comparison import Decision
 from germane.tables.counterparts import texts_of
-from germane.types import Json
+from germane.types import Json, Sample
 
 
 def compare(
@@ -278,6 +279,42 @@ def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
         for remark, systems in rows.items()
         for system, measures in systems.items()
     ]
+
+
+def moved_queries(
+    pair: PairedSystems, measure: str, most: int = 5
+) -> dict[Literal["worst", "best"], list[MovedLine]]:
+    """Return the queries that lost and gained most by a measure, at most `most` of each, largest change first."""
+    ours, theirs = pair.values(measure)
+    change = theirs.values - ours.values
+    gain = change if higher_is_better(pair.a.types[measure]) else -change
+    order = np.argsort(np.where(np.isnan(gain), 0.0, gain), kind="stable")
+    worst = [row for row in order[:most].tolist() if gain[row] < 0]
+    best = [row for row in order[::-1][:most].tolist() if gain[row] > 0]
+    case_of = {row: pair.a.scores.cases[int(ours.case[row])] for row in (*worst, *best)}
+    cases = set(case_of.values())
+    in_a = {case: of for case in pair.b.scores.cases if (of := pair.case_in_a(case)) in cases}
+    before = pair.a.first_of(cases)
+    after = {in_a[case]: sample for case, sample in pair.b.first_of(in_a).items()}
+
+    def line(row: int) -> MovedLine:
+        case, low, high = case_of[row], float(ours.low[row]), float(theirs.low[row])
+        a, b = before.get(case), after.get(case)
+        gold = _gold_ranks(a, b) if a and b else None
+        return MovedLine(case, a.query if a else "", low, high, high - low, gold)
+
+    return {"worst": list(map(line, worst)), "best": list(map(line, best))}
+
+
+def _gold_ranks(a: Sample, b: Sample) -> list[tuple[str, int | None, int | None]]:
+    """Return the ranks of each gold document in both lists (None = not retrieved), those that moved first."""
+    old, new = (
+        {context.id: at for at, context in reversed(list(enumerate(distinct_contexts(side), 1)))}
+        for side in (a, b)
+    )
+    groups = (name for group in a.gold or () for name in group)
+    ranks = [(name, old.get(name), new.get(name)) for name in dict.fromkeys((*relevant(a, 1), *groups))]
+    return sorted(ranks, key=lambda row: row[1] == row[2])
 
 
 def best_systems(pairs: Sequence[PairedSystems], measures: Iterable[str], seed: int) -> Iterator[BestSystem]:

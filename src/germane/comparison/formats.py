@@ -12,7 +12,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from germane.clean import clean, counted, markdown_text, shorten, some_of
-from germane.comparison.moved import MovedLine
 from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.reports.formats import write
@@ -44,6 +43,17 @@ _COLOUR = {"passed": "green", "failed": "red", "undecided": "yellow"}
 _OF_OUTCOME = {"better": "bold green", "worse": "bold red", "same": "bold"}
 _MOST_MOVED, _MOST_NOTES, _LINE = 3, 3, 78
 """Queries that became worse, or better, in a terminal, lines of notes, and the signs of a query's line."""
+
+
+class MovedLine(Line):
+    """A query whose score changed; `gold` holds the id of each gold document and its old and new rank, null = not retrieved."""
+
+    sample: str
+    query: str
+    a: float
+    b: float
+    change: float
+    gold: list[tuple[str, int | None, int | None]] | None = None
 
 
 class Comparison(
@@ -108,16 +118,6 @@ class Comparison(
     def held(self) -> tuple[str, ...]:
         """The systems compared with the first."""
         return tuple(dict.fromkeys(row.b for row in self.comparisons))
-
-    @property
-    def worst(self) -> dict[str, Sequence[MovedLine]]:
-        """The queries that lost most by `primary[0]`, by system."""
-        return {system: moved["worst"] for system, moved in self.moved.items()}
-
-    @property
-    def best(self) -> dict[str, Sequence[MovedLine]]:
-        """The queries that gained most by `primary[0]`, by system."""
-        return {system: moved["best"] for system, moved in self.moved.items()}
 
     def __getitem__(self, name: str | tuple[str, str]) -> MeasureComparison:
         """Return the comparison of a measure over all cases, of the second system or the one named: `["nDCG@10", "B"]`."""

@@ -43,13 +43,12 @@ class StageRow(Line):
 
 
 class DocumentRow(Line):
-    """One relevant document: its outcome, the stage where it entered, the one that lost it, and its rank in each."""
+    """One relevant document: its outcome, the stage that lost it, and its rank in each."""
 
     sample: str
     document: str
     grade: int
     where: Literal["returned", "below k", "lost", "never retrieved"]
-    entered: str | None
     lost: str | None
     ranks: dict[str, int | None]
 
@@ -86,7 +85,6 @@ class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="kno
                 document=journeys.documents[at],
                 grade=int(journeys.grades[at]),
                 where=ends[at].item(),
-                entered=next((name for name, rank in zip(journeys.names, ranks, strict=True) if rank), None),
                 lost=None if ends[at] == RETURNED else journeys.names[last[at] + 1],
                 ranks=dict(zip(journeys.names, ranks, strict=True)),
             )

@@ -1,7 +1,8 @@
 """What-if changes: a measure computed again on changed lists, from stored labels. No judge is asked.
 
 Each change is a paired difference over the same queries: what came back in its best order, everything relevant on top, another
-k, irrelevant passages dropped. Limits say how much a perfect step could bring at most; the others say what the change would have brought on these lists.
+k, irrelevant passages dropped. Limits say how much a perfect step could bring at most; the others say what the change would
+have brought on these lists.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class ChangeRow(Line):
 
 
 class GainRow(Line):
-    """A query that would gain: its current value, the change that adds most, and what each adds."""
+    """A query that would gain: its current value, and the change that adds most."""
 
     sample: str
     trial: int
@@ -66,7 +67,6 @@ class GainRow(Line):
     value: float
     change: str
     gain: float
-    gains: dict[str, float]
 
 
 class SystemDiagnosis(Line, kw_only=True):
@@ -251,7 +251,5 @@ class _Lists:
         for row in np.argsort(-most, kind="stable").tolist():
             if most[row] <= SAME:
                 return
-            order, sample = np.argsort(-gained[:, row], kind="stable").tolist(), self.samples[row]
-            gains = {names[at]: float(gained[at, row]) for at in order if gained[at, row] > SAME}
-            value, change = float(now[row]), names[order[0]]
-            yield GainRow(sample.id, sample.trial, sample.query, value, change, float(most[row]), gains)
+            sample, change = self.samples[row], names[int(gained[:, row].argmax())]
+            yield GainRow(sample.id, sample.trial, sample.query, float(now[row]), change, float(most[row]))

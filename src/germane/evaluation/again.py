@@ -24,7 +24,7 @@ from germane.judges.panel import PanelJudge, Replica
 from germane.judging.asker import Asker
 from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Budget, Spent, check_price
-from germane.labelling.schema import AgainLine, ShiftLine
+from germane.labelling.audit import AgainLine, ShiftLine
 from germane.measures.scoring import Job
 from germane.places.settings import Settings
 from germane.questions.asking import Answer

@@ -6,19 +6,20 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from germane.clean import counted
-from germane.labelling.schema import AgainLine, AuditDocument
+from germane.encoding import Line
 from germane.questions.relevance import HELPS
 from germane.reports.correction.draws import is_drawn
 from germane.reports.data import ReportData
 from germane.reports.summary import in_digits, interval_in_words
 from germane.show.table import Table, TextDocument
 from germane.statistics.agreement import JudgeAgreement, agreement
+from germane.statistics.intervals import IntervalEnds
 from germane.tables.labels import Label, LabelBook, by_people
 from germane.types import Judgement
 
@@ -29,9 +30,71 @@ FEW = 30
 """Labels below which an agreement says little."""
 SLIGHT = 0.2
 """Kappa below which an agreement is at most slight (Landis and Koch, 1977)."""
-_OFF_SCALE = re.compile(r'"grade" must be .* not (-?\d+(?:\.\d+)?)$')
+_OFF_SCALE = re.compile(r'"grade": Input should be .* not (-?\d+(?:\.\d+)?)$')
 """The end of the error of a judgement whose grade is outside the scale."""
 _SCALES: dict[str, tuple[float, ...]] = {"graded": (0, 1, 2, 3), "binary": (0, 1)}
+
+
+class ShiftLine(Line):
+    """The change of a judged mean if new verdicts replace the stored ones."""
+
+    shift: float | None
+    interval: IntervalEnds | None
+
+
+class AgainLine(Line, kw_only=True):
+    """Stored verdicts asked again: `asked` of `of` that a measure reads.
+
+    `flips` are other verdicts than the stored ones; of these a third answer `confirmed` some, and took others back
+    (`taken_back`). `errors` got no answer. `changed` is null where neither a change nor the absence of a large one can be
+    shown; `why` says so. `calls` and `cost_usd` are what was spent.
+    """
+
+    asked: int
+    of: int
+    flips: int
+    confirmed: int
+    taken_back: int
+    errors: int
+    kappa: float | None
+    means: dict[str, ShiftLine]
+    changed: bool | None
+    why: str
+    calls: int
+    cost_usd: float | None
+
+    def lines(self) -> list[str]:
+        """Return the comparison as text."""
+        verdict = {
+            True: "the judge has changed",
+            False: "no change of the judge",
+            None: f"cannot say: {self.why}",
+        }
+        if not self.asked:
+            return [verdict[self.changed]]
+        kappa = "" if self.kappa is None else f", kappa {self.kappa:.2f}"
+        flips = f"{self.flips} of {counted(self.asked, 'verdict')} asked again flipped{kappa}"
+        third = (
+            f"; asked a third time {self.confirmed} stayed and {self.taken_back} went back"
+            if self.flips
+            else ""
+        )
+        shifts = [
+            f"{name}: shift {line.shift:+.3f} ({line.interval[0]:+.3f} to {line.interval[1]:+.3f})"
+            for name, line in self.means.items()
+            if line.shift is not None and line.interval is not None
+        ]
+        return [f"{verdict[self.changed]}: {flips}{third}", *shifts]
+
+
+class AuditDocument(Line):
+    """The document of `germane audit --json`: the judge against people by kind and scale; `again` is there with --again."""
+
+    schema_version: Literal[1]
+    judge: str | None
+    kinds: list[JudgeAgreement]
+    warnings: list[str]
+    again: AgainLine | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +238,6 @@ def _label_warnings(read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> Iter
         if line.illegal:
             text = ", ".join(f"{grade} ({count})" for grade, count in line.illegal.items())
             yield f"{line.kind}: the judge gave grades outside the scale: {text}"
-    if sighted := sum(by_people(label) and not label.blind for label in read.labels):
-        yield f"{counted(sighted, 'label was', 'labels were')} given by people who may have seen the verdict"
-    guidelines = {label.guideline for label in read.labels if by_people(label)}
-    if len(guidelines) > 1:
-        yield f"labels follow {len(guidelines)} guidelines: agreement on them is not of one question"
 
 
 def few_items(count: int, singular: str, plural: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ Every order is nested: whoever stops early, or goes on with a larger budget, has
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isnan, nan
@@ -74,8 +74,6 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     InputError where there is nothing.
     """
     settings, answers = settings_of(report), recorded(report)
-    rows = (judgement for judgement in report.judgements() if judgement.parent is None)
-    agreed = {judgement.item: judgement.provenance.get("agreement") for judgement in rows}
     of_passages = kind == "relevance"
     measures = dict.fromkeys(Measure.remembered(summary.type) for summary in report.summaries)
     measures = {measure: None for measure in measures if not of_passages or reads_verdicts(measure, settings)}
@@ -89,7 +87,7 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
                     found = _passages(read(measure.choice, measure.depth), number)
                 for item, questions, at, fields in found:
                     if (sample.id, item) not in tasks and questions[at].kind == kind:
-                        tasks[sample.id, item] = _task(sample, item, questions[at], agreed, **fields)
+                        tasks[sample.id, item] = _task(sample, item, questions[at], **fields)
     if not tasks and of_passages:  # no judge was asked
         tasks = {(task.case, task.item): task for task in _all_passages(report)}
     if not tasks:
@@ -104,7 +102,7 @@ def _all_passages(report: ReportData) -> Iterator[LabelTask]:
         for call, rank, context in places_of(sample):
             if context.text.strip():
                 asked = Relevance(query=sample.query, passage=context.passage, history=turns(sample))
-                yield _task(sample, asked.item, asked, {}, call=call, rank=rank)
+                yield _task(sample, asked.item, asked, call=call, rank=rank)
 
 
 _Verdict: TypeAlias = tuple[str, Sequence[AnyQuestion], int, dict[str, Any]]
@@ -141,7 +139,6 @@ def _task(
     sample: Sample,
     item: str,
     question: AnyQuestion,
-    agreed: Mapping[str, float | None],
     *,
     claim: int = 0,
     verdict: float = nan,
@@ -149,17 +146,12 @@ def _task(
     call: int = 0,
     rank: int = 0,
 ) -> LabelTask:
-    """Return the task of an item, which a question or one of its claims (from 1) is about, with the judge's verdict.
-
-    `agreed` holds the agreement of a panel's votes by the item of the question.
-    """
-    fields, agreement = question.inputs(), agreed.get(question.item)
+    """Return the task of an item, which a question or one of its claims (from 1) is about, with the judge's verdict."""
+    fields = question.inputs()
     claims = fields.get("claims") or ()
     doubt = 0.0
-    if not isnan(verdict):  # the nearer to the threshold the more doubtful; a split panel before all
+    if not isnan(verdict):  # the nearer to the threshold the more doubtful
         doubt = 0.5 if binary else 1 - abs(verdict - (HELPS - 0.5)) / HELPS
-    if agreement is not None:
-        doubt += 1 - agreement
     return LabelTask(
         item=item,
         kind=question.kind,

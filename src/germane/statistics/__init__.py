@@ -5,9 +5,8 @@ a generator. Modules, each on those before it:
 
 - distributions: beta, Student's t and normal distribution functions and quantiles;
 - intervals: the interval of a mean over cases;
-- power: what a number of cases can show;
-- comparison: difference of two systems over the same cases, its test, the decision against a margin;
-- ranking: rankings of systems, and ranked lists, against each other;
+- comparison: difference of two systems over the same cases, the decision against a margin, what can be detected;
+- ranking: two ranked lists against each other;
 - agreement: a judge against people;
 - correction: judged means corrected with labels;
 - sampling: what to have labelled.
