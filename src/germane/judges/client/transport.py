@@ -53,13 +53,24 @@ class Secrets:
         }
         values |= set(map(unquote, values))
         self._keys = sorted(filter(None, values), key=len, reverse=True)
-        self._long = [key.encode() for key in self._keys if len(key) >= _LONG]
+        long = [key for key in self._keys if len(key) >= _LONG]
+        slashes = r"\\*"
+        self._plain = [key.encode() for key in long]
+        # JSON may write any character as an escape, and JSON in a text of JSON escapes that again
+        spelt = (
+            "".join(
+                rf"(?:{slashes * (char == '/')}{re.escape(char)}|\\+u(?i:{ord(char):04x}))" for char in key
+            )
+            for key in long
+        )
+        self._escaped = re.compile("|".join(spelt).encode()) if long else None
 
     def mask(self, data: bytes) -> bytes:
-        """Return a response's bytes with every long key masked."""
-        for key in self._long:
-            data = data.replace(key, MASK.encode())
-        return data
+        """Return a response's bytes with every long key masked, in any JSON escaping."""
+        escapes = b"u00" in data or b"\\/" in data
+        if self._escaped is None or not (escapes or any(key in data for key in self._plain)):
+            return data
+        return self._escaped.sub(MASK.encode(), data)
 
     def mask_text(self, text: str) -> str:
         """Return an error or header with every key masked; short keys only as whole words."""
