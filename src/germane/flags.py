@@ -265,7 +265,7 @@ FLAGS = (
          also={"run": "Replaces those of eval files.", "rank": "Default: nDCG@10 AP RR P@10 R@10 Judged@10.",
                "score": "Default: only decide the gates again.", "compare": "Default: all common ones."}),
     Flag("-m --measure --metric", "diagnose", MEASURES, "A ranked measure. Default: the report's first."),
-    Flag("--by", "run,score,compare,report", MEASURES, "Show slices by a tag, `tags`, a metadata field, `turn` of a conversation, or `calls` (number of searches).", value="TAG", setting=(str,), in_file=True),
+    Flag("--by", "run,score,compare,report", MEASURES, "Show slices by a tag, `tags` or a metadata field.", value="TAG", setting=(str,), in_file=True),
     Flag("--primary", "compare", MEASURES, "Measures that decide the outcome, corrected by Holm. Default: all compared.", value="MEASURE", many=True),
     Flag("--higher-is-better", "compare", MEASURES, "Direction of a measure of another program's file: more is better (M=no: less); repeatable.", value="M", many=True),
     Flag("--range", "compare", MEASURES, "Range of a measure of another program's file, e.g. helpfulness=1..5; repeatable.",
