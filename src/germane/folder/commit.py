@@ -1,7 +1,8 @@
-"""One writer at a time, and the commit of a report: its rows take the places of those that stood there, all or none of them.
+"""Lock a report folder for one writer, and publish a report: all of its files are replaced, or none.
 
-All files are complete and on disk before the first takes its place; the draft of the new manifest, written last, says so. A
-process that is killed in between leaves that draft, and the next one that looks at the folder goes on where it ended.
+All new files are complete and on disk before the first one is moved into place. The draft of the new manifest
+is written last: if a process is killed while it moves files, the draft stays, and the next process that opens
+the folder completes the move.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from germane.tables.labels import by_people
 
 
 def publish(path: Path) -> None:
-    """Move every complete file of a folder into place, the manifest last; the caller is the folder's writer."""
+    """Move all `.part` files of a folder to their final names, the manifest last; needs the lock."""
     keep_people(path)
     for name, file in files_in(path).items():
         with suppress(FileNotFoundError):
@@ -31,7 +32,7 @@ def publish(path: Path) -> None:
 
 
 def keep_people(path: Path) -> None:
-    """Append the labels that people gave in a folder to those of the rows that will replace it."""
+    """Copy people's labels from the folder's labels.jsonl to the unfinished one that will replace it."""
     stored, new = files_in(path)["labels"], files_in(path, UNFINISHED)["labels"]
     if not new.exists():
         return
@@ -43,9 +44,9 @@ def keep_people(path: Path) -> None:
 
 
 def complete_killed(path: Path, *, is_writer: bool = False) -> None:
-    """Complete the commit of a process that was killed during it.
+    """Finish publishing a report if the process that published it was killed.
 
-    Nothing happens where another process writes to the folder, or it cannot be written.
+    Does nothing if another process writes to the folder, or if the folder is not writable.
     """
     draft = path / f"{MANIFEST}{UNFINISHED}"
     if not draft.exists():
@@ -64,9 +65,9 @@ def complete_killed(path: Path, *, is_writer: bool = False) -> None:
 
 
 def acquire(path: Path) -> int:
-    """Create and lock a file, which exists only while it is locked; return its descriptor.
+    """Create a lock file, which exists only while it is locked, and return its descriptor.
 
-    InputError where another process, or another call in this one, holds the lock.
+    Raises InputError if another process, or another call in this process, holds the lock.
     """
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
@@ -83,7 +84,7 @@ def acquire(path: Path) -> int:
 
 
 def release(path: Path, file: int) -> None:
-    """Unlock and remove a file that `acquire` locked."""
+    """Unlock and delete a lock file that `acquire` created."""
     if sys.platform == "win32":  # an open file cannot be removed there
         os.close(file)
         with suppress(OSError):

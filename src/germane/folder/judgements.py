@@ -1,4 +1,4 @@
-"""Reading judgements.jsonl: the answers of a report, and those of earlier sessions of an evaluation."""
+"""Read judgements.jsonl: the judgements of a report, and those that earlier sessions left."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from germane.types import Judgement
 __all__ = ["KEY"]
 
 KEY = slice(8, 40)
-"""The place of the key in a line as it is written: `{"key":"..."`."""
+"""The position of the key in a line of judgements.jsonl, which begins with `{"key":"..."`."""
 
 
 def earlier_judgements(files: Iterable[Path]) -> Iterator[Judgement]:
-    """Iterate over the judgements in files that earlier sessions left; half a line, which a killed session leaves, is passed over."""
+    """Yield the judgements that earlier sessions left in files; a line cut off by a kill is skipped."""
     for file in files:
         for row in TableFile(file).whole_rows():
             with suppress(ValueError, TypeError, AttributeError):
@@ -25,7 +25,7 @@ def earlier_judgements(files: Iterable[Path]) -> Iterator[Judgement]:
 
 
 def judgement_in(file: TableFile, number: int, line: bytes) -> Judgement:
-    """Return the judgement of a line; InputError if it is damaged."""
+    """Return the judgement in a line of judgements.jsonl. Raises InputError if the line is damaged."""
     try:
         return load_judgement(file.row(number, line))
     except ValueError:

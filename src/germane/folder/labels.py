@@ -1,4 +1,4 @@
-"""labels.jsonl, to which people's answers may be appended at any time, also while a report is written."""
+"""Read labels.jsonl and append to it; people's labels may be appended even while a report is written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from germane.tables.labels import Label, decode_label, load_label
 
 
 def label_in(file: TableFile, number: int, line: bytes) -> Label:
-    """Return the label in a line of labels.jsonl; InputError if it is damaged."""
+    """Return the label in a line of labels.jsonl. Raises InputError if the line is damaged."""
     try:
         return decode_label(line)
     except (ValueError, RecursionError, InputError):
@@ -21,13 +21,13 @@ def label_in(file: TableFile, number: int, line: bytes) -> Label:
 
 
 def labels_size(path: Path) -> int:
-    """Return the size of a folder's labels.jsonl in bytes."""
+    """Return the size of a folder's labels.jsonl in bytes; 0 if there is no such file."""
     file = path / LABELS
     return file.stat().st_size if file.exists() else 0
 
 
 def append_labels(path: Path, labels: Iterable[Label]) -> None:
-    """Append labels to a folder's labels.jsonl; a last line that was cut off is removed."""
+    """Append labels to a folder's labels.jsonl, after removing a last line that was cut off."""
     target = path / LABELS
     with opened(target, APPEND) as file:
         if end := _last_bytes(target):

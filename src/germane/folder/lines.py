@@ -1,4 +1,4 @@
-"""The rows of a table in a file of JSON lines, and the error for a line that cannot be read."""
+"""Read the rows of a table from a file of JSON lines, and make the error for a line that cannot be read."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _log = logging.getLogger("germane")
 
 T = TypeVar("T")
 Keep = Callable[[bytes], bool]
-"""True for a line that is read."""
+"""A test of a line: True if the line is to be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """A file of JSON lines, read as a stream. A missing file has no lines.
+    """A file of JSON lines that is read as a stream; a missing file counts as empty.
 
-    A last line without its end is left out where it was cut off while it was written: in a file that is being written, and
-    in labels.jsonl, which is appended to.
+    A last line that was cut off is left out in files that can lawfully end so: a file that is being written,
+    and labels.jsonl, to which people append.
     """
 
     path: Path
 
     def lines(self) -> Iterator[tuple[int, int, bytes]]:
-        """Yield the number, offset and text of each line."""
+        """Yield the line number, the byte offset and the bytes of each line."""
         if not self.path.is_file():
             return
         offset = 0
@@ -47,7 +47,7 @@ class TableFile:
                 offset += len(line)
 
     def read(self, row_of: Callable[[TableFile, int, bytes], T], keep: Keep = lambda _: True) -> Iterator[T]:
-        """Iterate over what `row_of` makes of this file, the number and the text of each line that is kept."""
+        """Yield `row_of(file, line number, line)` for each line for which `keep` returns True."""
         return (row_of(self, number, line) for number, _, line in self.lines() if keep(line))
 
     def _is_torn(self, number: int, line: bytes) -> bool:
@@ -58,39 +58,39 @@ class TableFile:
         return is_torn
 
     def decoded(self, number: int, line: bytes, decode: Callable[[bytes], T]) -> T:
-        """Return what a decoder makes of a line; InputError if it is damaged."""
+        """Return `decode(line)`. Raises InputError with the line number if the line is damaged."""
         try:
             return decode(line)
         except (ValueError, RecursionError):
             raise self.damaged(number) from None
 
     def row(self, number: int, line: bytes) -> Any:
-        """Return the JSON object of a line; InputError if it is damaged."""
+        """Return the JSON object in a line. Raises InputError with the line number if the line is damaged."""
         row = self.decoded(number, line, decode)
         if not isinstance(row, dict):
             raise self.damaged(number)
         return row
 
     def whole_rows(self) -> Iterator[Any]:
-        """Yield the JSON objects in the lines; a line cut off by a kill is skipped."""
+        """Yield the JSON objects in the lines; a line that is none, such as one cut off, is skipped."""
         for _, _, line in self.lines():
             with suppress(ValueError, RecursionError):
                 if isinstance(row := decode(line), dict):
                     yield row
 
     def at(self, offsets: Iterable[int]) -> Iterator[bytes]:
-        """Iterate over the lines that begin at these offsets."""
+        """Yield the lines that begin at these byte offsets."""
         with self.path.open("rb") as content:
             for offset in offsets:
                 content.seek(offset)
                 yield content.readline()
 
     def place(self, number: int) -> SourceLocation:
-        """Return the location of a line, for an error about it."""
+        """Return the file and line number, for an error message about the line."""
         return SourceLocation(str(self.path), number)
 
     def damaged(self, number: int) -> InputError:
-        """Return the error for a line that cannot be read."""
+        """Return the InputError that says that the line with this number cannot be read."""
         fix = "restore the file, or run the evaluation again"
         if self.path.suffix == UNFINISHED:
             fix = "run again with --resume"
@@ -106,7 +106,7 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class StoredRows(Generic[T]):
-    """The rows of a table in a file, which is read each time that they are iterated over."""
+    """The rows of a table in a file; the file is read anew each time that the rows are iterated over."""
 
     file: TableFile
     row_of: Callable[[TableFile, int, bytes], T]
@@ -116,7 +116,10 @@ class StoredRows(Generic[T]):
 
 
 def with_texts(field: str, texts: Collection[str]) -> Keep:
-    """Return a test of lines that is False only if a line cannot have one of these texts in a field."""
+    """Return a test that is False for lines whose `field` is certainly none of these texts.
+
+    Lines that fail the test can be skipped without parsing.
+    """
     name = encode(field) + b":"
     values = {encode(text) for text in texts}
 
@@ -129,7 +132,7 @@ def with_texts(field: str, texts: Collection[str]) -> Keep:
 
 
 def torn_bytes(line: bytes) -> int:
-    """Return the length of an incomplete last line in these bytes of labels.jsonl; 0 if the last line is whole."""
+    """Return the length of the cut-off last line in bytes of labels.jsonl; 0 if the last line is whole."""
     last = line[line.rfind(b"\n") + 1 :]
     try:
         whole = not last or isinstance(decode(last), dict)
@@ -140,5 +143,5 @@ def torn_bytes(line: bytes) -> int:
 
 @cache
 def note_torn(file: Path, number: int) -> None:
-    """Warn once that the last line of labels.jsonl was cut off."""
+    """Log a warning, once per file, that the last line of labels.jsonl was cut off."""
     _log.warning("%s:%d: the last line was cut off; its answer is lost, the others count", file, number)

@@ -1,4 +1,4 @@
-"""manifest.json: the types of its entries, reading and writing it."""
+"""Read and write manifest.json; the names and types of its entries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from germane.types import Json
 __all__ = ["read_manifest", "write_manifest"]
 
 SCHEMA_VERSION = 4
-"""The version of the report folder's files that is written, and the oldest that is read."""
+"""The version of the report folder's format that is written; only this version is read."""
 
 _TYPES: Mapping[Any, tuple[str, ...]] = {
     str | None: ("status", "germane", "created", "by", "over"),
@@ -35,13 +35,13 @@ _TYPES: Mapping[Any, tuple[str, ...]] = {
 _MANIFEST = msgspec.defstruct(
     "Manifest", [(name, kind, None) for kind, names in _TYPES.items() for name in names]
 )
-"""The entries that are read, with their types; each may be missing, and there may be others."""
+"""The manifest entries that germane reads, with their types; each may be missing, others are allowed."""
 
 
 def read_manifest(path: Path) -> dict[str, Json]:
-    """Return the manifest of a report folder, complete or not.
+    """Return the manifest of a report folder, whether the report is complete or not.
 
-    InputError where there is none, or it is damaged or of another version.
+    Raises InputError if the folder has no manifest, or the manifest is damaged or of another version.
     """
     file = path / MANIFEST
     if not file.is_file():
@@ -73,7 +73,7 @@ _AGAIN = "run the evaluation again"
 
 
 def carried_over(path: Path, judgements: str) -> str:
-    """Return the commands that import the judges' answers and people's labels of a report that cannot be read."""
+    """Return the commands that save judgements and people's labels from a report of another format."""
     return (
         f"keep what was paid: germane ledger import {path / judgements}; then run again, "
         f"and keep people's labels: germane label NEW_REPORT --import {path / LABELS}"
@@ -81,9 +81,9 @@ def carried_over(path: Path, judgements: str) -> str:
 
 
 def write_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dict[str, Json]:
-    """Write the manifest of a report folder, which appears whole or not at all, and return all entries.
+    """Replace the manifest of a report folder in one atomic step, and return all of its entries.
 
-    `manifest` are the entries other than version and status; `status` is running, interrupted or complete.
+    `manifest` has the entries other than version and status; `status` is running, interrupted or complete.
     """
     made = draft_manifest(path, manifest, status)
     (path / f"{MANIFEST}{UNFINISHED}").replace(path / MANIFEST)
@@ -91,7 +91,7 @@ def write_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dic
 
 
 def draft_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dict[str, Json]:
-    """Write the next manifest of a report folder beside the current one; otherwise as `write_manifest`."""
+    """Write the new manifest to a `.part` file beside the old one; see `write_manifest` for the rest."""
     made = {**manifest, "schema_version": SCHEMA_VERSION, "status": status}
     with opened(path / f"{MANIFEST}{UNFINISHED}", REPLACE) as file:
         text = json.dumps(made, ensure_ascii=False, indent=1)

@@ -1,4 +1,4 @@
-"""The tables of a report folder, read row by row; of rows that are not needed only the name is read."""
+"""Read the tables of a report folder row by row; rows that are not needed are not parsed whole."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ __all__ = ["StoredTables", "numbered"]
 
 
 class StoredTables(Tables):
-    """The tables of an evaluation in files.
+    """The tables of an evaluation, read from files.
 
     Args:
-        path: The folder.
+        path: The report folder.
         files: The file of each table.
-        manifest: The manifest of the report; {} of one that is being written.
-        more_labels: A file of further labels, of which those count that people gave: what people labelled in the folder
-            before stays in labels.jsonl until the rows that are being written take the place of the others.
+        manifest: The manifest of the report; {} while it is being written.
+        more_labels: A second file of labels, from which the labels that people gave are read as well:
+            until a new report replaces the folder's old one, they stay in the old labels.jsonl.
 
-    Labels and scores are read when they are first asked for, other tables each time. The writer of the files sets `scores`,
-    `asked` and `cluster_of`, which it knows.
+    Labels and scores are read at first use and cached, other tables each time. The writer of the files sets
+    `scores`, `asked` and `cluster_of`, which it knows.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class StoredTables(Tables):
         self.move_to(files, more_labels)
 
     def move_to(self, files: Mapping[Table, Path], more_labels: Path | None = None) -> None:
-        """Read the same rows from other files from now on."""
+        """Read the same rows from other files from now on, after the files were renamed."""
         self.files = {name: TableFile(path) for name, path in files.items()}
         self._labels = [self.files["labels"], *([] if more_labels is None else [TableFile(more_labels)])]
         self.forget("labels")
 
     def forget(self, *names: str) -> None:
-        """Read the tables anew when they are next needed."""
+        """Drop the cached tables with these names, so that they are read again at next use."""
         for name in names:
             self.__dict__.pop(name, None)
 
@@ -71,7 +71,8 @@ class StoredTables(Tables):
     def open(cls, path: Path | str) -> StoredTables:
         """Return the tables of a finished report.
 
-        InputError where it is none or not finished, is of another version, or a file was changed since it was written.
+        Raises InputError if the folder is not a finished report of this version, or a file was changed since
+        it was written.
         """
         path = Path(path)
         complete_killed(path)
@@ -90,7 +91,7 @@ class StoredTables(Tables):
 
     @classmethod
     def unfinished(cls, path: Path | str) -> StoredTables:
-        """Return the tables of an interrupted evaluation: the rows of its finished blocks."""
+        """Return the tables of an interrupted evaluation: the rows that were finished before it stopped."""
         path = Path(path)
         return cls(path, files_in(path, UNFINISHED), read_manifest(path), path / LABELS)
 
@@ -98,22 +99,22 @@ class StoredTables(Tables):
 
     @property
     def samples(self) -> StoredRows[Sample]:
-        """The samples, in input order; InputError where a line is damaged."""
+        """The samples, in input order. Iterating raises InputError if a line is damaged."""
         return StoredRows(self.files["samples"], _sample_in)
 
     @property
     def places(self) -> Iterator[PlaceRow]:
-        """The places that something was asked about, one by one in input order."""
+        """Yield the rows of places.jsonl: what was asked, and the ranks where it occurs, in input order."""
         return self.files["places"].read(_place_in)
 
     @property
     def judgements(self) -> StoredRows[Judgement]:
-        """The answers of judges, in order of first use."""
+        """The judgements, in order of first use."""
         return StoredRows(self.files["judgements"], judgement_in)
 
     @cached_property
     def labels(self) -> list[Label]:
-        """People's labels."""
+        """All labels: those on the samples' contexts and those that people added."""
         return list(self._labels_where(lambda _: True))
 
     @cached_property
@@ -125,7 +126,7 @@ class StoredTables(Tables):
 
     @cached_property
     def asked(self) -> AskedCounts:
-        """The number of judgements by how they were asked."""
+        """Counts of the judgements by how the judge was asked."""
         return count_asked(AskedCounts(), self.judgements)
 
     # what is asked of the rows
@@ -139,7 +140,7 @@ class StoredTables(Tables):
         return file.read(row_of, keep)
 
     def values_of(self, field: str) -> Iterator[tuple[SampleKey, Any]]:
-        """Iterate over the keys of the samples that have this field, with its value; of other samples nothing is read."""
+        """Yield (sample key, value) for each sample that has this field; nothing else is parsed."""
         file, word = self.files["samples"], encode(field) + b":"
         for number, _, line in file.lines():
             if word in line:
@@ -148,11 +149,11 @@ class StoredTables(Tables):
                     yield (row.id, row.system, row.trial), value
 
     def grader_numbers(self) -> dict[SampleKey, int]:
-        """Return the grader set's number of each sample for which it is not 0."""
+        """Return the number of the grader set of each sample, where that number is not 0."""
         return dict(self.values_of("graders"))
 
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
-        """Iterate over items and the answers about them as JSON, None for one that failed; merged judgements are left out."""
+        """Yield (item, answer as JSON) for each unmerged judgement; the answer is None if it failed."""
         for row in self.files["judgements"].read(_answer_in):
             if row.parent is None:
                 yield row.item, bytes(row.answer) if row.error is None else None
@@ -163,18 +164,18 @@ class StoredTables(Tables):
             yield from filter(by_people, labels) if number else labels
 
     def labels_added(self) -> bool:
-        """Return True if labels were added since the scores were computed."""
+        """Return True if labels.jsonl has grown since the scores were computed."""
         size = labels_size(self.path)
         return bool(self.manifest.get("labels_size", size) != size)
 
     def append_labels(self, labels: Iterable[Label]) -> None:
-        """Append people's labels to labels.jsonl at once."""
+        """Append people's labels to the folder's labels.jsonl."""
         append_labels(self.path, labels)
         self.forget("labels")
 
 
 class _Fields(msgspec.Struct, gc=False):
-    """The fields of samples.jsonl that are read without the others."""
+    """The fields of a line of samples.jsonl that are parsed without the others."""
 
     id: str
     system: str = ""
@@ -190,7 +191,7 @@ _decode_fields = msgspec.json.Decoder(_Fields).decode
 
 
 def check_digest(file: Path, digests: Mapping[str, str]) -> None:
-    """Raise InputError if a file is missing or was changed after the report was written."""
+    """Raise InputError if a file of the report is missing or was changed after the report was written."""
     fix = "restore it, or run the evaluation again"
     if not file.is_file():
         raise InputError(f"{file} is missing", fix=fix)
@@ -202,12 +203,12 @@ _decode_sample, _GRADERS = msgspec.json.Decoder(Sample).decode, b',"graders":'
 
 
 def numbered(line: bytes, number: int) -> bytes:
-    """Return a line of samples.jsonl with the number of the sample's grader set, if it is not 0."""
+    """Return a line of samples.jsonl with the number of its grader set added, unless that is 0."""
     return line[:-2] + b"%b%d}\n" % (_GRADERS, number) if number else line
 
 
 def _sample_in(file: TableFile, number: int, line: bytes) -> Sample:
-    """Return the sample of a line of samples.jsonl, without the number of its grader set; InputError if it is damaged."""
+    """Return the sample in a line of samples.jsonl. Raises InputError if the line is damaged."""
     end, mark, graders = line[-30:].rpartition(_GRADERS)
     if mark and graders.rstrip().removesuffix(b"}").isdigit():
         line = line[:-30] + end + b"}"
@@ -222,7 +223,7 @@ def _place_in(file: TableFile, number: int, line: bytes) -> PlaceRow:
 
 
 class _Answered(msgspec.Struct, gc=False):
-    """The item of a judgement and its answer, as it is written."""
+    """The item of a stored judgement and its unparsed answer."""
 
     item: str = ""
     error: str | None = None

@@ -1,4 +1,4 @@
-"""The rows of the five tables: the interface to them, and the rows held in memory."""
+"""The five tables of an evaluation: their common interface, and the version with all rows in memory."""
 
 from __future__ import annotations
 
@@ -22,27 +22,29 @@ GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
 """The graders of a sample as JSON objects, in the order of their scores."""
 
 Beside: TypeAlias = "dict[tuple[str, str], array[float]]"
-"""Values that are shown with the means, by (system, measure): one per sample that has one."""
+"""Values of companion measures, shown with the means: by (system, measure), one per sample."""
 
 _Table: TypeAlias = Literal["samples", "places", "judgements", "labels"]
 
 
 @dataclass(slots=True, kw_only=True)
 class Tables(ABC):
-    """The five tables of an evaluation, with the same interface for rows in memory and in a folder.
+    """The five tables of an evaluation; rows in memory and rows in a folder have this same interface.
 
     Attributes:
         samples: The samples, in input order.
-        judgements: The answers of judges.
-        graders: The distinct sets of graders of the samples; `numbers` has their numbers by what they are as JSON.
-        notes: Counts of what a reader should know.
-        prompts: The hashes of the prompts by name.
-        reads: The kinds of question that each measure asked, by its canonical name.
-        references: How many verdicts of each measure were given with and without a reference.
-        beside: The values of measures that belong beside the scores'.
-        folder: The report folder; None where the rows are in memory, or in files that go with this object.
-        is_complete: True if the folder holds a complete report, whose manifest says what is counted of the rows.
-        cluster_of: The cluster of each case that has one, by the case's id; None until it is read from the samples.
+        judgements: The judgements, in order of first use.
+        graders: The distinct grader sets of the samples; `numbers` maps the JSON of a grader set to its
+            index.
+        notes: Counts of peculiarities of the data that a reader of the report should know.
+        prompts: The hash of each prompt, by name.
+        reads: The kinds of question that each measure asked, by the measure's canonical name.
+        references: For each measure, how many verdicts were given with and without a reference.
+        beside: The values of companion measures, which are shown with the means.
+        folder: The report folder; None if the rows are in memory or in temporary files.
+        is_complete: True if the folder holds a complete report, whose manifest has the counts.
+        cluster_of: The cluster of each case that has one, by the case's id; None until it is read from
+            the samples.
     """
 
     graders: list[GraderSet] = field(default_factory=list)
@@ -64,36 +66,36 @@ class Tables(ABC):
     @property
     @abstractmethod
     def judgements(self) -> Iterable[Judgement]:
-        """The answers of judges, in order of first use."""
+        """The judgements, in order of first use."""
 
     @property
     @abstractmethod
     def places(self) -> Iterable[PlaceRow]:
-        """The places that something was asked about, in input order."""
+        """The rows of places.jsonl: what was asked, and at which ranks the passages occur, in input order."""
 
     @property
     @abstractmethod
     def labels(self) -> list[Label]:
-        """People's labels."""
+        """All labels: those on the samples' contexts and those that people added."""
 
     @property
     @abstractmethod
     def scores(self) -> ScoreTable:
-        """All scores."""
+        """The table of all scores."""
 
     def candidates(self, table: _Table, field: str, values: Collection[str]) -> Iterator[Any]:  # noqa: ARG002
-        """Yield every row of a table with one of these values in a field, and possibly others, in order."""
+        """Yield, in order, every row with one of these values in a field, and possibly other rows."""
         return iter(getattr(self, table))
 
     def values_of(
         self, field: Literal["calls", "history", "tags", "cluster"]
     ) -> Iterator[tuple[SampleKey, Any]]:
-        """Iterate over the keys of the samples that have this field, with its value."""
+        """Yield (sample key, value) for each sample that has this field."""
         both = ((sample.key, getattr(sample, field)) for sample in self.samples)
         return ((key, value) for key, value in both if value is not None and value != ())
 
     def number_of(self, graders: GraderSet) -> int:
-        """Return the number of a grader set, adding a new one."""
+        """Return the number of a grader set, after adding it if it is new."""
         if len(self.numbers) < len(self.graders):
             self.numbers.update((canonical(known), number) for number, known in enumerate(self.graders))
         number = self.numbers.setdefault(canonical(graders), len(self.graders))
@@ -102,7 +104,7 @@ class Tables(ABC):
         return number
 
     def add_counts(self, more: Tables) -> None:
-        """Add the counts of further rows."""
+        """Add the counts of more rows: notes, kinds of question, references and companion values."""
         self.notes.update(more.notes)
         self.prompts.update(more.prompts)
         for measure, kinds in more.reads.items():
@@ -114,15 +116,15 @@ class Tables(ABC):
 
     @abstractmethod
     def grader_numbers(self) -> dict[SampleKey, int]:
-        """Return the grader set's number of each sample for which it is not 0."""
+        """Return the number of the grader set of each sample, where that number is not 0."""
 
     def append_labels(self, labels: Iterable[Label]) -> None:
-        """Append labels that people gave separately from the samples."""
+        """Append labels that people gave after the evaluation."""
         self.labels.extend(labels)
 
     @property
     def asked(self) -> AskedCounts:
-        """The number of judgements by how they were asked."""
+        """Counts of the judgements by how the judge was asked."""
         return count_asked(Counter(), self.judgements)
 
     def labels_added(self) -> bool:
@@ -130,16 +132,16 @@ class Tables(ABC):
         return False
 
     def samples_of(self, keys: Collection[SampleKey]) -> Iterator[Sample]:
-        """Yield the samples with these keys in input order."""
+        """Yield the samples with these keys, in input order."""
         rows: Iterator[Sample] = self.candidates("samples", "id", {name for name, _, _ in keys})
         return (sample for sample in rows if sample.key in keys)
 
     def samples_named(self, name: str) -> Iterator[Sample]:
-        """Yield the samples with this text as id or query, in input order."""
+        """Yield the samples whose id or query is this text, in input order."""
         return (sample for sample in self.samples if name in {sample.id, sample.query})
 
     def places_of(self, keys: Collection[SampleKey]) -> Iterator[PlaceRow]:
-        """Yield the places of these samples in input order."""
+        """Yield the rows of places.jsonl for the samples with these keys, in input order."""
         rows: Iterator[PlaceRow] = self.candidates("places", "sample", {name for name, _, _ in keys})
         return (row for row in rows if row.key in keys)
 
@@ -149,18 +151,18 @@ class Tables(ABC):
         return (label for label in rows if label.item in items)
 
     def judgements_of(self, items: Collection[str]) -> Iterator[Judgement]:
-        """Iterate over the judgements whose item is one of these, in order of first use."""
+        """Yield the judgements of these items, in order of first use."""
         rows: Iterator[Judgement] = self.candidates("judgements", "item", items)
         return (judgement for judgement in rows if judgement.item in items)
 
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
-        """Iterate over items and the answers about them as JSON, None for one that failed; merged judgements are left out."""
+        """Yield (item, answer as JSON) for each unmerged judgement; the answer is None if it failed."""
         for row in self.judgements:
             if row.parent is None:
                 yield row.item, None if row.error is not None else encode(row.answer)
 
     def people(self) -> Iterator[Label]:
-        """Yield people's labels that are not part of the samples."""
+        """Yield the labels that people added, without those on the samples' contexts."""
         return filter(by_people, self.labels)
 
     def clusters(self) -> dict[str, str]:
@@ -172,9 +174,10 @@ class Tables(ABC):
 
 @dataclass(slots=True, kw_only=True)
 class BlockRows(Tables):
-    """Rows of the five tables in memory, of one or several merged blocks of cases.
+    """The rows of the five tables in memory, for one batch of cases or several merged batches.
 
-    `graded` gives, for each of the samples, the number of its grader set in `graders`; samples beyond its end have set 0.
+    `graded` gives, for each sample, the index of its grader set in `graders`; samples beyond its end have
+    grader set 0.
     """
 
     samples: list[Sample] = field(default_factory=list)
@@ -185,12 +188,12 @@ class BlockRows(Tables):
     graded: list[int] = field(default_factory=list)
 
     def grader_numbers(self) -> dict[SampleKey, int]:
-        """Return the grader set's number of each sample for which it is not 0."""
+        """Return the number of the grader set of each sample, where that number is not 0."""
         numbered = zip(self.samples, self.graded, strict=False)
         return {sample.key: number for sample, number in numbered if number}
 
     def add(self, other: BlockRows) -> None:
-        """Append other rows in order, add their counts, and renumber their grader sets."""
+        """Append another batch: its rows, its counts, and its grader sets, which are renumbered."""
         self.graded += [0] * (len(self.samples) - len(self.graded))
         renumbered = list(map(self.number_of, other.graders))
         theirs = other.graded + [0] * (len(other.samples) - len(other.graded))
@@ -205,10 +208,10 @@ class BlockRows(Tables):
 
 
 def merge(several: Iterable[BlockRows]) -> BlockRows:
-    """Return the rows of all blocks in order.
+    """Return one BlockRows with the rows of all of them, in order.
 
-    Merging is associative, and what is computed from the rows is the same however they were cut: counts are added, and
-    means are taken over all rows at the end.
+    The result does not depend on how the cases were divided into batches: counts are added up, and means are
+    taken over all rows at the end.
     """
     merged = BlockRows()
     for rows in several:

@@ -1,4 +1,4 @@
-"""Write a report folder: rows are added block by block and published together."""
+"""Write a report folder: rows are added in batches and published together at the end."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ __all__ = ["FolderWriter"]
 
 
 class FolderWriter:
-    """Writes the report of one evaluation into a folder; the folder's only writer between `lock` and `close`.
+    """The only writer of a report folder between `lock` and `close`.
 
-    Rows are written to `.part` files. `finish` puts these in the places of the files that stand there, so that a report
-    stays whole until the next one is complete. The judgements of a process that was killed stay in the folder, where
-    `earlier` finds them.
+    Rows are written to `.part` files. `finish` moves these over the folder's present files, so that a
+    finished report stays readable until the next one is complete. Judgements of a killed process stay in the
+    folder, where `earlier` finds them.
 
     Attributes:
-        path: The folder.
-        tables: The rows that were written since `start`; after `finish` those of the report.
-        manifest: The manifest that was written last; {} before.
+        path: The report folder.
+        tables: The rows written since `start`; after `finish`, those of the report.
+        manifest: The last manifest written; {} before the first.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -62,7 +62,7 @@ class FolderWriter:
     # the folder
 
     def lock(self) -> Self:
-        """Become the folder's writer until `close`; InputError if another process is."""
+        """Lock the folder until `close`; return the writer. Raises InputError if it is locked already."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -73,7 +73,7 @@ class FolderWriter:
         return self
 
     def refuse_other(self, fix: str = "name a new folder, or give --force to replace it") -> None:
-        """Raise InputError if the folder holds a report already."""
+        """Raise InputError, with this advice, if the folder already holds a report."""
         if (self.path / MANIFEST).exists() or self.has_rows():
             raise InputError(f"{self.path} holds the report of another evaluation", fix=fix)
 
@@ -82,31 +82,32 @@ class FolderWriter:
         return files_in(self.path)["judgements"].exists()
 
     def is_unfinished(self) -> bool:
-        """Return True if the folder holds an evaluation that was begun and not finished."""
+        """Return True if the folder holds an evaluation that was started and not finished."""
         return (self.path / MANIFEST).exists() and read_manifest(self.path).get("status") != "complete"
 
     def write_manifest(self, manifest: Mapping[str, Json], status: str) -> None:
-        """Write the manifest of an incomplete report. `status`: running or interrupted."""
+        """Write the manifest of an incomplete report; `status` is "running" or "interrupted"."""
         self.manifest = write_manifest(self.path, manifest, status)
 
     # what killed sessions left
 
     def earlier(self, *, finished: bool = True) -> list[Path]:
-        """Return the files with the judgements of the sessions before this one, before it is started.
+        """Return the files with the judgements of earlier sessions; call it before `start`.
 
-        Without `finished` only those of killed sessions: the report that stands there is another evaluation's.
+        With `finished=False`, return only those of killed sessions, because the finished report belongs to
+        another evaluation.
         """
         ends = (*[""] * finished, EARLIER, UNFINISHED)
         files = (files_in(self.path, end)["judgements"] for end in ends)
         return [file for file in files if file.exists()]
 
     def forget_killed(self) -> None:
-        """Delete what killed sessions left, for a new evaluation."""
+        """Delete the files of killed sessions, before a new evaluation begins."""
         for end in (EARLIER, UNFINISHED):
             files_in(self.path, end)["judgements"].unlink(missing_ok=True)
 
     def _set_aside(self) -> None:
-        """Append the judgements of a killed session to those of earlier ones, before its tables are begun anew."""
+        """Append a killed session's judgements to the `.earlier` file, before its tables are overwritten."""
         left = files_in(self.path, UNFINISHED)["judgements"]
         if left.exists():
             with opened(files_in(self.path, EARLIER)["judgements"], APPEND) as kept:
@@ -116,7 +117,7 @@ class FolderWriter:
             left.unlink(missing_ok=True)
 
     def keep(self, answers: Iterable[Judgement]) -> None:
-        """Write down answers that no block holds yet, so that a copy of the folder can be resumed without the ledger."""
+        """Write answers that no finished row holds yet, so that the folder can resume without the ledger."""
         if self._kept is None:
             self._kept = opened(files_in(self.path, EARLIER)["judgements"], APPEND)
             self._kept.write(b"\n")  # ends the half line of a session that was killed just here
@@ -126,7 +127,7 @@ class FolderWriter:
     # rows
 
     def start(self) -> Self:
-        """Begin the rows anew as the folder's writer; what a killed session left is kept until `finish`."""
+        """Start empty tables and return the writer; files of killed sessions are kept until `finish`."""
         if self._held is None:
             self.lock()
         self._set_aside()
@@ -141,7 +142,7 @@ class FolderWriter:
         return self
 
     def add(self, rows: Tables) -> None:
-        """Write the rows of a block; judgements already written are skipped."""
+        """Write a batch of rows; judgements that were written before are skipped."""
         tables = self.tables
         numbers = [self.tables.number_of(graders) for graders in rows.graders]
         self._write("samples", _sample_lines(rows, numbers))
@@ -154,19 +155,19 @@ class FolderWriter:
         tables.add_counts(rows)
 
     def append_labels(self, labels: Iterable[Label]) -> None:
-        """Append labels to those already written."""
+        """Append labels to the rows that are being written."""
         self._write("labels", json_lines(labels))
         self.tables.forget("labels")
 
     def copy(self, name: Table, lines: Iterable[bytes]) -> None:
-        """Copy lines of another report's table unchanged; facts about the table are then read from its file."""
+        """Copy the lines of another report's table unchanged, and forget what is cached about the table."""
         self.tables.forget({"judgements": "asked"}.get(name, name))
         if name == "samples":
             self.tables.cluster_of = None
         self._write(name, lines)
 
     def _new(self, judgements: Iterable[Judgement]) -> Iterator[Judgement]:
-        """Yield the judgements not written before, and count them."""
+        """Yield the judgements that were not written before, and add them to the counts."""
         for some in batched(judgements):
             new = list[Judgement]()
             for judgement in some:
@@ -182,12 +183,12 @@ class FolderWriter:
     # the end
 
     def flush(self) -> None:
-        """Wait until everything added is on disk."""
+        """Wait until all rows added so far are on disk."""
         for file in self._files.values():
             sync(file)
 
     def finish(self, manifest: Mapping[str, Json]) -> None:
-        """Replace the folder's rows by those added since `start`, with their manifest."""
+        """Replace the folder's report by the rows added since `start` and this manifest."""
         self._close_files()
         keep_people(self.path)
         written = files_in(self.path, UNFINISHED)
@@ -200,7 +201,7 @@ class FolderWriter:
         self.tables.move_to(files_in(self.path))
 
     def append_judgements(self, judgements: Iterable[Judgement]) -> None:
-        """Add judgements to a finished report as children of existing ones, which no measure reads."""
+        """Add judgements (`germane audit --again`) to a finished report; measures do not read them."""
         name: Table = "judgements"
         stored, added = files_in(self.path)[name], files_in(self.path, UNFINISHED)[name]
         with opened(added, REPLACE) as file:
@@ -213,7 +214,7 @@ class FolderWriter:
         publish(self.path)
 
     def close(self) -> None:
-        """Close the files and release the lock; unfinished rows stay as after a kill."""
+        """Close the files and release the lock; unfinished rows stay in the folder for `--resume`."""
         self._close_files()
         if self._held is not None:
             release(self.path / LOCK, self._held)
@@ -227,7 +228,7 @@ class FolderWriter:
 
 
 def _sample_lines(rows: Tables, numbers: Sequence[int]) -> Iterator[bytes]:
-    """Yield the lines of samples.jsonl: samples, with the number of their grader set if it is not 0."""
+    """Yield the lines of samples.jsonl, each with the number of the sample's grader set unless that is 0."""
     graded = rows.grader_numbers() if len(numbers) > 1 else {}
     for some in batched(rows.samples):
         text = encode_records(some)

@@ -1,1 +1,1 @@
-"""Places: one row per place of every ranking, with a column of labels per source."""
+"""Ranked lists as columns: one row per place (passage at a rank of a list), with one source's labels."""

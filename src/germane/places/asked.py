@@ -1,4 +1,4 @@
-"""The rows of places.jsonl: what a judge was asked about a sample, and the ranks at which it occurs."""
+"""The rows of places.jsonl: what a judge was asked about a sample, and at which ranks that passage occurs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from germane.types import Context, PlaceRow, Sample
 
 
 class AskedItem(Struct, frozen=True, gc=False):
-    """What one question asks about: its item and kind, its query and passage, and the items of its parts."""
+    """The subject of one question: its item, kind, query and passage, and the items of its sub-questions."""
 
     item: str
     kind: str
@@ -22,16 +22,17 @@ class AskedItem(Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, question: AnyQuestion) -> AskedItem:
-        """Return the item of a question and those of its parts."""
+        """Return the AskedItem of a question, with the items of its sub-questions in `parts`."""
         judged = question.judged()
         return cls(question.item, question.kind, judged.get("query"), judged.get("passage"), question.parts())
 
 
 def places_asked(sample: Sample, asked: Iterable[AskedItem]) -> Iterator[PlaceRow]:
-    """Yield the rows of what was asked about a sample, each item once.
+    """Yield the rows of places.jsonl for the questions asked about a sample; repeated items count once.
 
-    A question about a passage has one row per place with that passage under its query (the call's or the sample's). Any other
-    question has one row, and one more per part.
+    A question about a passage has one row for each rank at which the sample's lists hold that passage, if the
+    question's query is the sample's or that of the search. Any other question has one row, plus one for each
+    of its sub-questions.
     """
     distinct: dict[str, AskedItem] = {}
     for asked_item in asked:

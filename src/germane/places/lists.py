@@ -1,4 +1,4 @@
-"""The ranked lists of a sample, and its texts as shown to a judge."""
+"""Functions that read the ranked lists of a sample, and its texts in the form shown to a judge."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from germane.types import Context, Sample
 
 
 def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Context, ...]]]:
-    """Return the query and contexts of each search of a sample; a plain sample is one search.
+    """Return the query and contexts of each search of a sample; a sample without `calls` is one search.
 
-    `final`: only what the system returned in the end, its own list if it has calls too, else the last call's.
+    With `final`, return only the last list: the sample's own `contexts` if it has any, else those of its last
+    call.
     """
     if not sample.calls or (final and sample.contexts is not None):
         return [] if sample.contexts is None else [(sample.query, sample.contexts)]
@@ -24,14 +25,16 @@ def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Co
 
 
 def passage_key(context: Context) -> tuple[str, str | None]:
-    """Return the identity of a context's passage: its text, or its id if the text is blank."""
+    """Return a key that is equal for equal passages: the text, or the id if the text is blank."""
     return ("", context.id) if blank(context.text) else (context.text, None)
 
 
 def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]] | None:
-    """Return the distinct document ids of each measured list; None if no context has an id.
+    """Return the distinct document ids of each list that a measure reads; None if no context has an id.
 
-    A context without an id, among others that have one, is a document of its own that no gold knows.
+    `over` is "union" (one list with the documents of all searches), "final" (the last list alone), or a value
+    that keeps the searches apart. If only some contexts have ids, each of the others counts as a document
+    that is not in the gold.
     """
     lists = [contexts[:k] for _, contexts in rankings(sample, final=over == "final")]
     if any(lists) and not any(context.id for contexts in lists for context in contexts):
@@ -43,22 +46,22 @@ def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]
 
 
 def relevant(sample: Sample, rel: int) -> list[str]:
-    """Return the gold documents of a sample, best first."""
+    """Return the ids of the gold documents with a grade of at least `rel`, highest grade first."""
     graded = sorted((sample.qrels or {}).items(), key=lambda entry: -entry[1])
     return [document for document, grade in graded if grade >= rel]
 
 
 def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ...]:
-    """Return the first `k` contexts (None = all) of all calls, each passage once, in order of first appearance.
+    """Return the distinct passages among the first `k` contexts (None = all) of each search, in order.
 
-    Contexts that only the final list has come last.
+    Contexts that are only in the sample's final list come last.
     """
     lists = (*(contexts for _, contexts in rankings(sample)), sample.contexts or ())
     return distinct(contexts[:k] for contexts in lists)
 
 
 def distinct(lists: Iterable[Iterable[Context]]) -> tuple[Context, ...]:
-    """Return each passage of several lists once, in order of first appearance."""
+    """Return the distinct passages of several lists, in order of first appearance."""
     contexts: dict[tuple[str, str | None], Context] = {}
     for context in chain.from_iterable(lists):
         contexts.setdefault(passage_key(context), context)
@@ -72,7 +75,7 @@ def field_text(sample: Sample, name: str) -> str | None:
 
 
 def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
-    """Return the conversation before the query as pairs of role and text; turns without text (tool calls) are left out."""
+    """Return the conversation before the query as (role, text) pairs; turns without text are left out."""
     result = []
     for turn in sample.history:
         parts = turn.content if isinstance(turn.content, tuple) else (turn.content,)
@@ -84,14 +87,14 @@ def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
 
 
 def places_of(sample: Sample) -> Iterator[tuple[int, int, Context]]:
-    """Yield the places of all lists of a sample: list number and rank, both from 1, and the context."""
+    """Yield (list number, rank, context) for each context of all lists of a sample, counting from 1."""
     for number, (_, contexts) in enumerate(sample.lists(), 1):
         for rank, context in enumerate(contexts, 1):
             yield number, rank, context
 
 
 def labelled_contexts(sample: Sample) -> Iterator[tuple[str, Context]]:
-    """Yield the contexts of all lists of a sample, each with the item under which people label it."""
+    """Yield each context of a sample's lists with the item under which people's labels of it are stored."""
     contexts = list(sample.retrieved())
     cells = ((sample.query, context.passage) for context in contexts)
     return zip(relevance_items(cells, turns(sample)), contexts, strict=True)

@@ -1,7 +1,7 @@
-"""Places: one row per place of every ranking of a block of samples, with the labels of one source.
+"""Columns with one row per place (a passage at a rank of a list) and the labels of one source.
 
-Gold and people's labels are read at once. For a judge's, `cells` are the passages to ask about and `take` reads the answers.
-Scores, explanations, corrections and what-ifs are computed from the columns.
+Labels from gold or people are filled in at once. If a judge labels, `cells` holds the passages to ask about
+and `take` stores its answers. Scores, explanations, corrections and what-ifs are computed from these columns.
 """
 
 from __future__ import annotations
@@ -34,23 +34,24 @@ from germane.tables.labels import UNNAMED, Label
 from germane.types import NOTHING, Context, Sample
 
 Rankings: TypeAlias = Sequence[tuple[str, Sequence[Context]]]
-"""The query and the places of each ranking of a sample."""
+"""The query and the contexts of each ranked list of a sample."""
 
 _MOST_GRADES = 1000
-"""The grade up to which the shares of several people are told apart."""
+"""The cap on grades when several people's are combined: a higher one counts as this, to bound memory."""
 _GRADED, _BINARY = 0, 1
-"""The numbers of the scales that every table has."""
+"""The indices of the scales "graded" and "binary" in `Places.scales`."""
 
 
 class Places:
-    """The labels of one source for every place of the rankings of a block of samples.
+    """The labels from one source (gold, people or a judge) of each place: a passage at a rank of a list.
 
     Attributes:
-        lists: The query and the places of each ranking.
-        cells: The passages of each sample that are asked about, each with the query that it is asked for.
-        failed: Why a place has no label that should have one: the judge failed, or there was nothing to read.
-        probabilities: Those of the grades from 0 up, or of no and yes, at each place whose label is uncertain.
-        repeated: How many contexts gave up their place to the same document higher up.
+        lists: The query and the contexts of each ranked list.
+        cells: For each sample, the distinct (query, passage) pairs about which a judge is asked.
+        failed: By place, the reason for a missing label: the judge failed, or the sample lacks the label.
+        probabilities: By place, the probability of each grade from 0 up (or of no and yes) if the label
+            is uncertain.
+        repeated: The number of contexts left out because a chunk of the same document ranks higher.
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings) -> None:
@@ -65,7 +66,7 @@ class Places:
         self._level: list[float | None] = []
         self._scale: list[int] = []
         self._several: list[bool] = []
-        """Whether each ranking holds one of several people's labels; empty if labels are not read by item."""
+        """For each list, True if its labels are one of several people's; empty if labels are not by item."""
         self._verdict: list[int] = []
         self._reasons: dict[int, str] = {}
         self._worth: dict[int, float] = {}
@@ -76,7 +77,10 @@ class Places:
     # Making the columns
 
     def add(self, samples: Sequence[Sample], depths: Iterable[int | None] = repeat(None)) -> None:
-        """Add the rankings of more samples to the given `depths`: gold is read whole, and a depth of 0 adds no ranking."""
+        """Add the ranked lists of more samples, each cut to its depth; gold labels cover the whole list.
+
+        A depth of 0 adds no list for that sample, None adds whole lists.
+        """
         lists: list[Rankings] = [
             rankings(sample, final=self.choice.final) if depth != 0 else []
             for sample, depth in zip(samples, depths, strict=False)
@@ -94,7 +98,7 @@ class Places:
         self.samples += samples
 
     def _add_gold(self, samples: Sequence[Sample], lists: Sequence[Rankings]) -> None:
-        """Add rankings with gold labels; as gold is about documents, only the first of several chunks of one keeps its place."""
+        """Add lists with gold labels. Of several chunks of a document only the first is added."""
         unjudged = repeat(math.nan)
         for sample, some in zip(samples, lists, strict=True):
             grade_of: Callable[..., float] = (sample.qrels or NOTHING).get
@@ -109,7 +113,7 @@ class Places:
                 self._level += map(grade_of, ids, unjudged)  # no document is named None
 
     def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:
-        """Add rankings with people's labels, or with passages for a judge; return the rankings added."""
+        """Add lists labelled by people, or with passages for a judge to label; return the lists added."""
         source, read, start = self.choice.source, self.settings.judged_by, len(self._level)
         if source != "judge" or (read == "labels" and self.settings.labels):
             lists = self._add_people(sample, lists)
@@ -137,11 +141,12 @@ class Places:
         return lists
 
     def _add_people(self, sample: Sample, lists: Rankings) -> Rankings:
-        """Add rankings with people's labels, those of the item or else of the context; return the rankings added.
+        """Add lists with people's labels (of the item, else on the context); return the lists added.
 
-        If several people labelled a passage, each ranking is added once per person: measures are computed per person and then
-        averaged. A passage that a person did not label is relevant to them with the share of those who did. Its worth to nDCG is
-        the mean over all people. Labels on contexts that stand in for a judge's verdicts are left to `_read_label`.
+        If several people labelled a passage, each list is added once per person: a measure is computed for
+        each person and then averaged. For a passage that a person did not label, the share of the others who
+        called it relevant is that person's probability of a yes, and its gain in nDCG is the mean over all
+        people. Labels on contexts that replace a judge's verdicts are read by `_read_label` instead.
         """
         low, high = sample.grade_scale or (0, 3)
         scale = self._number_of("graded" if (low, high) == (0, 3) else f"{low}-{high}")
@@ -173,7 +178,7 @@ class Places:
         return [*lists] * len(people)
 
     def add_items(self, lists: Sequence[Sequence[str]]) -> None:
-        """Add the rankings of one sample by the items of its passages, which people have all labelled."""
+        """Add the ranked lists of one sample by the items of its passages; all must have people's labels."""
         book = self.settings.labels
         assert book is not None
         people = self._people_of(lists)
@@ -184,9 +189,10 @@ class Places:
         self._counts.append(len(lists) * len(people))
 
     def _people_of(self, lists: Sequence[Sequence[str]], *, unnamed: bool = False) -> Sequence[str | None]:
-        """Return the people whose labels of these rankings are read separately; (None,) if nobody disagrees.
+        """Return the people whose labels get lists of their own; (None,) if no item has several people's.
 
-        `unnamed`: there are labels without a name, such as those on contexts; they count as one person's.
+        `unnamed` says that some labels have no name, such as those on contexts; together these count as one
+        person's.
         """
         book = self.settings.labels
         assert book is not None
@@ -197,16 +203,17 @@ class Places:
         return people or (None,)
 
     def _add_own(self, context: Context, scale: int) -> None:
-        """Add a place with the label on its context."""
+        """Add a row for a context with the label that the context itself has."""
         if context.grade is None:
             self._set_label(context.relevant, _BINARY)
         else:
             self._set_label(context.grade, scale)
 
     def _add_vote(self, votes: Sequence[Sequence[Label]], answers: Sequence[Sequence[Label]]) -> None:
-        """Add a place with the share of one person's `answers` among all `votes` on an item; no label if that person is unsure.
+        """Add a row whose label is the share of `answers` (one person's) in all `votes` on an item.
 
-        Both hold the labels of each person, and each person counts once.
+        The row has no label if that person was unsure. Both arguments hold the labels of each person; each
+        person counts once.
         """
         if not answers:
             self._set_label(None, self._number_of(votes[0][0].scale))
@@ -232,7 +239,7 @@ class Places:
         return self.scales.index(scale)
 
     def _set_label(self, answer: float | None, scale: int, position: int | None = None) -> None:
-        """Set the label of a place, by default a new one."""
+        """Set the label (None = unlabelled) and scale of a row; append a row if `position` is None."""
         level = answer if answer is None or scale != _BINARY else math.inf if answer else 0.0
         if position is None:
             self._level.append(level)
@@ -241,7 +248,7 @@ class Places:
             self._level[position], self._scale[position] = level, scale
 
     def _read_label(self, sample: Sample, context: Context, position: int) -> None:
-        """Set a context's gold grade or label in place of a judge's verdict, on its scale; fail without one."""
+        """Use a context's gold grade or label as the judge's verdict, or record why it has none."""
         gold, graded = self.settings.judged_by == "gold", self.settings.scale == "graded"
         label = context.relevant if context.grade is None else context.grade
         if gold and (sample.qrels is None or context.id is None):
@@ -265,7 +272,7 @@ class Places:
             self.failed[position] = f"the grade {label} is not from 0 to {HIGHEST}, the scale of a judge"
 
     def _read_vote(self, position: int) -> None:
-        """Convert one of several people's answers to the judge's scale, in place of a verdict."""
+        """Convert the label of a row, which a person gave, to the judge's scale: it replaces a verdict."""
         scale, level = self.scales[self._scale[position]], self._level[position]
         if scale not in {"graded", "binary"}:
             why = f"people's grades are from {scale}, a judge's from 0 to {HIGHEST}"
@@ -278,11 +285,11 @@ class Places:
             self._set_label(level >= HELPS, _BINARY, position)
 
     def asks(self, sample: int) -> bool:
-        """Return True if a judge is asked about any passage of a sample."""
+        """Return True if a judge must be asked about any passage of the sample with this number."""
         return bool(self.cells and self.cells[sample] and not self.settings.judged_by)
 
     def questions(self, sample: int) -> Passages:
-        """Return the questions about a sample's cells, made once, as their items are digests."""
+        """Return the questions about a sample's passages; cached, because computing their items is slow."""
         if sample not in self._questions:
             value, fields = self.samples[sample], self.settings.asked
             need = self.choice.against == "need"
@@ -291,7 +298,7 @@ class Places:
         return self._questions[sample]
 
     def take(self, sample: int, answers: Sequence[Grade | Unanswered]) -> None:
-        """Read the answers to a sample's cells; an Unanswered one fails its places."""
+        """Store the judge's answers about a sample's passages; an Unanswered one goes to `failed`."""
         self._answers[sample] = answers
         for position in self.read(sample, None):
             if (cell := self._verdict[position]) < 0:
@@ -309,62 +316,63 @@ class Places:
 
     @cached_property
     def rows(self) -> list[int]:
-        """The index of the first ranking of each sample, and the number of all rankings."""
+        """The index of the first list of each sample, followed by the number of all lists."""
         result: list[int] = pointers_of(self._counts).tolist()
         return result
 
     @cached_property
     def pointers(self) -> list[int]:
-        """The index of the first place of each ranking, and the number of all places."""
+        """The index of the first row of each list, followed by the number of all rows."""
         result: list[int] = pointers_of(self._lengths).tolist()
         return result
 
     @cached_property
     def verdict(self) -> list[int]:
-        """The index of the question about each place; -1 without one."""
+        """For each row, the index in `cells` of the passage that the judge is asked about; else -1."""
         return self._verdict or [-1] * len(self._level)
 
     @cached_property
     def items(self) -> list[str]:
-        """The item of the question about each place."""
+        """The item (the question's digest) of each row."""
         spans = ((self.questions(n).items, self.verdict[self.span_of(n)]) for n in range(len(self.samples)))
         return [items[cell] for items, cells in spans for cell in cells]
 
     @cached_property
     def contexts(self) -> list[Context]:
-        """The context at each place."""
+        """The context of each row."""
         return [context for _, contexts in self.lists for context in contexts]
 
     @cached_property
     def level(self) -> Floats:
-        """The number compared with a threshold: the grade, or inf and 0 for yes and no; nan without a label."""
+        """The number compared with a measure's `rel`: a grade, or inf for yes, 0 for no; nan if missing."""
         return np.array(self._level, dtype=np.float64)
 
     @cached_property
     def labelled(self) -> Bools:
-        """True for each place with a label."""
+        """True for each row with a label."""
         return ~np.isnan(self.level)
 
     @cached_property
     def scale(self) -> Ints:
-        """The index of the label's scale in `scales`."""
+        """The index in `scales` of the scale of each row's label."""
         return np.array(self._scale, np.int64) if self._scale else np.full(len(self.level), _GRADED)
 
     @cached_property
     def sample(self) -> Ints:
-        """The index of the place's sample."""
+        """The index of the sample of each row."""
         return np.repeat(np.arange(len(self._counts)), np.diff(np.array(self.pointers)[self.rows]))
 
     @cached_property
     def chances(self) -> Floats | None:
-        """The probability of reaching each level, one column per level; None if all labels are certain."""
+        """The probability that a row reaches a level, one column per level; None if all are certain."""
         return chances_table(len(self.level), self.probabilities) if self.probabilities else None
 
     @cached_property
     def mixed(self) -> Bools:
-        """True for each sample with both yes/no labels and grades: each of its labels is worth 1 or 0.
+        """True for each sample that has both yes/no labels and grades: each of its labels then gains 1 or 0.
 
-        A yes has no place among the grades: worth 1, a perfect ranking with it above a 3 would not score 1.
+        A yes cannot be compared with grades: with a gain of 1, a perfect list that has a yes above a grade of
+        3 would score below 1.
         """
         mixed, yes = np.zeros(len(self._counts), dtype=np.bool_), self.labelled & (self.scale == _BINARY)
         if yes.any():
@@ -373,7 +381,7 @@ class Places:
 
     @cached_property
     def worth(self) -> Floats:
-        """The gain of each place; nan without a label."""
+        """The gain (in nDCG) of each row; nan without a label."""
         gain = np.where(np.isinf(self.level), 1.0, np.maximum(self.level, 0.0))
         if self._worth:  # of several people, or of a distribution
             gain[list(self._worth)] = list(self._worth.values())
@@ -384,7 +392,7 @@ class Places:
 
     @cached_property
     def table(self) -> RankedLabels:
-        """The labels as ranked measures read them; the ideal of gold includes all gold."""
+        """All labels as the table that ranked measures read; a gold table's ideal holds all of the gold."""
         pointers = np.array(self.pointers, dtype=np.int64)
         if self.choice.source != "gold":
             several = np.array(self._several) if any(self._several) else None
@@ -398,12 +406,12 @@ class Places:
         return RankedLabels.of_columns(pointers, self.level, self.level, gold=(counts, grades))
 
     def span_of(self, sample: int) -> slice:
-        """Return the slice of the columns with the places of a sample."""
+        """Return the rows of the columns that belong to the sample with this number, as a slice."""
         return slice(self.pointers[self.rows[sample]], self.pointers[self.rows[sample + 1]])
 
     @cached_property
     def grades(self) -> Floats:
-        """The judge's grade of each place, 1 and 0 of yes and no; the mode of a distribution; nan without a label."""
+        """The judge's grade of each row (yes 1, no 0; the most probable if uncertain); nan if unlabelled."""
         gain = self.worth
         if self.chances is None:
             return gain
@@ -411,7 +419,7 @@ class Places:
         return np.where(np.isnan(self.chances[:, 0]), gain, mode)
 
     def by_people(self, at: int) -> bool:
-        """Return True if the label of a place is a person's."""
+        """Return True if the label of the row with this index was given by a person."""
         judged = self.verdict[at] >= 0 or at in self._reasons
         return self.choice.source in {"human", "best"} and not judged and bool(self.labelled[at])
 
@@ -421,31 +429,34 @@ class Places:
         return {self.scales[n] for n in set(self.scale[span][self.labelled[span]].tolist())}
 
     def table_of(self, sample: int) -> RankedLabels:
-        """Return the labels of one sample's rankings, with their ideal."""
+        """Return the labels of one sample's lists as a table, with their ideal ranking."""
         return self.table.rows_from(self.rows[sample], self.rows[sample + 1])
 
     def spans_of(self, sample: int, depth: int | None) -> list[range]:
-        """Return the first `depth` places of each ranking of a sample."""
+        """Return, for each list of a sample, the range of the rows of its first `depth` passages."""
         starts = self.pointers[self.rows[sample] : self.rows[sample + 1] + 1]
         return [
             range(start, end if depth is None else min(end, start + depth)) for start, end in pairwise(starts)
         ]
 
     def ranks_of(self, sample: int) -> Iterator[tuple[int, int, int]]:
-        """Yield each place of a sample with its call and its rank, both from 1: call, rank, number of the place."""
+        """Yield (number of the search, rank, row) for each passage of a sample, counting from 1."""
         for call, span in enumerate(self.spans_of(sample, None), 1):
             yield from ((call, rank, at) for rank, at in enumerate(span, 1))
 
     def read(self, sample: int, depth: int | None) -> list[int]:
-        """Return the first `depth` places of all rankings of a sample as one list."""
+        """Return the rows of the first `depth` passages of all lists of a sample."""
         return [at for span in self.spans_of(sample, depth) for at in span]
 
     def cells_read(self, sample: int, depth: int | None) -> list[int]:
-        """Return the indices of the questions about the first `depth` places of each ranking of a sample."""
+        """Return the indices in `cells` of the questions about a sample's first `depth` passages per list."""
         return sorted({number for at in self.read(sample, depth) if (number := self.verdict[at]) >= 0})
 
     def missing_in(self, depth: int | None, *, holes: bool) -> Bools:
-        """Return True for each sample with a failed place among the first `depth`, or with `holes` an unlabelled one."""
+        """Return True for each sample that lacks a label within its first `depth` ranks.
+
+        A label is lacking if the judge failed; with `holes`, also if the passage was never labelled.
+        """
         marks = np.zeros(len(self._level), dtype=np.bool_)
         marks[[*self.failed]] = True
         if holes:
@@ -456,9 +467,10 @@ class Places:
         return mask
 
     def missing_verdicts(self, sample: int, *, holes: bool) -> Ints:
-        """Return the index of the missing verdict of each place of a sample, -1 if known; with `holes`, unlabelled places count too.
+        """Return, per row of a sample, -1 if its label is known, else the number of its missing verdict.
 
-        The same passage with the same labels has one verdict; a place that nobody was asked about has its own.
+        With `holes`, rows that were never labelled count as lacking a verdict too. Rows with the same passage
+        and the same labels share one number; a row that no judge was asked about has a number of its own.
         """
         numbers, start, seen = [], self.span_of(sample).start, dict[tuple[Any, ...], int]()
         qrels, lists = self.samples[sample].qrels, self.lists[self.rows[sample] : self.rows[sample + 1]]
@@ -477,14 +489,14 @@ class Places:
     # Explanations
 
     def exchange(self, sample: int, depth: int | None) -> Iterator[tuple[Relevance, Grade | Unanswered]]:
-        """Yield each question about the first `depth` places of a sample with its answer; nothing before `take`."""
+        """Yield (question, answer) for a sample's first `depth` passages; nothing before `take`."""
         if sample in self._answers:
             questions = self.questions(sample)
             for cell in self.cells_read(sample, depth):
                 yield questions[cell], self._answers[sample][cell]
 
     def reason(self, at: int) -> str:
-        """Return what decided about a place: the judge's reasoning, the failure, or the label's origin."""
+        """Return why a row has its label: the judge's reasoning, a failure, or the label's source."""
         if at in self.failed:
             return self.failed[at]
         if not self.labelled[at]:
@@ -497,9 +509,10 @@ class Places:
 
 
 def chances_table(places: int, probabilities: Mapping[int, Sequence[float]]) -> Floats:
-    """Return the probability of reaching each level at each place, from the probabilities of the grades (or of no and yes).
+    """Return the probability that each row reaches each level, from the probabilities of its grades.
 
-    Columns are the levels 1, 2, 3, and more of longer scales, and what only a yes reaches; nan where a label is certain.
+    The columns are the levels 1, 2, 3 (more on longer scales) and a last one that only a yes reaches; nan
+    where a label is certain.
     """
     columns = max(LEVELS, *map(len, probabilities.values())) if probabilities else LEVELS
     chances = np.full((places, columns), math.nan)

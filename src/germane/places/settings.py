@@ -1,4 +1,4 @@
-"""The settings of an evaluation for judging relevance."""
+"""The settings of an evaluation that say how relevance is judged."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ RUBRICS = ("trec", "usefulness")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How relevance is judged, the same for all measures of an evaluation.
+    """The settings that say how relevance is judged, the same for all measures of an evaluation.
 
     Attributes:
-        against: What a context is compared with: query, reference, response or criterion; auto = the query and the sample's
-            reference or, without one, its criterion.
-        scale: graded (0-3) or binary.
-        rubric: The wording of the grades: trec or usefulness.
-        labels: People's labels other than those on contexts; they take precedence over these.
-        judged_by: The labels that stand in for a judge's verdicts: "labels" (people's), "gold" or "" (none).
+        against: The field that a context is compared with: query, reference, response or criterion; auto
+            = the query plus the sample's reference or, if it has none, its criterion.
+        scale: "graded" (0-3) or "binary".
+        rubric: The wording of the grades: "trec" or "usefulness".
+        labels: People's labels that are stored apart from the contexts; they take precedence over labels
+            on contexts.
+        judged_by: The labels that replace a judge's verdicts: "labels" (people's), "gold", or "" (a judge
+            is asked).
     """
 
     against: str = "auto"
@@ -48,26 +50,26 @@ class Settings:
 
     @classmethod
     def of(cls, against: str | None, scale: str | None, rubric: str | None = None) -> Settings:
-        """Return the settings given by flags or a file; None = the default."""
+        """Return the settings for values from flags or a file; None means the default."""
         return cls(against or "auto", cast("Scale", scale or "graded"), rubric or "trec")
 
     @classmethod
     def stored(cls, manifest: Mapping[str, Json], labels: LabelBook | None = None) -> Settings:
-        """Return the settings stored in a report's manifest, with these labels."""
+        """Return the settings stored in a report's manifest, with `labels` as people's labels."""
         made = cls(**(manifest.get("settings") or {}), labels=labels)
         return made.with_judge(str((manifest.get("judge") or {}).get("source") or ""))
 
     def with_judge(self, name: str) -> Settings:
-        """Return the settings for a judge of this name: `labels` and `gold` stand in for verdicts."""
+        """Return the settings for a judge of this name; `labels` and `gold` mean that no judge is asked."""
         return replace(self, judged_by=cast("Any", name if name in {"labels", "gold"} else ""))
 
     @property
     def asked(self) -> dict[str, str]:
-        """The scale and wording of a relevance question, as its fields."""
+        """The scale and rubric, as fields of a relevance question."""
         return {"scale": self.scale, **({"rubric": self.rubric} if self.rubric != "trec" else {})}
 
     def shown_with(self, sample: Sample) -> dict[str, str]:
-        """Return the sample's field that relevance is judged against besides the query, with its text; {} if there is none."""
+        """Return the fields (by name) that a judge is shown besides query and passage, as `against` says."""
         names = ("reference", "criterion") if self.against == "auto" else (self.against,)
         texts = ((name, field_text(sample, name)) for name in names if name != "query")
         return next(({name: text} for name, text in texts if text), {})

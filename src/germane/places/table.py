@@ -1,4 +1,4 @@
-"""The label table read by every ranked measure: rankings as rows, their places in one array per column."""
+"""The table of labels from which ranked measures are computed: a ranking per row, flat arrays of places."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Bools: TypeAlias = NDArray[np.bool_]
 Source: TypeAlias = Literal["gold", "judge", "human", "best"]
 
 LEVELS = 4
-"""The columns of a table of chances: grades 1 to 3, and what only a yes reaches."""
+"""The columns of a table of probabilities: grade 1 or more, 2 or more, 3 or more, and a yes."""
 
 
 def column_of(rel: float, columns: int = LEVELS) -> int:
-    """Return the column of a chances table with so many columns that holds the probability of reaching a level."""
+    """Return the index of the column, in a table of `columns`, with the probability of a grade of `rel`."""
     return min(ceil(rel), columns) - 1 if rel < inf else columns - 1
 
 
 def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats:
-    """Return True for each place that reaches the level `rel`, or its probability if any label is a distribution."""
+    """Return whether each place's grade is at least `rel`, or its probability if labels are uncertain."""
     certain = level >= rel
     if chances is None:
         return certain
@@ -36,10 +36,10 @@ def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats
 
 
 class LabelChoice(NamedTuple):
-    """The labels that a ranked measure reads: their source, of all calls or of the final list.
+    """The labels that a ranked measure reads: their source, from all searches or the final list.
 
-    `against`: the judge compares a context with the `need` (the sample's query, and what the settings add to it), or with
-    the query of the `call` that it came from.
+    With `against="need"` the judge compares a context with the sample's query (and what the settings add to
+    it), with `against="call"` with the query of the search that returned the context.
     """
 
     source: Source
@@ -93,7 +93,7 @@ class RankedLabels:
 
     @cached_property
     def row(self) -> Ints:
-        """The index of each place's ranking, shape (places,)."""
+        """The index of the ranking of each place, shape (places,)."""
         return np.repeat(np.arange(self.rows), np.diff(self.pointers))
 
     @cached_property
@@ -106,17 +106,17 @@ class RankedLabels:
 
     @cached_property
     def length(self) -> Ints:
-        """The number of places of each ranking, omitted ones included."""
+        """The number of places of each ranking, including those that were left out."""
         return np.diff(self.pointers) if self.lengths is None else self.lengths
 
     @cached_property
     def ideal_row(self) -> Ints:
-        """The ranking of each entry of the ideal."""
+        """The index of the ranking to which each entry of `ideal` belongs."""
         return np.repeat(np.arange(self.rows), np.diff(self.ideal_pointers))
 
     @cached_property
     def ideal_table(self) -> RankedLabels:
-        """The ideal of each ranking as a ranking."""
+        """A table whose rankings are the ideal rankings of this one."""
         return replace(
             self,
             pointers=self.ideal_pointers,
@@ -130,7 +130,7 @@ class RankedLabels:
 
     @cached_property
     def over_retrieved(self) -> RankedLabels:
-        """The same rankings with their retrieved judged places as the ideal."""
+        """The same rankings, each with its own judged places as the ideal, so that nothing is missed."""
         row = self.row[self.judged]
         return replace(
             self,
@@ -140,10 +140,10 @@ class RankedLabels:
         )
 
     def within(self, k: int | None) -> RankedLabels:
-        """Return the rankings as a measure with this cut-off reads them.
+        """Return the rankings with the ideal that a measure with this cut-off is divided by.
 
-        The ideal of gold is all that it knows. That of other labels is the best order of the first `k` places: which places
-        below have a label depends on what else was asked.
+        With gold, the ideal holds all gold documents. With other labels it is the best order of the first `k`
+        places: whether a place below `k` has a label depends on what other measures asked.
         """
         near = self.rank <= (inf if k is None else k)
         return self if self.complete or near.all() else self.kept(near).over_retrieved
@@ -154,14 +154,15 @@ class RankedLabels:
         return self.kept(self.judged)
 
     def kept(self, mask: Bools) -> RankedLabels:
-        """Return the rankings with only the marked places, ranks closed up."""
+        """Return the rankings with only the places marked in `mask`; the ranks are counted anew."""
         left = np.bincount(self.row[mask], minlength=self.rows)
         return replace(self, pointers=pointers_of(left), ranks=None, lengths=None, **self._columns(mask))
 
     def variants(self, row: int, orders: Sequence[Ints]) -> RankedLabels:
-        """Return one ranking once per order of these places (numbered from 0).
+        """Return one ranking repeated once for each of `orders`, which give its places (from 0) anew.
 
-        The ideal of gold stays; that of other labels is made of the places that are left.
+        With gold, the ideal stays the same; with other labels it is made of the places that an order
+        contains.
         """
         at = np.concatenate([np.empty(0, np.int64), *orders]) + self.pointers[row]
         times, ideal = len(orders), slice(self.ideal_pointers[row], self.ideal_pointers[row + 1])
@@ -177,17 +178,17 @@ class RankedLabels:
         return changed if self.complete else changed.over_retrieved
 
     def reranked(self) -> RankedLabels:
-        """Return the same rankings in the best order by their labels: by gain, then level; ties keep their order."""
+        """Return the same rankings sorted by gain, then by level, highest first; ties keep their order."""
         order = np.lexsort((-self.level, -self.gain, self.row))
         return replace(self, **self._columns(order))
 
     def _columns(self, chosen: Bools | Ints | slice) -> dict[str, Any]:
-        """Return the columns of these places by name, without those that the table lacks."""
+        """Return the arrays, cut to the `chosen` places, by name, without arrays that are None."""
         columns = ((name, getattr(self, name)) for name in ("gain", "level", "judged", "chances"))
         return {name: column[chosen] for name, column in columns if column is not None}
 
     def rows_from(self, start: int, end: int) -> RankedLabels:
-        """Return the rankings from number `start` to before `end`."""
+        """Return the rankings with the indices from `start` to `end` - 1."""
         span, ideal = (slice(p[start], p[end]) for p in (self.pointers, self.ideal_pointers))
         return replace(
             self,
@@ -205,9 +206,10 @@ class RankedLabels:
     def of_hits(
         cls, row: Ints, rank: Ints, grade: Floats, lengths: Ints, judged: Ints, level: Floats
     ) -> RankedLabels:
-        """Return a table of gold labels that holds only the judged places, sorted by row and rank.
+        """Return a table of gold labels with only the judged places, sorted by ranking and rank.
 
-        `judged` is how many grades are known for each row; `level` are all these grades, row after row.
+        `judged` is the number of gold grades of each ranking's query, `level` holds these grades, one ranking
+        after the other.
         """
         pointers = pointers_of(np.bincount(row, minlength=len(judged)))
         return replace(
@@ -222,9 +224,9 @@ class RankedLabels:
         *,
         rel: int = 1,
     ) -> RankedLabels:
-        """Return a table from lists of the grade at each rank, None = unjudged.
+        """Return a table from one list of grades per ranking, best rank first; None = unjudged.
 
-        `gold` has all grades known for each query; without it the ideal is made of a row's own grades.
+        `gold` has all known grades for each query; without it, the ideal is made of the ranking's own grades.
         """
         level = _flat(labels)
         known = None if gold is None else (np.array([*map(len, gold)], dtype=np.int64), _flat(gold))
@@ -242,7 +244,10 @@ class RankedLabels:
         chances: Floats | None = None,
         several: Bools | None = None,
     ) -> RankedLabels:
-        """Return a table from columns of places, nan = unjudged; `gold` has the number of known grades of each row, and these."""
+        """Return a table from flat arrays of the places' levels and gains; nan = unjudged.
+
+        `gold` holds the number of known grades for each ranking, and all these grades in one array.
+        """
         judged, rows = ~np.isnan(level), len(pointers) - 1
         if gold is None:
             row = np.repeat(np.arange(rows), np.diff(pointers))[judged]
@@ -273,7 +278,7 @@ def _flat(rows: Iterable[Iterable[float | None]]) -> Floats:
 
 
 def best_first(values: Floats, row: Ints) -> Floats:
-    """Return the values of each row, highest first; `row` is each value's row, ascending."""
+    """Return the values sorted within each row, highest first; `row` is each value's row, ascending."""
     if not ((values[1:] > values[:-1]) & (row[1:] == row[:-1])).any():
         return values
     result: Floats = values[np.lexsort((-values, row))]
@@ -281,18 +286,18 @@ def best_first(values: Floats, row: Ints) -> Floats:
 
 
 def pointers_of(lengths: Iterable[int] | Ints) -> Ints:
-    """Return the start of each row, and the end of the last, from the rows' lengths."""
+    """Return the index at which each row starts in a flat array, and its end, from the rows' lengths."""
     sizes = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, dtype=np.int64)
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def relevant_known(table: RankedLabels, *, rel: float) -> Ints:
-    """Return the number of known documents at or above `rel` for each row, retrieved or not."""
+    """Return, per ranking, the number of known documents graded `rel` or higher, retrieved or not."""
     return np.bincount(table.ideal_row[table.ideal_level >= rel], minlength=table.rows)
 
 
 def share_of(marked: Bools, of: Bools, row: Ints, rows: int) -> Floats:
-    """Return, for each row, the marked entries among those counted (`of`), divided by all counted; nan if there are none."""
+    """Return, for each row, the share of the entries in `of` that are in `marked`; nan for no entries."""
     whole = np.bincount(row[of], minlength=rows)
     count = np.bincount(row[of & marked], minlength=rows)
     return np.asarray(np.divide(count, whole, out=np.full(rows, np.nan), where=whole > 0), np.float64)

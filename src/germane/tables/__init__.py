@@ -1,4 +1,4 @@
-"""The tables of an evaluation as columns: samples, items, judgements, labels and scores.
+"""The tables of an evaluation as columns: samples, judged items, judgements, labels and scores.
 
-They join by `item`, and by (sample, system, trial).
+Tables are joined on `item`, and on (sample, system, trial).
 """

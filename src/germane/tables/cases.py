@@ -1,4 +1,4 @@
-"""The scores of each case as arrays: trials are averaged, missing scores have bounds. The case is the unit of statistics."""
+"""Scores by case as arrays: the trials of a case are averaged, and missing scores have bounds."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ _OK, _SKIPPED = STATUSES.index("ok"), STATUSES.index("skipped")
 
 @dataclass(frozen=True, slots=True)
 class CaseValues:
-    """One measure of one system: arrays of shape (cases,), without skipped cases.
+    """The scores of one measure and system by case, as arrays of shape (cases,), without skipped cases.
 
     Attributes:
-        case: The number of each case in `CaseScores.cases`.
-        low, high: The bounds of the mean over the case's trials; equal where it is `complete`.
-        complete: Whether all trials were measured.
-        measured: The means over the measured trials, of the cases that have any.
+        case: The index of each case in `CaseScores.cases`.
+        low, high: The lowest and highest possible mean over the case's trials; equal if the case is
+            `complete`.
+        complete: True for each case whose trials all have a score.
+        measured: The mean over the trials that have a score, for each case with at least one.
     """
 
     case: Ints
@@ -36,11 +37,11 @@ class CaseValues:
 
     @property
     def values(self) -> Floats:
-        """The value of each case; nan where it is not complete."""
+        """The mean of each case over its trials; nan for a case that is not complete."""
         return self.low if self.complete.all() else np.where(self.complete, self.low, np.nan)
 
     def taken(self, rows: NDArray[np.intp]) -> CaseValues:
-        """Return the values of these rows in order."""
+        """Return the values of the cases at these indices, in this order."""
         complete = self.complete[rows]
         return CaseValues(
             self.case[rows], self.low[rows], self.high[rows], complete, self.low[rows][complete]
@@ -48,7 +49,7 @@ class CaseValues:
 
 
 class CaseScores:
-    """A table of scores by case; `systems` and `cases` are in order of first appearance."""
+    """A table of scores grouped by case; `systems` and `cases` are in order of first appearance."""
 
     def __init__(self, table: ScoreTable) -> None:
         self.table, self.measures, self.whys = table, table.measures, table.whys
@@ -58,7 +59,7 @@ class CaseScores:
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
-        """Maps the id of each case to its number."""
+        """The index of each case, by the case's id."""
         numbers: dict[str, int] = {}
         for case in self.table.keys.ids():
             numbers.setdefault(case, len(numbers))
@@ -66,16 +67,16 @@ class CaseScores:
 
     @cached_property
     def case(self) -> Ints:
-        """The case number of each sample, shape (samples,)."""
+        """The index of the case of each sample, shape (samples,)."""
         return np.array([self.numbers[case] for case in self.table.keys.ids()], np.int64)
 
     @cached_property
     def cases(self) -> list[str]:
-        """The ids of the cases."""
+        """The ids of all cases."""
         return list(self.numbers)
 
     def cases_of(self, system: str) -> Ints:
-        """Return the numbers of a system's cases, in order of first appearance."""
+        """Return the indices of the cases of a system, in order of first appearance."""
         mine = (
             self.case[self._system == self.systems.index(system)] if system in self.systems else self.case[:0]
         )
@@ -83,9 +84,9 @@ class CaseScores:
         return distinct[np.argsort(first)]
 
     def groups(self, keep: Ints | None = None) -> Iterator[tuple[str, int, Ints]]:
-        """Iterate over (system, number of the measure, rows), in order of first appearance.
+        """Yield (system, measure's index, row indices), in order of first appearance.
 
-        `keep` restricts the rows to samples with these numbers, in ascending order.
+        `keep` restricts the rows to samples with these indices, in ascending order.
         """
         sample, measure = self.table.sample, self.table.measure
         width = max(1, len(self.measures))
@@ -101,13 +102,17 @@ class CaseScores:
     def of(
         self, system: str, measure: tuple[str, str], span: tuple[float, float], keep: Ints | None = None
     ) -> CaseValues:
-        """Return a measure, named (reported, canonical), of a system; without cases if it has no rows. `keep` is as in `groups`."""
+        """Return the scores by case of a measure, given as (reported, canonical) name, for a system.
+
+        The result is empty if the table has no such rows. `keep` restricts the samples as in `groups`, `span`
+        is the measure's range, which bounds missing scores.
+        """
         groups = self._rows if keep is None else {(name, at): rows for name, at, rows in self.groups(keep)}
         rows = groups.get((system, self.measures.index(measure)), np.empty(0, np.int64))
         return self.of_rows(rows, span)
 
     def of_rows(self, rows: Ints, span: tuple[float, float]) -> CaseValues:
-        """Return the cases in the rows of one system and measure; `span` bounds unknown scores."""
+        """Return the scores by case of rows of one system and measure; `span` bounds missing scores."""
         score_rows = self.table.taken(rows)
         due = score_rows.status != _SKIPPED
         ok = score_rows.status[due] == _OK
@@ -139,18 +144,18 @@ class CaseScores:
         return self.case[self.table.sample[rows]]
 
     def counts(self, rows: Ints, status: NDArray[np.uint8]) -> Ints:
-        """Return the number of trials by status, shape (cases, statuses); `status` is each row's."""
+        """Return how many trials of each case have each status (`status`: one per row of the table)."""
         codes = np.unique(self._case_of(rows), return_inverse=True)[1]
         size = len(STATUSES)
         cells = np.bincount(codes * size + status, minlength=size * (codes.max(initial=-1) + 1))
         return cells.reshape(-1, size)
 
     def reasons(self, rows: Ints) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-        """Return the status of each row, and the index of its reason in `whys`."""
+        """Return the status of each row, and the index of its reason in `ScoreTable.whys`."""
         return self.table.noted(rows)[:2]
 
     def clusters_of(self, case: Ints, clusters: Mapping[str, str] | None) -> NDArray[np.generic] | None:
-        """Return the cluster of each case, or None without clusters; a case without one is a cluster of its own."""
+        """Return the cluster of each case (its own if it has none); None if `clusters` is None."""
         if not clusters:
             return None
         if self._clusters is None or self._clusters[0] is not clusters:
@@ -164,7 +169,7 @@ class CaseScores:
 
 
 def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:
-    """Iterate over the rows of each key, in order of first appearance."""
+    """Yield (key, row indices) for each distinct key, in order of first appearance."""
     order = np.argsort(keys, kind="stable")
     distinct, firsts = np.unique(keys[order], return_index=True)
     split = np.split(order, firsts[1:]) if len(distinct) else []
@@ -172,7 +177,7 @@ def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:
 
 
 def _means(values: Floats, codes: Ints, n: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the mean of the values of each code, independent of order, and which codes have values."""
+    """Return the mean of the values of each code, and which codes have any; order does not matter."""
     order = np.lexsort((values, codes))
     counts = np.bincount(codes, minlength=n)
     return np.bincount(codes[order], values[order], n) / np.maximum(counts, 1), counts > 0

@@ -1,4 +1,4 @@
-"""Shared by all tables: rows as JSON lines, and columns as DataFrames."""
+"""Functions shared by all tables: rows as JSON lines, and columns as DataFrames."""
 
 from __future__ import annotations
 
@@ -21,23 +21,26 @@ _AT_ONCE = 1000
 
 Library: TypeAlias = Literal["pandas", "polars"]
 Frame: TypeAlias = Any
-"""A DataFrame of pandas or polars; neither is imported before one is asked for."""
+"""A DataFrame of pandas or polars; germane imports either library only when a frame is requested."""
 
 
 def batched(rows: Iterable[T], size: int = _AT_ONCE) -> Iterator[list[T]]:
-    """Iterate over lists of `size` rows, the last one shorter; like `itertools.batched` of Python 3.12."""
+    """Yield the rows as lists of `size` rows, the last one shorter (Python 3.12's `itertools.batched`)."""
     remaining = iter(rows)
     while some := list(islice(remaining, size)):
         yield some
 
 
 def json_lines(rows: Iterable[Struct]) -> Iterator[bytes]:
-    """Yield lines of JSON, many lines per item."""
+    """Yield the rows as JSON lines; each piece of bytes holds many lines."""
     return map(encode_records, batched(rows))
 
 
 def to_frame(columns: Mapping[str, Sequence[Json]], library: Library) -> Frame:
-    """Return a DataFrame, with nested values as JSON text. Raises MissingPart where the library is not installed."""
+    """Return the columns as a DataFrame, nested values as JSON text.
+
+    Raises MissingPart if the library is not installed.
+    """
     flat = {name: list(map(_flat, values)) for name, values in columns.items()}
     try:
         module = import_module(library)

@@ -1,4 +1,4 @@
-"""Match the cases of two sets whose ids are only line numbers, by the texts of their queries."""
+"""Match the cases of two data sets whose ids are only line numbers, by the texts of their queries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from germane.types import Sample
 
 
 def texts_of(samples: Iterable[Sample]) -> dict[str, str]:
-    """Return the query of each case with normalized white space, in order of first appearance."""
+    """Return the query of each case, by id, with white space normalized, in order of first appearance."""
     texts: dict[str, str] = {}
     for sample in samples:
         if sample.id not in texts:
@@ -19,7 +19,7 @@ def texts_of(samples: Iterable[Sample]) -> dict[str, str]:
 
 
 def are_line_numbers(ids: Iterable[str]) -> bool:
-    """Return True if the ids may be line numbers, as samples without an id have: they rise."""
+    """Return True if the ids may be line numbers, which samples without an id get: whole and rising."""
     names = list(ids)
     if not names or not all(name.isascii() and name.isdigit() and name[0] != "0" for name in names):
         return False
@@ -27,7 +27,7 @@ def are_line_numbers(ids: Iterable[str]) -> bool:
 
 
 def ids_of(texts: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the cases of each query, in order."""
+    """Return the ids of the cases with each query text, in order."""
     cases = defaultdict[str, list[str]](list)
     for case, text in texts.items():
         cases[text].append(case)
@@ -35,16 +35,17 @@ def ids_of(texts: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
-    """Return the ids with different queries in the two sets."""
+    """Return the ids that stand for different queries in the two data sets."""
     return [case for case, text in theirs.items() if ours.get(case, text) != text]
 
 
 def counterparts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str | None]:
-    """Map each case of `theirs` to its id in `ours` or None; {} if equal ids are the same case.
+    """Return, for each case of `theirs`, its id in `ours` or None; {} if equal ids mean the same case.
 
-    Cases are matched by their queries where all ids may be line numbers and some id has different queries in the two sets. Equal
-    queries are matched in order if both sets have as many of them, else not at all. Rising ids other than 1, 2, 3, ... may have
-    been chosen by the user: they are matched by query only if one of the differing queries has another id in the other set.
+    Cases are matched by query if all ids may be line numbers and some id has different queries in the two
+    sets. Cases with equal queries are matched in order if both sets have as many of them, else not at all.
+    Ids other than 1, 2, 3, ... that rise may have been chosen by the user: they are matched by query only if
+    one of the differing queries has another id in the other set.
     """
     different = differing(ours, theirs)
     if not different and not ours.keys().isdisjoint(theirs):
@@ -63,6 +64,6 @@ def counterparts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str
 
 
 def is_count(ids: Iterable[str]) -> bool:
-    """Return True for 1, 2, 3, ..., or 2, 3, ... as below a header."""
+    """Return True if the ids are 1, 2, 3, ..., or 2, 3, ... (line numbers below a header line)."""
     numbers = list(map(int, ids))
     return numbers[0] in {1, 2} and numbers[-1] - numbers[0] == len(numbers) - 1

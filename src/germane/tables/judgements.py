@@ -1,4 +1,4 @@
-"""The table of judgements: one flat row per answer of a judge, and counts by how they were asked."""
+"""The table of judgements: one flat row per answer of a judge, and counts of how the judge was asked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from germane.types import NOTHING, Json, Judgement, Usage
 __all__ = ["AskedCounts", "asked_counts", "count_asked", "load_judgement"]
 
 AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
-"""The number of judgements of a kind by a field of their provenance and its value: {(kind, field, value): n}."""
+"""The number of judgements for each (kind, field of the provenance, value of the field)."""
 
 _WRITTEN = tuple(name for name in Judgement.__struct_fields__ if name != "provenance")
 _OWN = frozenset(_WRITTEN)
@@ -34,36 +34,36 @@ _COUNTED = (
 
 
 GRADED = "graded"
-"""The kind of rows with the results of an eval file's graders."""
+"""The kind of the rows that hold results of an eval file's graders."""
 
 
 def result_of_case(sample: SampleKey, grader: str) -> tuple[str, ...]:
-    """Return the name of a grader's result for a case: id, system and trial of the sample, and the grader."""
+    """Return what identifies a grader's result: the sample's id, system and trial, and the grader's name."""
     name, system, trial = sample
     return name, system, str(trial), grader
 
 
 def result_item(sample: SampleKey, grader: str) -> str:
-    """Return the item of a grader's result for a case."""
+    """Return the item under which a grader's result for a sample is stored."""
     return digest({"kind": GRADED, "of": result_of_case(sample, grader)})
 
 
 class JudgementTable:
-    """Judgements by key, in order of first use; the first one of a key is kept."""
+    """Judgements by key, in order of first use; a later judgement with a known key is ignored."""
 
     def __init__(self, judgements: Iterable[Judgement] = ()) -> None:
         self._rows: dict[str, Judgement] = {}
         self.extend(judgements)
 
     def add(self, judgement: Judgement) -> bool:
-        """Add a judgement unless its key is known; return True if it was new."""
+        """Add a judgement unless its key is present; return True if it was added."""
         if judgement.key in self._rows:
             return False
         self._rows[judgement.key] = judgement
         return True
 
     def extend(self, judgements: Iterable[Judgement]) -> Self:
-        """Add judgements; the first one of a key is kept."""
+        """Add judgements whose keys are not present, and return the table."""
         for judgement in judgements:
             self.add(judgement)
         return self
@@ -76,7 +76,7 @@ class JudgementTable:
 
 
 def is_asked_again(judgement: Judgement) -> bool:
-    """Return True for a judgement of `germane audit --again`, which no measure reads."""
+    """Return True if a judgement was made by `germane audit --again`; measures do not read those."""
     how = judgement.provenance
     # its members have the replica numbers
     merged_again = judgement.parent is not None and ("votes" in how or "failed" in how)
@@ -84,9 +84,10 @@ def is_asked_again(judgement: Judgement) -> bool:
 
 
 def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCounts:
-    """Add judgements to the counts of how they were asked, and return these.
+    """Add judgements to the counts of how a judge was asked, and return the counts.
 
-    Those of `germane audit --again` are left out. `against` is counted per verdict that a measure reads, not per member of a panel.
+    Judgements of `germane audit --again` are left out. `against` is counted once per verdict of a panel, not
+    once per member.
     """
     for judgement in judgements:
         if is_asked_again(judgement):
@@ -117,9 +118,10 @@ def _ways(how: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def asked_json(counts: AskedCounts) -> dict[str, Json]:
-    """Return the counts per kind for the manifest: {"relevance": {"n": 40, "fused": 36, "mode": {"schema": 40}, ...}}.
+    """Return the counts by kind for the manifest, such as {"relevance": {"n": 40, "fused": 36, ...}}.
 
-    `with_reference` and `without_reference` count what relevance was judged against, where that is known.
+    `with_reference` and `without_reference` count the verdicts that were judged with and without a reference,
+    if that is known.
     """
     fields: dict[str, Json] = {}
     for (kind, field, value), n in sorted(counts.items()):
@@ -135,7 +137,7 @@ def asked_json(counts: AskedCounts) -> dict[str, Json]:
 
 
 def asked_counts(row: Mapping[str, Mapping[str, Any]]) -> AskedCounts:
-    """Return the counts that `asked_json` wrote; of `against` only `reference` is restored."""
+    """Return the counts that `asked_json` wrote; of the field `against`, only `reference` is restored."""
     counts: AskedCounts = Counter()
     against = {"with_reference": "reference", "without_reference": "other"}
     for kind, fields in row.items():
@@ -150,9 +152,9 @@ def asked_counts(row: Mapping[str, Mapping[str, Any]]) -> AskedCounts:
 
 
 def dump_judgement(judgement: Judgement) -> dict[str, Json]:
-    """Return a judgement as a flat JSON object with the fields of its provenance, without empty ones.
+    """Return a judgement as a flat JSON object that includes its provenance; empty fields are left out.
 
-    The key comes first, so that a reader can skip a line by its beginning.
+    The key comes first, so that a reader can skip a line by its first bytes.
     """
     fields: dict[str, Json] = to_builtins(judgement)
     if judgement.usage == _NOTHING:
@@ -164,12 +166,12 @@ def dump_judgement(judgement: Judgement) -> dict[str, Json]:
 
 
 def judgement_line(judgement: Judgement) -> bytes:
-    """Return `dump_judgement` as a line of judgements.jsonl."""
+    """Return a judgement as a line of judgements.jsonl."""
     return encode(dump_judgement(judgement)) + b"\n"
 
 
 def load_judgement(row: dict[str, Json]) -> Judgement:
-    """Return the judgement in a flat JSON object. Raises ValueError."""
+    """Return the judgement in a flat JSON object. Raises ValueError if the object is not a judgement."""
     values = {name: row[name] for name in row if name in _OWN}
     values["provenance"] = {name: value for name, value in row.items() if name not in _OWN}
     return convert(values, Judgement)

@@ -13,14 +13,14 @@ SampleKey: TypeAlias = tuple[str, str, int]
 
 
 class SampleKeys:
-    """Distinct sample keys, numbered from 0; the numbers by key are made at the first look-up."""
+    """The distinct sample keys of a table, numbered from 0; the index is built at the first look-up."""
 
     def __init__(self) -> None:
         self._keys: list[SampleKey] = []
         self._numbers: dict[SampleKey, int] | None = None
 
     def number(self, key: SampleKey) -> int:
-        """Return the number of a key; a new key is added."""
+        """Return the number of a key, after adding the key if it is new."""
         if (number := self.find(key)) is not None:
             return number
         assert self._numbers is not None
@@ -29,18 +29,18 @@ class SampleKeys:
         return len(self._keys) - 1
 
     def find(self, key: SampleKey) -> int | None:
-        """Return the number of a key, or None."""
+        """Return the number of a key; None if the table does not have it."""
         if self._numbers is None:
             self._numbers = {known: number for number, known in enumerate(self._keys)}
         return self._numbers.get(key)
 
     def extend(self, keys: Iterable[SampleKey]) -> None:
-        """Add keys, all of them new."""
+        """Add keys that the table does not have yet; the caller guarantees that they are new."""
         self._keys.extend(keys)
         self._numbers = None
 
     def ids(self) -> Iterator[str]:
-        """Iterate over the sample ids by number."""
+        """Yield the sample id of each key, in order of their numbers."""
         return (name for name, _, _ in self._keys)
 
     def systems(self) -> tuple[list[str], NDArray[np.int32]]:
@@ -51,7 +51,7 @@ class SampleKeys:
 
     @property
     def trials(self) -> bool:
-        """True if any key has a trial other than 0."""
+        """True if any key has a trial number other than 0."""
         return any(trial for _, _, trial in self._keys)
 
     def __len__(self) -> int:

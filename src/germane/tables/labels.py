@@ -1,4 +1,4 @@
-"""Labels: people's answers about items, kept beside the judgements of a judge."""
+"""Labels: people's answers about items, stored apart from a judge's judgements."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ class Label(msgspec.Struct, frozen=True, gc=False):
     """The answer of one person about one item.
 
     Attributes:
-        answer: None takes an earlier answer back, or says that the person is unsure (`reason`).
-        scale: "graded" (0 to 3), "binary" (true or false), or the ends of another scale ("0-4").
+        answer: The answer; None withdraws the person's earlier answer or says that the person is unsure
+            (see `reason`).
+        scale: "graded" (0 to 3), "binary" (true or false), or the lowest and highest grade of another
+            scale ("0-4").
         who: The person; None = not named.
-        at: The time in ISO 8601, UTC without a zone.
-        queue, design: How the item was chosen, and with which probabilities.
-        blind: The person did not see the judge's verdict.
-        guideline: The name of the instructions.
+        at: The time in ISO 8601, UTC if it names no zone.
+        queue, design: How the item was chosen for labelling, and the sampling probabilities.
+        blind: True if the person did not see the judge's verdict.
+        guideline: The name of the labelling instructions.
         sample, system, call, rank: Where the person saw the item.
     """
 
@@ -69,7 +71,7 @@ _decode = msgspec.json.Decoder(Label).decode
 
 
 def decode_label(line: bytes) -> Label:
-    """Return the label in a line of labels.jsonl, repeated texts held once. Raises ValueError or InputError."""
+    """Return the label in a line of labels.jsonl; equal texts are shared. Raises ValueError or InputError."""
     label = _checked(_decode(line), None)
     for name in _SHARED:
         force_setattr(label, name, intern(getattr(label, name)))
@@ -77,7 +79,7 @@ def decode_label(line: bytes) -> Label:
 
 
 def load_label(row: Json, location: SourceLocation | None = None) -> Label:
-    """Return the label in a JSON object or a row of texts. Raises InputError."""
+    """Return the label in a JSON object or a row of texts (CSV). Raises InputError if it is invalid."""
     try:
         label = msgspec.convert(row, Label, strict=False)
     except msgspec.ValidationError as error:
@@ -90,7 +92,10 @@ _OLDEST = datetime.min.replace(tzinfo=UTC)
 
 
 def time_of(label: Label, location: SourceLocation | None = None) -> datetime:
-    """Return the time of a label, UTC without a zone; the earliest possible one without a time. Raises InputError."""
+    """Return the time of a label in UTC, or the earliest possible one if it has none.
+
+    Raises InputError if the time is not ISO 8601.
+    """
     text = (label.at or "").strip()
     if not text:
         return _OLDEST
@@ -104,7 +109,7 @@ def time_of(label: Label, location: SourceLocation | None = None) -> datetime:
 
 
 def _checked(label: Label, location: SourceLocation | None) -> Label:
-    """Return the label. Raises InputError for an invalid time or an answer outside the scale."""
+    """Return the label. Raises InputError if its time is invalid or its answer is not on its scale."""
     time_of(label, location)
     low, high = _ends(label.scale) or scale_ends(label.scale, location)
     answer = label.answer
@@ -118,7 +123,7 @@ def _checked(label: Label, location: SourceLocation | None) -> Label:
 
 
 def scale_ends(scale: str, location: SourceLocation | None = None) -> tuple[int, int]:
-    """Return the ends of a scale: (0, 3) for `graded`, (0, 1) for `binary`. Raises InputError for an unknown one."""
+    """Return the lowest and highest grade of a scale ("graded": 0, 3). Raises InputError if unknown."""
     ends = _ends(scale)
     if ends is None:
         problem, fix = f"unknown scale {scale[:40]!r}", "write graded, binary, or its ends: 0-4"
@@ -133,29 +138,30 @@ def _ends(scale: str) -> tuple[int, int] | None:
 
 
 UNSURE, TAKEN_BACK = "unsure", "taken back"
-"""The `reason` of a label without an answer."""
+"""The values of `Label.reason` that explain a label without an answer."""
 
 UNNAMED = "unnamed"
-"""The name that stands for all unnamed labels where several people labelled; its label is their mean."""
+"""The name for all labels without a name if several people labelled an item; they count as their mean."""
 
 
 class LabelBook:
-    """The labels that count for each item: the newest of each person (by `at`, then file order), and all of UNNAMED.
+    """The labels that count for each item: each person's newest (by time, then order), and all unnamed ones.
 
-    `votes` has one answer per person on the scale of the newest answer; `by_person` has all answers of UNNAMED. Measures average
-    over each person's answers, then over people. `get` returns the lower median, or the newest answer where answers are not
-    numbers. Withdrawn answers do not count; `unsure` counts the people who could not tell.
+    `votes` has one answer per person, on the scale of the newest answer; `by_person` has all answers of
+    UNNAMED too. Measures average over the answers of each person, then over people. `get` returns the lower
+    median, or the newest answer if answers are not numbers. Withdrawn answers do not count; `unsure` counts
+    the people who could not tell.
     """
 
     def __init__(self, labels: Iterable[Label] = ()) -> None:
         self._standing: dict[str, Label] = {}
         self._several: dict[str, tuple[tuple[Label, ...], ...]] = {}
-        """The labels of each person, for items with more than one."""
+        """By item, the labels of each person, for items with more than one label."""
         self._unsure: dict[str, tuple[str | None, ...]] = {}
         self.add(labels)
 
     def add(self, labels: Iterable[Label]) -> None:
-        """Add the labels of items that are not in the book yet."""
+        """Add labels of items for which the book has no label yet."""
         of_items: dict[str, tuple[Label, ...]] = {}
         for label in labels:
             of_items[label.item] = (*of_items.get(label.item, ()), label)
@@ -176,26 +182,29 @@ class LabelBook:
                 self._unsure[item] = tuple(unsure)
 
     def get(self, item: str) -> Label | None:
-        """Return the label that represents all labels of an item, or None."""
+        """Return the label that stands for all labels of an item (the lower median); None without any."""
         return self._standing.get(item)
 
     def votes(self, item: str) -> tuple[Label, ...]:
-        """Return one label per person on the scale that counts, ordered by name."""
+        """Return one label per person for an item, on the scale of the newest answer, ordered by name."""
         return tuple(map(_middle, self.by_person(item)))
 
     def by_person(self, item: str) -> tuple[tuple[Label, ...], ...]:
-        """Return the labels of each person; only UNNAMED has more than one."""
+        """Return the labels of an item, grouped by person; only UNNAMED can have more than one."""
         if (several := self._several.get(item)) is not None:
             return several
         label = self._standing.get(item)
         return () if label is None else ((label,),)
 
     def unsure(self, item: str) -> int:
-        """Return the number of people who were unsure."""
+        """Return the number of people who were unsure about an item."""
         return len(self._unsure.get(item, ()))
 
     def people(self, items: Iterable[str]) -> tuple[str | None, ...]:
-        """Return the people who labelled any of these items, if several labelled one or one was unsure; else ()."""
+        """Return the people who labelled any of these items, if labels of people may differ.
+
+        That is if some item has labels of several people, or one person was unsure; otherwise returns ().
+        """
         distinct = dict.fromkeys(items) if self._several or self._unsure else {}
         if not any(item in self._several or item in self._unsure for item in distinct):
             return ()
@@ -204,7 +213,7 @@ class LabelBook:
         return tuple(sorted(names, key=lambda name: (name is None, name or "")))
 
     def answers(self, item: str, who: str | None) -> tuple[tuple[Label, ...], ...]:
-        """Return the labels that determine a person's label of an item: their own, else all others'; () if unsure."""
+        """Return the labels that decide a person's label: their own, else all others'; () if unsure."""
         if who in self._unsure.get(item, ()):
             return ()
         people = self.by_person(item)
@@ -221,9 +230,9 @@ class LabelBook:
 
 
 def newest_labels(labels: Iterable[Label]) -> list[Label]:
-    """Return the newest label of each item and person (of equal times the later row), and all of UNNAMED.
+    """Return each person's newest label of each item (of equal times the last), and all of UNNAMED.
 
-    They are in the order of the last label of each.
+    The result is ordered by the last label of each person and item.
     """
     newest: dict[tuple[str, str | int | None], Label] = {}
     for number, label in enumerate(labels):
@@ -242,7 +251,7 @@ def newest_labels(labels: Iterable[Label]) -> list[Label]:
 
 
 def _agreed(newest: list[Label]) -> tuple[Label, tuple[tuple[Label, ...], ...]]:
-    """Return the label that represents several people's newest labels, and each person's."""
+    """Return the label that stands for several people's newest labels, and the labels of each person."""
     newest.sort(key=time_of)  # stable: the later row of one time comes last
     latest = newest[-1]
     votes = [label for label in newest if label.scale == latest.scale]
@@ -254,19 +263,19 @@ def _agreed(newest: list[Label]) -> tuple[Label, tuple[tuple[Label, ...], ...]]:
 
 
 def _middle(labels: Sequence[Label]) -> Label:
-    """Return the lower median of labels whose answers are numbers."""
+    """Return the label with the lower median answer; all answers must be numbers."""
     if len(labels) == 1:
         return labels[0]
     return sorted(labels, key=lambda label: float(label.answer))[(len(labels) - 1) // 2]
 
 
 def by_people(label: Label) -> bool:
-    """Return True if a person gave the label separately; other labels come from the contexts of samples."""
+    """Return True if a person gave the label apart from the samples; False if it was on a context."""
     return label.who is not None or label.queue != "import"
 
 
 def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] = ()) -> str:
-    """Return the item of the question whether a passage is relevant to a query."""
+    """Return the item of the question whether a passage is relevant to a query, after a conversation."""
     return relevance_items([(query, passage)], history)[0]
 
 
@@ -281,10 +290,10 @@ def add_labels(
     history: Iterable[tuple[str, str]] = (),
     items_of: Mapping[Any, str] = NOTHING,
 ) -> None:
-    """Append the labels of a sample's contexts (`grade`, `relevant`), which name no person.
+    """Append the labels on a sample's contexts (`grade` or `relevant`) to `table`; they name no person.
 
-    `history` is the conversation that relevance questions show. A context that is only an id is labelled under its id.
-    `items_of` has items that are computed already, by (query, passage).
+    `history` is the conversation that relevance questions show. A context without a text is labelled under
+    its id. `items_of` holds items that are computed already, by (query, passage).
     """
     positions = [
         (call, rank, context)

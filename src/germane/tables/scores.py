@@ -24,7 +24,7 @@ Noted: TypeAlias = "tuple[Status, str | None, tuple[float, float] | None]"
 """Status, reason and bounds of a score that is not ok or has a note."""
 
 STATUSES: tuple[Status, ...] = get_args(Status)
-"""The status of each status code."""
+"""The statuses of scores; the code of a status is its index."""
 _STATUS = {name: code for code, name in enumerate(STATUSES)}
 _NAN = math.nan
 _PLAIN_END = b',"status":"ok","why":null,"bounds":null}\n'
@@ -39,7 +39,7 @@ Bounds: TypeAlias = (
 
 
 class ScoreRow(Line):
-    """One measure of one sample. `value` is null unless `status` is ok; `why` says why, or notes something."""
+    """The score of one sample by one measure; `value` is null unless `status` is ok, `why` says why."""
 
     sample: str
     system: str
@@ -56,7 +56,7 @@ _decode_row = msgspec.json.Decoder(ScoreRow).decode
 
 
 class ScoreRows(NamedTuple):
-    """Columns of some rows of a table of scores; arrays of shape (rows,)."""
+    """The columns of some rows of the table of scores: arrays of shape (rows,)."""
 
     value: NDArray[np.float64]
     status: NDArray[np.uint8]
@@ -66,11 +66,11 @@ class ScoreRows(NamedTuple):
 
 
 class ScoreTable:
-    """Scores in the order in which they were appended: by sample, then by measure.
+    """A table of scores in the order in which they were appended: by sample, then by measure.
 
-    `samples`, `measures` and `whys` decode the numbers in `sample`, `measure` and `why`. `value`, `low` and `high` are NaN where
-    there is no value and there are no bounds. Columns are copies. Status, reason and bounds are stored only of rows that are not
-    ok or have a note.
+    The columns `sample`, `measure` and `why` hold indices into `samples`, `measures` and `whys`. `value`,
+    `low` and `high` are NaN if there is no value or no bounds. Properties return copies. To save memory,
+    status, reason and bounds are stored only for rows that are not ok or have a note.
     """
 
     def __init__(self, scores: Iterable[Score] = ()) -> None:
@@ -79,7 +79,7 @@ class ScoreTable:
         self._whys: dict[str | None, int] = {None: 0}
         self._sample, self._measure, self._value = array("i"), array("H"), array("d")
         self._noted: dict[int, tuple[int, int, float, float]] = {}
-        """The codes of status and reason, and the bounds, by row."""
+        """By row: the codes of status and reason, and the two bounds."""
         for score in scores:
             self.add(score)
 
@@ -93,7 +93,11 @@ class ScoreTable:
         why: str | None = None,
         bounds: tuple[float, float] | None = None,
     ) -> None:
-        """Append a row. Raises ValueError for a missing value without a reason, and for a value that is not finite or not ok."""
+        """Append a row.
+
+        Raises ValueError if a value is missing without a reason, is not finite, or has another status than
+        ok.
+        """
         if value is None:
             if status == "ok" or not why:
                 raise ValueError(f"a score that is {status} has a value or says why it has none")
@@ -111,12 +115,12 @@ class ScoreTable:
         self._noted[row] = _STATUS[status], code, *(bounds or (_NAN, _NAN))
 
     def add(self, score: Score) -> None:
-        """Append a score."""
+        """Append a score as a row."""
         key = (score.sample, score.system, score.trial)
         self.append(key, score.measure, score.type, score.value, score.status, score.why, score.bounds)
 
     def extend(self, other: ScoreTable, *, distinct: bool = False) -> Self:
-        """Append the rows of another table. `distinct`: this table has none of its samples."""
+        """Append another table's rows. With `distinct`, the two tables must have no sample in common."""
         measures = [self._measures.setdefault(measure, len(self._measures)) for measure in other._measures]
         whys = [self._whys.setdefault(why, len(self._whys)) for why in other._whys]
         if distinct:
@@ -132,7 +136,7 @@ class ScoreTable:
         return self
 
     def _number(self, sample: NDArray[np.int64], measure: NDArray[np.int64]) -> None:
-        """Append the numbers of the samples and measures of rows."""
+        """Append the sample and measure indices of new rows."""
         self._sample.frombytes(sample.astype(np.int32).tobytes())
         self._measure.frombytes(measure.astype(np.uint16).tobytes())
 
@@ -144,10 +148,11 @@ class ScoreTable:
         values: Sequence[NDArray[np.float64]] | NDArray[np.float64],
         noted: Mapping[int, Noted],
     ) -> ScoreTable:
-        """Build a table from the values of distinct samples by measure (reported and canonical name); nan = no value.
+        """Return a table made from values of distinct samples; measures are (reported, canonical) names.
 
-        `values` has a column per measure, or is a matrix with a row per sample. `noted` gives status, reason and bounds of the rows
-        (sample after sample) that are not ok or have a note.
+        `values` has an array per measure, or is a matrix with a row per sample; nan = no value. `noted` gives
+        status, reason and bounds, by row number (sample after sample), for rows that are not ok or have a
+        note.
         """
         table = cls()
         table.keys.extend(samples)
@@ -166,7 +171,7 @@ class ScoreTable:
 
     @property
     def samples(self) -> list[SampleKey]:
-        """The samples, in order of first appearance."""
+        """The keys of all samples, in order of first appearance."""
         return list(self.keys)
 
     @property
@@ -181,32 +186,32 @@ class ScoreTable:
 
     @property
     def sample(self) -> NDArray[np.int32]:
-        """The number of each row's sample in `samples`."""
+        """The index in `samples` of each row's sample."""
         return np.array(self._sample, dtype=np.int32)
 
     @property
     def measure(self) -> NDArray[np.int32]:
-        """The number of each row's measure in `measures`."""
+        """The index in `measures` of each row's measure."""
         return np.array(self._measure, dtype=np.int32)
 
     @property
     def value(self) -> NDArray[np.float64]:
-        """The values; NaN where the status is not ok."""
+        """The value of each row; NaN if its status is not ok."""
         return np.array(self._value, dtype=np.float64)
 
     @property
     def columns(self) -> ScoreRows:
-        """The values of all rows; status and reason as indices into `STATUSES` and `whys`."""
+        """The columns of all rows; status and reason are indices into `STATUSES` and `whys`."""
         return self.taken(np.arange(len(self)))
 
     def taken(self, rows: NDArray[np.int64]) -> ScoreRows:
-        """Return the values of these rows."""
+        """Return the columns of the rows with these indices."""
         return ScoreRows(np.asarray(self._value)[rows], *self.noted(rows))
 
     def noted(
         self, rows: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
-        """Return status, reason and bounds of these rows."""
+        """Return the status codes, reason codes and lower and upper bounds of the rows with these indices."""
         status, why = np.zeros(len(rows), dtype=np.uint8), np.zeros(len(rows), dtype=np.int32)
         low, high = np.full((2, len(rows)), _NAN)
         noted = np.fromiter(self._noted, np.int64, len(self._noted))
@@ -215,7 +220,7 @@ class ScoreTable:
         return status, why, low, high
 
     def rows_of(self, measure: tuple[str, str]) -> NDArray[np.int64]:
-        """Return the rows of a measure, named (reported, canonical), that have a value."""
+        """Return the indices of the rows with a value of a measure, given as (reported, canonical) name."""
         rows = np.flatnonzero(np.asarray(self._measure) == self._measures[measure])
         result: NDArray[np.int64] = rows[~np.isnan(np.asarray(self._value)[rows])]
         return result
@@ -229,7 +234,7 @@ class ScoreTable:
         return self.rows(range(len(self)))
 
     def rows(self, numbers: Iterable[int]) -> Iterator[Score]:
-        """Iterate over the scores in these rows as records."""
+        """Yield the scores in the rows with these indices as Score objects."""
         measures, whys = self.measures, self.whys
         for row in numbers:
             (name, system, trial), (reported, canonical) = (
@@ -250,17 +255,17 @@ class ScoreTable:
             )
 
     def of_sample(self, key: SampleKey) -> Iterator[Score]:
-        """Iterate over the scores of one sample."""
+        """Yield the scores of the sample with this key."""
         number = self.keys.find(key)
         return self.rows(() if number is None else np.flatnonzero(self.sample == number).tolist())
 
     def of_samples(self, keys: Iterable[SampleKey]) -> Iterator[Score]:
-        """Iterate over the scores of these samples, in the table's order."""
+        """Yield the scores of the samples with these keys, in the table's order."""
         numbers = [number for key in keys if (number := self.keys.find(key)) is not None]
         return self.rows(np.flatnonzero(np.isin(self.sample, numbers)).tolist())
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
-        """Return the values of each field for a DataFrame; bounds are `low` and `high`."""
+        """Return the columns by name, for a DataFrame; the bounds are the columns `low` and `high`."""
         samples, measures, whys, rest = self.samples, self.measures, self.whys, self.columns
         sample, measure = self.sample.tolist(), self.measure.tolist()
         return {
@@ -279,7 +284,7 @@ class ScoreTable:
     # on disk
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines of scores.jsonl; equal scores have equal bytes."""
+        """Yield the lines of scores.jsonl; equal scores give equal bytes."""
         names = [
             b'"measure":%b,"type":%b,"value":' % (encode(name), encode(of)) for name, of in self._measures
         ]
@@ -302,14 +307,14 @@ class ScoreTable:
             yield b"%b%b%b%b" % (head, names[self._measure[row]], value, end)
 
     def add_row(self, row: ScoreRow) -> None:
-        """Append a stored row, in which an upper bound of null is infinite. Raises ValueError for an invalid row."""
+        """Append a stored row; an upper bound of null means infinity. Raises ValueError if it is invalid."""
         low, high = row.bounds or (None, None)
         bounds = None if low is None else (low, math.inf if high is None else high)
         key = row.sample, row.system, row.trial
         self.append(key, row.measure, row.type, row.value, row.status, row.why, bounds)
 
     def read(self, lines: Iterable[bytes], file: str = "scores.jsonl") -> Self:
-        """Append the lines of a file. Raises InputError for a damaged one."""
+        """Append the lines of a scores.jsonl file. Raises InputError if a line is damaged."""
         number = 0
         try:
             for number, line in enumerate(lines, 1):  # noqa: B007 - for the error
@@ -327,6 +332,6 @@ def _floats(values: Iterable[float]) -> list[float | None]:
 
 
 def dump_score(score: Score) -> dict[str, Json]:
-    """Return a score as the JSON object that scripts rely on."""
+    """Return a score as the JSON object of scores.jsonl and of `--json` documents."""
     fields = dict(zip(_WRITTEN, _written(score), strict=True))
     return {**fields, "bounds": list(score.bounds) if score.bounds else None}
