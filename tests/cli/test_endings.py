@@ -129,7 +129,7 @@ def test_what_cannot_be_written_is_said_with_its_name(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("report", "nowhere"), "no report folder nowhere"),
+        (("report", "nowhere"), "nowhere is not a report folder"),
         (
             ("explain", "reports", "q1"),
             "is not a report folder: it has no manifest.json; name one of those in it: reports/r",

@@ -1,7 +1,6 @@
 """`germane label` and `germane audit` as a person uses them: keys, in a terminal and piped."""
 
 import json
-import os
 import re
 import shutil
 import sys
@@ -517,13 +516,3 @@ def test_an_answer_is_not_joined_to_half_a_line(inside: Cli, torn: Path) -> None
         for name in ("r", "whole")
     ]
     assert people == [[None, "ann", "zoe"]] * 2
-
-
-def test_a_table_that_is_no_file_is_refused(inside: Cli, torn: Path) -> None:
-    """A pipe would be waited for without end."""
-    (torn / "r" / "labels.jsonl").unlink()
-    os.mkfifo(torn / "r" / "labels.jsonl")
-    for verb in (("report", "r"), ("audit", "r"), ("label", "r", "--who", "me"), ("run", "--resume", "r")):
-        found = inside(*verb)
-        assert found.code == 2
-        assert "labels.jsonl: this is not a regular file" in found.err

@@ -23,7 +23,7 @@ DATA = "data: s.jsonl\n"
 GOOD = [
     DATA,
     "measures: nDCG@10 R@5\ngates: mean(R@5)>=0.1\n" + DATA,
-    "judge: [lexical, labels]\nrepeat: 2\ntrials: {count: 3}\ncontextsFrom: text\ndoc-id: 'x(.*)'\n" + DATA,
+    "judge: lexical\nrepeat: 2\ntrials: 3\ncontextsFrom: text\ndoc-id: 'x(.*)'\n" + DATA,
     "x-mine: 1\n_y: 2\n$schema: z\nversion: 1\n" + DATA,
     "measures: [RR, {measure: nDCG, k: 5, weight: 2, required: 0.5}]\n" + DATA,
 ]

@@ -50,7 +50,7 @@ def test_enough_cases_for_a_width(inside: Cli, tmp_path: Path, data: Path) -> No
     assert manifest["until"]["stages"][-1] == line["n"]
     share = f"{line['n']}/{line['n']} ({100 * line['n'] / 1200:.3g}%)"
     assert share in inside("report", "r").out
-    for note in (f"{line['n']} of 1,200, seed 3", "width is not bias"):
+    for note in (f"{line['n']} of 1,200, seed 3", "more cases narrow an interval, and do not mend a judge"):
         assert any(note in one for one in done.json["notes"])
     assert share in (tmp_path / "r.md").read_text("utf-8")
     assert '"of":1200,"seed":3' in (tmp_path / "r.html").read_text("utf-8").replace(" ", "")

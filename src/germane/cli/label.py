@@ -75,7 +75,9 @@ def label(
     text = read_text(guideline) if guideline else ""
     fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16] if guideline else None
     if give is not None:
-        refuse_input(give, [take, report.folder], "--export")
+        options = report.manifest.get("options") or {}
+        inputs = [take, report.folder, *(options.get("paths") or ()), options.get("labels")]
+        refuse_input(give, inputs, "--export")
     if take is not None:
         labels, notes = import_labels(take, report, who, fingerprint, person)
         report.tables.append_labels(labels)

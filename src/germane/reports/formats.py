@@ -15,7 +15,6 @@ from germane.addons import absent, all_of, find, load
 from germane.encoding import Line
 from germane.errors import InputError
 from germane.folder.layout import is_own
-from germane.reports.ci import junit
 from germane.reports.data import JudgeLine, ReportData
 from germane.reports.derived.cases import CaseResult
 from germane.reports.gates import GateResult
@@ -178,13 +177,19 @@ def html(
     return page_html({**data, **notes, **sections}, blocks, pictures)
 
 
+def _junit(report: ReportData) -> Iterable[str]:
+    from germane.reports.ci import junit  # and XML, which few reports are written in
+
+    return junit(report)
+
+
 FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".json": lambda report: _json(json_document(report)),
     ".jsonl": _jsonl,
     ".csv": _csv,
     ".md": markdown,
     ".txt": lambda report: [f"{render_plain(report)}\n"],
-    ".xml": junit,
+    ".xml": _junit,
     ".html": html,
 }
 """The formats of a report, by the ending of the file's name."""
