@@ -1,9 +1,9 @@
-"""Compare systems over the same cases: differences, their causes, and the decision about a change.
+"""Compare systems on the same cases: differences, their causes, and decisions about a change.
 
-Modules, each on those before it:
+The modules, each of which uses only those before it:
 
-- parts: a difference split into retrieval and verdicts; queries that moved;
+- mixed: a difference split into retrieval and verdicts;
 - regression: gates on the change against a baseline;
-- formats: what a comparison says, as text, Markdown, LaTeX, CSV, JSON;
-- compare: everything, as one call.
+- formats: a comparison as text, Markdown, LaTeX, CSV and JSON;
+- compare: the whole comparison as one call.
 """

@@ -1,4 +1,4 @@
-"""Compare systems over the same queries: which is better, by how much, and what the difference consists of."""
+"""Compare systems on the same queries: which is better, by how much, and what causes the difference."""
 
 from __future__ import annotations
 
@@ -63,28 +63,31 @@ def compare(
     higher_is_better: Mapping[str, bool] | Iterable[str] = (),
     ranges: Mapping[str, tuple[float, float]] | Iterable[str] = (),
 ) -> Comparison:
-    """Compare systems on the same queries, each with the first.
+    """Compare each system with the first, on the same queries.
 
     Args:
-        a: The baseline: a Report, report folder, `--json` document, result file of another program, or folder of reports (the
-            latest). Alone, its systems are compared.
-        more: The others.
-        names: Names of the systems, the first one's first. Default: `Report.name`, or the systems' names.
-        systems: Systems to compare within one report; with several reports, the system of each, or one name for all.
-        measures: Measures to compare. Default: all in common.
-        primary: Measures that decide the outcome, over which p-values are adjusted. Default: all that measure quality.
+        a: The baseline: a Report, report folder, `--json` document, result file of another program, or
+            folder of reports (the latest). If it is the only one, its systems are compared.
+        more: The reports to compare with the baseline.
+        names: Names for the systems, the baseline's first. Default: `Report.name`, or the systems' names.
+        systems: The systems to compare within one report; with several reports, the system of each, or
+            one name for all.
+        measures: The measures to compare. Default: all that the reports have in common.
+        primary: The measures that decide the outcome; p-values are adjusted over them. Default: all that
+            measure quality.
         margin: The acceptable loss by measure: {"nDCG@10": 0.02}.
-        by: A tag or metadata field; each of its slices is compared too.
+        by: A tag or metadata field: queries with the same value are compared separately too.
         across_judges: Allow reports of different judges.
         allow_stand_in: Let gates decide on verdicts of a stand-in (the lexical judge).
         fail_on_regression: Add a gate per primary measure that fails if its outcome is "worse".
-        seed: Random seed of the halves of the queries that choose the best of several systems.
-        higher_is_better: Direction of measures of other programs' files: {"loss": False}, or names.
-        ranges: Smallest and largest value of such measures: {"helpfulness": (1, 5)}.
+        seed: The random seed for choosing the best of several systems on halves of the queries.
+        higher_is_better: The direction of measures from other programs' files: {"loss": False}, or a list
+            of names.
+        ranges: The smallest and largest value of such measures: {"helpfulness": (1, 5)}.
 
     Raises:
-        InputError: A report, system or measure is missing, no case is in both, the judges differ, or a margin exceeds the
-            measure's range.
+        InputError: A report, system or measure is missing, the reports share no case, the judges differ,
+            or a margin exceeds the measure's range.
     """
     reports, guesses = open_together((a, *more), parse_ranges(ranges), parse_directions(higher_is_better))
     against = pairs_of(reports, systems, names)
@@ -144,7 +147,7 @@ def compare(
 
 
 def check_same_data(a: Path, b: Path) -> None:
-    """Raise InputError where fewer than half of either report's queries are in the other."""
+    """Raise InputError if fewer than half of the smaller report's queries are in the other report."""
     asked = [set(texts_of(find_report(path).samples()).values()) for path in (a, b)]
     if 2 * len(asked[0] & asked[1]) < min(map(len, asked)):
         problem = f"the two latest reports are of different data: {a} and {b}"
@@ -152,14 +155,14 @@ def check_same_data(a: Path, b: Path) -> None:
 
 
 def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] | None:
-    """Return the document of `germane compare --json` for a report and its baseline; None if they cannot be compared."""
+    """Return a report's comparison with its baseline as the `--json` document; None if that fails."""
     with suppress(InputError):
         return compare(baseline, report, across_judges=True).to_json()
     return None
 
 
 def _named(sides: Sequence[Side], chosen: str | Iterable[str], names: Sequence[str], what: str) -> list[str]:
-    """Return the reported names of these measures; InputError if a system lacks one."""
+    """Return the reported names of the chosen measures. Raises InputError if a system lacks one of them."""
     texts: list[str] = []
     for text in [chosen] if isinstance(chosen, str) else map(str, chosen):
         with suppress(InputError):
@@ -177,7 +180,7 @@ def _named(sides: Sequence[Side], chosen: str | Iterable[str], names: Sequence[s
 
 
 def parse_margins(texts: Iterable[str]) -> dict[str, float]:
-    """Parse margins by measure from texts like 'nDCG@10: 0.02'; InputError for anything else."""
+    """Return margins by measure from texts like 'nDCG@10: 0.02'. Raises InputError for any other form."""
     result = {}
     for text in texts:
         name, _, number = (field.strip() for field in text.rpartition(":"))
@@ -195,7 +198,7 @@ def parse_margins(texts: Iterable[str]) -> dict[str, float]:
 def _margins(
     margin: Mapping[str, float] | Iterable[str], sides: Sequence[Side], names: Sequence[str]
 ) -> dict[str, float]:
-    """Return margins by the reported names of measures; InputError if a margin exceeds the measure's range."""
+    """Return margins by reported measure. Raises InputError if a margin exceeds the measure's range."""
     if not hasattr(margin, "__iter__"):
         fix = f'write margin={{"{names[0]}": {margin!r}}}'
         raise InputError(f"margin={margin!r} names no measure", fix=fix)
@@ -217,9 +220,9 @@ def _rows(
     *,
     allow_stand_in: bool,
 ) -> Iterator[MeasureComparison]:
-    """Yield the comparison of each measure with its parts and decision; InputError if the systems share no query.
+    """Yield the comparison of each measure. Raises InputError if the systems share no query.
 
-    A comparison is undecided where a stand-in judged, unless that is allowed.
+    A margin is undecided if a stand-in judged, unless `allow_stand_in`.
     """
     rows = [compared(pair, name) for name in names]
     if not any(row.due for row in rows):
@@ -236,7 +239,7 @@ def _rows(
 
 
 def _paired(pair: DecidedPair, unpaired: int) -> list[str]:
-    """Return the note that queries were paired by text, or that an id has two texts."""
+    """Return the note that queries were paired by text, or that some ids have different queries."""
     if pair.by_query:
         both = sum(name is not None for name in pair.by_query.values())
         text = f"{pair.a.name} and {pair.b.name} have line numbers as ids, but these are different queries: "
@@ -246,7 +249,7 @@ def _paired(pair: DecidedPair, unpaired: int) -> list[str]:
 
 
 def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureComparison]:
-    """Return the comparisons within each slice of the queries."""
+    """Return the comparisons of each measure within each group of queries that `by` defines."""
     samples = pair.a.read() if pair.by_query else chain(pair.a.read(), pair.b.read())
     numbers = pair.a.scores.numbers
     rows = []
@@ -258,7 +261,7 @@ def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureC
 
 
 def _figure_notes(judged: Iterable[MeasureComparison], rows: Iterable[MeasureComparison]) -> Iterator[str]:
-    """Yield why people's labels do not correct judged differences, and which intervals are too narrow."""
+    """Yield notes: why labels do not correct a judged difference, and which intervals are too narrow."""
     uncalibrated = (row for row in judged if row.decided_by == "judged" and row.corrected_why)
     yield from with_measures((f"uncalibrated: {row.corrected_why}", row.measure) for row in uncalibrated)
     narrow = (row for row in rows if row.interval.note)
@@ -266,7 +269,7 @@ def _figure_notes(judged: Iterable[MeasureComparison], rows: Iterable[MeasureCom
 
 
 def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
-    """Return the notes on the basis of the means, each with its measures, and its system if not all share it."""
+    """Return notes on how the means were obtained, each with its measures (and system, if not all)."""
     rows: dict[str, dict[str, dict[str, None]]] = {}
     for side in sides:
         for summary in side.report.summaries:
@@ -284,7 +287,7 @@ def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
 def moved_queries(
     pair: PairedSystems, measure: str, most: int = 5
 ) -> dict[Literal["worst", "best"], list[MovedLine]]:
-    """Return the queries that lost and gained most by a measure, at most `most` of each, largest change first."""
+    """Return the queries with the largest losses and gains in a measure, at most `most` of each."""
     ours, theirs = pair.values(measure)
     change = theirs.values - ours.values
     gain = change if higher_is_better(pair.a.types[measure]) else -change
@@ -307,7 +310,7 @@ def moved_queries(
 
 
 def _gold_ranks(a: Sample, b: Sample) -> list[tuple[str, int | None, int | None]]:
-    """Return the ranks of each gold document in both lists (None = not retrieved), those that moved first."""
+    """Return (id, old rank, new rank) per gold document (None = not retrieved), moved ones first."""
     old, new = (
         {context.id: at for at, context in reversed(list(enumerate(distinct_contexts(side), 1)))}
         for side in (a, b)
@@ -318,9 +321,9 @@ def _gold_ranks(a: Sample, b: Sample) -> list[tuple[str, int | None, int | None]
 
 
 def best_systems(pairs: Sequence[PairedSystems], measures: Iterable[str], seed: int) -> Iterator[BestSystem]:
-    """Yield a line per measure that says how good the best system is, over the queries that all systems were measured on.
+    """Yield, for each measure, the best system and its gain, over the queries that all systems share.
 
-    None where fewer than three systems are compared, or they are not all compared with the same one.
+    Yields nothing if fewer than three systems are compared, or not all with the same one.
     """
     first = pairs[0].a
     if len(pairs) < 2 or any(pair.a is not first for pair in pairs):

@@ -1,4 +1,4 @@
-"""Two systems that are compared: the samples of both, and their difference corrected with the labels that were drawn from both."""
+"""Compare two systems with people's labels: the difference corrected with labels drawn from both reports."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ from germane.tables.labels import Label, LabelBook
 from germane.types import Sample
 
 _TOLERANCE = 1e-9
-"""Weights and differences within this are equal."""
+"""The largest rounding error: weights and differences closer than this are equal."""
 
 
 _Drawn: TypeAlias = tuple[Sequence[Draw], LabelBook, LabelBook]
-"""The draws from both reports, their labels, and those of the queries that are labelled whole."""
+"""The draws from both reports, their labels, and the labels of fully labelled queries."""
 
 
 class DecidedPair(PairedSystems):
-    """A pair whose comparisons say what decides them: the difference as people's labels correct it wherever there is one.
+    """Two systems, compared by the difference as people's labels correct it, if they can.
 
-    Where only some of a query's passages are labelled, a measure that is a mean over verdicts is corrected by passages: one
-    that is in both lists counts once, with the chance that either report's draw would have taken it,
-    1 - (1 - chance in A)(1 - chance in B). Any other judged measure needs whole queries, labelled in both lists.
+    If only some of a query's passages are labelled, a measure that is a mean over verdicts is corrected by
+    passages. A passage in both lists counts once; its probability of being drawn is that of either report's
+    draw, 1 - (1 - chance in A)(1 - chance in B). Any other judged measure needs fully labelled queries in
+    both lists.
     """
 
     def __init__(self, a: Side, b: Side) -> None:
@@ -44,15 +45,15 @@ class DecidedPair(PairedSystems):
         self._draws: dict[str, _Drawn | str] = {}
         self._renamed: list[tuple[str, str, str]] = []
         self._overlaps: list[float] | None = None
-        """The overlap of the lists of each case; None before the samples were read."""
+        """The overlap of the two lists of each case; None until the samples are read."""
 
     @cached_property
     def _corrected(self) -> list[tuple[Side, Corrections]]:
-        """Each side with the corrections of its report."""
+        """The two systems, each with its report's corrections."""
         return [(side, corrections_of(side.report)) for side in (self.a, self.b)]
 
     def samples_in_both(self) -> Iterator[tuple[str, list[Sample], list[Sample]]]:
-        """Yield each case that both have, with A's and B's samples (trials) of it; few are held at a time."""
+        """Yield (case, samples of A, samples of B) for each case in both; few are in memory at a time."""
         self._renamed, self._overlaps, sides = [], [], (self.a, self.b)
         name_of: tuple[Callable[[str], str | None], ...] = (str, self.case_in_a)
         due = [
@@ -71,7 +72,7 @@ class DecidedPair(PairedSystems):
                         yield case, before, after
 
     def _look_at(self, case: str, ours: Sample, theirs: Sample) -> None:
-        """Remember whether a case has two queries, and how alike its lists are."""
+        """Record whether a case's query differs between A and B, and how similar its two lists are."""
         if ours.query != theirs.query and not self.by_query:
             query, other = (" ".join(sample.query.split()) for sample in (ours, theirs))
             self._renamed += [(case, query, other)] if query != other else []
@@ -80,17 +81,17 @@ class DecidedPair(PairedSystems):
             self._overlaps.append(rank_biased_overlap(a, b))
 
     def _read(self) -> list[float]:
-        """Return the overlap of the lists of each case, once the samples have been read."""
+        """Return the overlap of the two lists of each case, after reading the samples if necessary."""
         if self._overlaps is None and self.a.has_samples and self.b.has_samples:
             deque(self.samples_in_both(), 0)
         return self._overlaps or []
 
     def overlap(self) -> Overlap | None:
-        """Return the mean rank-biased overlap of both systems' lists; None if no lists are known."""
+        """Return the mean rank-biased overlap of the two systems' lists; None if there are no lists."""
         return mean_overlap(self._read())
 
     def renamed_note(self) -> tuple[int, str] | None:
-        """Return how many ids stand for different queries in A and B, and the note about them, or None."""
+        """Return the number of ids with different queries in A and B, and a note; None if there are none."""
         self._read()
         if not self._renamed:
             return None
@@ -103,7 +104,7 @@ class DecidedPair(PairedSystems):
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
     ) -> MeasureComparison:
-        """Return the comparison of one measure, with the corrected difference or the reason why there is none."""
+        """Return the comparison of one measure, with the corrected difference or the reason for none."""
         comparison = super().compare(measure, keep, name)
         if {side.source(measure) for side in (self.a, self.b)} != {"judge"}:
             return comparison
@@ -123,9 +124,10 @@ class DecidedPair(PairedSystems):
     def _difference_by_people(
         self, measure: str, cases: Sequence[str], clusters: NDArray[np.generic] | None, judged: float
     ) -> CorrectedDifference | str:
-        """Return the corrected difference of a measure over these cases, or why there is none.
+        """Return the corrected difference of a measure over these cases, or the reason for none.
 
-        `judged` is the difference that the judge's verdicts make, to which these must add up.
+        `judged` is the difference by the judge's verdicts; stored verdicts that do not add up to it are not
+        corrected.
         """
         labelled = [bool(len(side.report.tables.labels)) for side, _ in self._corrected]
         if not all(labelled):
@@ -143,11 +145,11 @@ class DecidedPair(PairedSystems):
         return _of_terms(sides, drawn, numbers, clusters, judged)
 
     def _terms(self, measure: str) -> list[ScoreTerms]:
-        """Return the verdicts that a measure's scores rest on, for each side."""
+        """Return, for each system, the verdicts that the scores of a measure are computed from."""
         return [corrections.terms(side.report[measure, side.system]) for side, corrections in self._corrected]
 
     def _drawn(self, kind: str) -> _Drawn | str:
-        """Return the draws from both reports and their labels, or why there are none."""
+        """Return the random draws from both reports with their labels, or the reason for none."""
         draws, labels = list[Draw](), list[Label]()
         for corrections in {id(side.report.tables): c for side, c in self._corrected}.values():
             pool, book = corrections.pool(kind), corrections.book
@@ -176,7 +178,7 @@ class DecidedPair(PairedSystems):
         numbers: Mapping[str, int],
         clusters: NDArray[np.generic] | None,
     ) -> CorrectedDifference | str:
-        """Return the difference of any judged measure, corrected by whole queries."""
+        """Return the difference of any judged measure, corrected with fully labelled queries."""
         draws, _, book = drawn
         if not any(draw.complete and draw.items for draw in draws):
             name = sides[0].measure.name
@@ -222,7 +224,7 @@ def _of_terms(
     clusters: NDArray[np.generic] | None,
     judged: float,
 ) -> CorrectedDifference | str:
-    """Return the corrected difference of a measure that is a mean over verdicts, from single labelled passages or claims."""
+    """Return the difference of a measure that is a mean over verdicts, corrected with single labels."""
     draws, book, _ = drawn
     joined = {key: row for key, row in _joined(sides).items() if key[0] in numbers}
     weight, grade, count, added = np.array(list(joined.values()), float).reshape(-1, 4).T
@@ -256,7 +258,7 @@ def _of_terms(
 
 
 def _joined(sides: Sequence[ScoreTerms]) -> dict[tuple[str, str], list[float]]:
-    """Return, by query and item, its weight in B minus that in A, the sum and number of its grades, and its contribution."""
+    """Return four sums by query and item: weight in B minus A, grades, number of grades, contribution."""
     rows: dict[tuple[str, str], list[float]] = {}
     for sign, side in zip((-1, 1), sides, strict=True):
         weights = sign * side.weight

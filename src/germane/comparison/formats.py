@@ -34,19 +34,19 @@ from germane.statistics.ranking import Overlap
 from germane.types import FrozenDict, Json
 
 _LONGEST_HEAD = 16
-"""Signs of a system's name that fit over a column of means."""
+"""The most characters of a system's name that fit over a column of means."""
 _FEW_DIFFERING = 10
-"""Queries that differ below which rare large losses are warned of."""
+"""If fewer queries than this differ, a note warns that rare large losses may go unseen."""
 
 _WORDS: dict[str, str] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
 _COLOUR = {"passed": "green", "failed": "red", "undecided": "yellow"}
 _OF_OUTCOME = {"better": "bold green", "worse": "bold red", "same": "bold"}
 _MOST_MOVED, _MOST_NOTES, _LINE = 3, 3, 78
-"""Queries that became worse, or better, in a terminal, lines of notes, and the signs of a query's line."""
+"""In the terminal: the most queries shown as worse (or better), lines of notes, characters of a query."""
 
 
 class MovedLine(Line):
-    """A query whose score changed; `gold` holds the id of each gold document and its old and new rank, null = not retrieved."""
+    """A query whose score changed; `gold` has each gold document's id, old and new rank (null = missing)."""
 
     sample: str
     query: str
@@ -59,20 +59,21 @@ class MovedLine(Line):
 class Comparison(
     Line, kw_only=True, rename=internal("reports", overlaps="rank_biased_overlap", choices="best")
 ):
-    """Two or more systems over the same cases, each compared with the first (or with itself in another report).
+    """Two or more systems on the same cases, each compared with the first (or with itself in another report).
 
-    `verdict` is the worst of the gates: "pass", "fail" or "undecided", None where there are none; `exit_code` is 0 (passed, or
-    no gates), 1 (failed) or 3 (undecided).
+    `verdict` is the worst result of the gates: "pass", "fail" or "undecided", None without gates; `exit_code`
+    is 0 (passed, or no gates), 1 (failed) or 3 (undecided).
 
-    `comparison["nDCG@10"]` is a MeasureComparison, with several systems `comparison["nDCG@10", "bm25"]`; `in` and iteration
-    are over the measures' names. `str()` is what the command line prints: first a sentence per primary measure, `sentences`.
-    `to_json` is the document of `germane compare --json`.
+    `comparison["nDCG@10"]` is a MeasureComparison; with several systems, write `comparison["nDCG@10",
+    "bm25"]`. `in` and iteration use the measures' names. `str()` is what the command line prints: first
+    `sentences`, one per primary measure. `to_json` is the document of `germane compare --json`.
 
-    `comparisons` hold a row per system and measure over all cases, `slices` those over each slice. `gates` are the results
-    against the margins, and those of `fail_on_regression`. `only_in` lists the queries that others do not have, by system;
-    `overlaps` (in the document `rank_biased_overlap`) say how alike the lists are to those of the first system, where they are
-    known. `choices` (`best`) hold the best system by each measure, the primary ones first, where three or more are compared
-    with the same one. `moved` holds the queries that became worst and best by `primary[0]`, the most moved first, by system.
+    `comparisons` has a row per system and measure over all cases, `slices` the same for each group of cases.
+    `gates` are the results for margins and for `fail_on_regression`. `only_in` lists, by system, queries that
+    other systems lack. `overlaps` (in the document `rank_biased_overlap`) is how similar the lists are to the
+    first system's, if lists are known. `choices` (`best`) has the best system by each measure, primary ones
+    first, if three or more are compared with the same one. `moved` has, by system, the queries with the
+    largest losses and gains in `primary[0]`.
     """
 
     schema_version: Literal[1] = 1
@@ -106,7 +107,7 @@ class Comparison(
 
     @property
     def rows(self) -> list[MeasureComparison]:
-        """The comparisons over all cases, then those over each slice."""
+        """The comparisons over all cases, followed by those of each slice."""
         return [*self.comparisons, *self.slices]
 
     @property
@@ -116,11 +117,11 @@ class Comparison(
 
     @property
     def held(self) -> tuple[str, ...]:
-        """The systems compared with the first."""
+        """The names of the systems that are compared with the first."""
         return tuple(dict.fromkeys(row.b for row in self.comparisons))
 
     def __getitem__(self, name: str | tuple[str, str]) -> MeasureComparison:
-        """Return the comparison of a measure over all cases, of the second system or the one named: `["nDCG@10", "B"]`."""
+        """Return a measure's comparison for the second system, or for one by name: `["nDCG@10", "B"]`."""
         measure, system = name if isinstance(name, tuple) else (name, self.held[0])
         names = {measure, canonical_name(measure)}
         for row in self.comparisons:
@@ -143,9 +144,10 @@ class Comparison(
         return self.as_json()
 
     def save(self, path: str | Path, **page: Any) -> None:
-        """Write a file: .html, .json, .csv, .md, .tex or .txt; InputError for another extension.
+        """Write the comparison to a .html, .json, .csv, .md, .tex or .txt file.
 
-        The page is that of the second report, compared with the first; `page` are further sections of it.
+        The .html page is the second report's page with this comparison; `page` are further sections of it.
+        Raises InputError for another extension.
         """
         path = Path(path)
         if path.suffix.lower() == ".html":
@@ -172,12 +174,12 @@ class Comparison(
 
 
 def render_comparison(comparison: Comparison, *, every: bool = False) -> RenderableType:
-    """Return the comparison for a rich console, with every note or at most three lines of notes."""
+    """Return the comparison for a rich console, with all notes (`every`) or at most three lines of them."""
     return hanging(_parts(comparison, every=every))
 
 
 def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
-    """Yield the comparison in order: outcomes, differences, moved queries, notes and verdict."""
+    """Yield the sections in order: outcomes, differences, moved queries, notes and verdict."""
     for row in comparison.comparisons:
         if row.in_words:
             yield Text(clean(row.in_words), style=_OF_OUTCOME.get(row.outcome or "", ""))
@@ -202,7 +204,7 @@ def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
 
 
 def _foot(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
-    """Yield the notes, the methods and the verdict."""
+    """Yield the last lines: notes, statistical methods and the verdict."""
     kept = len(comparison.notes) if every or len(comparison.notes) <= _MOST_NOTES else _MOST_NOTES - 1
     yield from map(Text, (*_lists(comparison, "lists    "), *_only_in(comparison, "only in  ")))
     yield from (Text(f"note     {clean(note)}") for note in comparison.notes[:kept])
@@ -219,7 +221,7 @@ def _foot(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
 
 
 def _best_of(comparison: Comparison) -> Iterator[str]:
-    """Yield a sentence per primary measure: the best of three or more systems, and its gain without selection bias."""
+    """Yield a sentence per primary measure on the best of three or more systems and its held-out gain."""
     shown = {row.measure for row in comparison.comparisons if row.outcome and not row.stand_in}
     first = comparison.systems[0]
     for line in comparison.choices:
@@ -232,7 +234,7 @@ def _best_of(comparison: Comparison) -> Iterator[str]:
 
 
 def _heads(comparison: Comparison) -> tuple[str, ...]:
-    """Return the headings of the means: the systems' names, or baseline and new if one of two is too long."""
+    """Return the headings of the columns of means: the systems' names, or baseline and new if too long."""
     names = tuple(map(clean, comparison.systems))
     return ("baseline", "new") if len(names) == 2 and max(map(len, names)) > _LONGEST_HEAD else names
 
@@ -241,9 +243,9 @@ _NUMBERS = ("difference", "interval", "p", "p (Holm)", "win/tie/loss", "n")
 
 
 def _table(comparison: Comparison, rows: Sequence[MeasureComparison], *, every: bool = False) -> Table:
-    """Return a table with a line per comparison, and one below it if people's labels correct the difference.
+    """Return a table with a row per comparison, and a second row if labels correct the difference.
 
-    `every`: with all columns; else only the p-value that decides.
+    With `every` it has all columns, else only the p-value that decides.
     """
     several, sliced = len(comparison.systems) > 2, any(row.slice for row in rows)
     adjusted = any(row.p_holm is not None and row.p_holm != row.p for row in rows)
@@ -274,7 +276,7 @@ def _table(comparison: Comparison, rows: Sequence[MeasureComparison], *, every: 
 def _cells(
     difference: float | None, interval: Interval, p: float | None, p_holm: float | None
 ) -> dict[str, str]:
-    """Return the figures of a difference by their headings."""
+    """Return the text of a difference, its interval and p-values, by column heading."""
     return {
         "difference": in_digits(difference, "+"),
         "interval": interval_in_words(interval.ends, sign="+"),
@@ -284,12 +286,12 @@ def _cells(
 
 
 def _n(row: MeasureComparison) -> str:
-    """Return the number of queries of a comparison, with the total if some were not measured."""
+    """Return the number of queries of a comparison as text, "n/total" if some were not measured."""
     return str(row.n) if row.n == row.due else f"{row.n}/{row.due}"
 
 
 def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
-    """Yield the notes on a difference: the detectable difference, and its parts."""
+    """Yield the notes below a difference, such as the detectable difference and its two parts."""
     name = clean(f"{row.measure}, {row.b}" if len(comparison.systems) > 2 else row.measure)
     ends, parts = row.interval.ends, row.parts
     if 0 < row.wins + row.losses < _FEW_DIFFERING <= row.n:
@@ -321,7 +323,7 @@ def _only_in(comparison: Comparison, start: str) -> Iterator[str]:
 
 
 def _moved(query: MovedLine) -> Text:
-    """Return the line of a query that moved: its question, and the old and new rank of the first gold document that moved."""
+    """Return one line for a query that moved: change, query, old and new rank of a gold document."""
     changed = [row for row in query.gold or () if row[1] != row[2]]
     ranks = ""
     if changed:
@@ -334,7 +336,7 @@ def _moved(query: MovedLine) -> Text:
 
 
 def _decisions(comparison: Comparison) -> Iterator[str]:
-    """Yield the gates, failed ones first, one line each."""
+    """Yield one line per gate, failed gates first."""
     order = ("failed", "undecided", "passed")
     for gate in sorted(comparison.gates, key=lambda gate: order.index(gate.outcome)):
         yield f"{gate.word:9}  {gate.text}"
@@ -370,7 +372,7 @@ def _markdown(comparison: Comparison) -> str:
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:
-    """Yield the remarks and notes of a file."""
+    """Yield the remarks and notes that a file shows below its table."""
     yield from _best_of(comparison)
     for row in comparison.comparisons:
         yield from _remarks(comparison, row)
@@ -384,4 +386,4 @@ COMPARISON_FORMATS: dict[str, Callable[[Comparison], str]] = {
     ".tex": lambda comparison: _table(comparison, comparison.rows, every=True).tex(("hline",) * 3),
     ".txt": lambda comparison: f"{plain_text(render_comparison(comparison, every=True), 120)}\n",
 }
-"""The formats of a comparison, by the file's extension."""
+"""The functions that render a comparison, by file extension."""

@@ -1,4 +1,4 @@
-"""How two systems were judged: whose verdicts, and whether these may be compared."""
+"""Tell who judged two systems, and whether their verdicts may be compared."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from germane.reports.pairing import MeasureComparison, PairedSystems, Side
 
 
 def verdicts_of(sides: Iterable[Side], measure: str) -> Literal["judge", "labels", "mixed"]:
-    """Return the sources of the verdicts that a measure reads in any of these systems: a judge, labels (gold, people's), or both."""
+    """Return where a measure's verdicts come from: a judge, labels (gold or people's), or a mix of both."""
     sources = {side.source(measure) for side in sides}
     return "mixed" if "best" in sources else "judge" if "judge" in sources else "labels"
 
 
 def compared(pair: PairedSystems, measure: str) -> MeasureComparison:
-    """Return the comparison of a measure over all cases, with the reason if it cannot decide anything."""
+    """Return the comparison of a measure over all cases, with the reason if it cannot be decided."""
     comparison = pair.compare(measure)
     judged = verdicts_of((pair.a, pair.b), measure) != "labels"
     differ = how_judged(pair.a, pair.b, [measure]) if judged else ""
@@ -24,7 +24,7 @@ def compared(pair: PairedSystems, measure: str) -> MeasureComparison:
 
 
 def how_judged(a: Side, b: Side, measures: Sequence[str]) -> str:
-    """Return a text that says how the judging of two systems differs for these measures; "" if it does not."""
+    """Return a sentence on how the judging of two systems differs for these measures; "" if it does not."""
     if a.report is b.report:
         return ""
     judge, other = a.report.judge, b.report.judge
@@ -48,7 +48,7 @@ def how_judged(a: Side, b: Side, measures: Sequence[str]) -> str:
 
 
 def _served(side: Side, measure: str) -> Mapping[str, int]:
-    """Return the judgements of a measure by model, if the endpoint reports another model than was requested."""
+    """Return the number of judgements by model, for models that answered but were not requested."""
     identity = side.report.judge.identity
     asked = {part for name in models_in(identity) for part in (name, name.partition(":")[2])}
     models = side.report[measure, side.system].basis.models
@@ -56,5 +56,5 @@ def _served(side: Side, measure: str) -> Mapping[str, int]:
 
 
 def _differing(row: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
-    """Return the keys with different values."""
+    """Return the keys whose values differ between two mappings."""
     return sorted(key for key in {*row, *other} if row.get(key) != other.get(key))

@@ -1,6 +1,6 @@
-"""Score system B's lists with system A's verdicts and gold, and split the difference into parts.
+"""Split the difference of two systems by scoring B's lists with A's verdicts and gold.
 
-With M the score of B's lists with A's labels, M - A is due to retrieval and B - M to the labels.
+If M is that score, M - A is due to retrieval and B - M is due to the labels.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from germane.tables.columns import batched
 from germane.types import Context, Sample
 
 MOST_SPLIT = 20_000
-"""Cases up to which a difference is split: every list is scored once more for it."""
+"""The most cases for which a difference is split, as each list must be scored once more."""
 _BLOCK = 500
-"""Cases that are scored together."""
+"""The number of cases that are scored together."""
 _TEXTS = ("reference", "criterion")
-"""The fields from which a measure may take its questions, apart from the query and the contexts."""
+"""Fields, besides query and contexts, whose text may be part of a measure's questions."""
 _GOLD = ("qrels", "gold", "evidence", "answerable", "forbidden", "grade_scale")
 
 
 def parts_of(pair: DecidedPair, measures: Sequence[str]) -> dict[str, tuple[DifferenceParts | None, str]]:
-    """Return the difference of each measure, by its reported name, as two parts that sum to it; or None and why.
+    """Return, by measure, the difference as two parts (retrieval and labels), or None and the reason.
 
-    Where A holds no verdict on a passage of B's lists, B's own counts.
+    If A has no verdict on a passage of B's lists, B's own verdict is used.
     """
     a, b = pair.a, pair.b
     own = {}
@@ -75,9 +75,10 @@ def parts_of(pair: DecidedPair, measures: Sequence[str]) -> dict[str, tuple[Diff
 def _scored_again(
     pair: DecidedPair, measures: dict[str, Measure], both: tuple[Settings, Settings]
 ) -> tuple[dict[str, Floats], bool]:
-    """Return the score of B's lists with A's labels by measure and case, nan where it cannot differ from the stored one.
+    """Return the scores of B's lists with A's labels, by measure and case, and whether texts differ.
 
-    The last value says whether the references, criteria, or what the judge was shown differ in any case.
+    A score is nan if it cannot differ from the stored one. Texts differ if a reference, a criterion or what
+    the judge saw does.
     """
     a, b, (ours, theirs) = pair.a, pair.b, both
     by_labels = ours.judged_by or theirs.judged_by
@@ -107,7 +108,7 @@ def _scored_again(
 
 
 def _judged_otherwise(a: Side, b: Side) -> Container[str]:
-    """Return the cases of B for which A holds an answer other than B's own."""
+    """Return the cases of B with an item to which A has a different stored answer."""
     ours: dict[str, bytes] = {}
     for item, answer in a.report.tables.answers():
         if answer is not None:
@@ -124,7 +125,7 @@ def _judged_otherwise(a: Side, b: Side) -> Container[str]:
 
 
 def _shared_verdicts(a: tuple[Side, Settings], b: tuple[Side, Settings]) -> FindValues:
-    """Return a lookup of B's stored answers in which A's answer to the same item comes first."""
+    """Return a function that looks up stored answers, first A's and then B's."""
 
     @cache
     def sources() -> tuple[FindValues, FindValues]:
@@ -144,7 +145,7 @@ def _shared_verdicts(a: tuple[Side, Settings], b: tuple[Side, Settings]) -> Find
 
 
 def _labels_of(side: Side, settings: Settings) -> FindValues | None:
-    """Return a function that reads the labels of a system judged by labels; None for a system with a judge."""
+    """Return a function that looks up the labels of a system judged by labels; None if a judge was asked."""
     if not settings.judged_by:
         return None
     reader = GoldJudge() if settings.judged_by == "gold" else LabelsJudge()
@@ -160,7 +161,7 @@ def _labels_of(side: Side, settings: Settings) -> FindValues | None:
 
 
 def _refusal(pair: PairedSystems, name: str, settings: tuple[Settings, Settings]) -> str:
-    """Return why the difference of a measure cannot be split, or ""."""
+    """Return the reason why a measure's difference cannot be split; "" if it can."""
     a, b = pair.a, pair.b
     measure = known_measure(a.types[name])
     if measure is None:
@@ -178,7 +179,7 @@ def _refusal(pair: PairedSystems, name: str, settings: tuple[Settings, Settings]
 
 
 def _with_labels(sample: Sample, other: Sample) -> Sample:
-    """Return a sample with the gold and people's labels of another system's sample of the same case."""
+    """Return a sample with the gold and people's labels from another system's sample of the same case."""
     labels: dict[str | None, tuple[int | None, bool | None]] = {}
     for _, contexts in rankings(other):
         for context in contexts:
@@ -197,9 +198,9 @@ def _with_labels(sample: Sample, other: Sample) -> Sample:
 
 
 def _split(pair: PairedSystems, measure: str, mixed: Floats) -> tuple[DifferenceParts | None, str]:
-    """Return the parts of the difference of a measure; or None and why.
+    """Return the two parts of a measure's difference, or None and the reason.
 
-    `mixed` is the score of B's lists with A's labels for each case of A's report, nan where there is none.
+    `mixed` is the score of B's lists with A's labels, by case of A's report; nan if there is none.
     """
     if verdicts_of((pair.a, pair.b), measure) == "judge" and (why := how_judged(pair.a, pair.b, [measure])):
         return None, why

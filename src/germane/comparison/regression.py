@@ -1,4 +1,4 @@
-"""Regression gates: a change against a baseline passes, fails, or is undecided, never by a mean alone."""
+"""Gates on the change against a baseline, which pass, fail, or are undecided if the interval is too wide."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OUTCOME: dict[str, GateOutcome] = {"pass": "passed", "fail": "failed", "undecid
 
 
 def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = False) -> None:
-    """Decide a report's gates on the change against a baseline; with `every`, also that no measure became worse."""
+    """Decide a report's gates on changes; with `every`, add a gate per measure that it did not get worse."""
     declared = [Gate.of_stored(gate) for gate in report.manifest.get("gates", ())]
     changes = change_gates([gate for gate in declared if gate.how == "change"], report, baseline)
     report.settle([*changes, *(regressions(report, baseline) if every else ())])
@@ -31,10 +31,11 @@ def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = Fa
 
 
 def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData) -> list[GateResult]:
-    """Return the results of gates on `change(...)`: one per gate and system.
+    """Return one result per system for each gate on `change(...)`.
 
-    A gate passes or fails where the whole interval of the paired difference, report minus baseline, is on one side of
-    its limit, and is undecided elsewhere: where the baseline lacks the measure, too, or another judge judged it.
+    A gate passes or fails if the whole interval of the paired difference (report minus baseline) is on one
+    side of its limit. Else it is undecided, also if the baseline lacks the measure or was judged by another
+    judge.
     """
     results = []
     for gate in gates:
@@ -53,11 +54,11 @@ def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData
 
 
 def regressions(report: ReportData, baseline: ReportData) -> list[GateResult]:
-    """Return one gate per measure and system that fails where the change is significantly for the worse.
+    """Return one gate per measure and system, which fails if the measure got significantly worse.
 
-    That is: its whole interval is, and its p-value, adjusted by Holm over all measures and systems, is at most 0.05. What
-    passes is not shown to be worse; the result says how much worse it may be. Measures that describe the labels or the
-    lists are left out.
+    It fails if the whole interval is on the worse side and the p-value, adjusted by Holm over all measures
+    and systems, is at most 0.05. A pass does not show that nothing got worse: the result says how large a
+    loss remains possible. Measures that describe labels or lists are left out.
     """
     results: list[GateResult] = []
     rows: list[tuple[str, MeasureComparison]] = []
@@ -82,7 +83,7 @@ _WORSE = "not significantly worse"
 
 
 def regression(row: MeasureComparison, of: str = "") -> GateResult:
-    """Return the gate that a measure did not get worse; `of` names the system, as does a row of several comparisons."""
+    """Return the gate that a measure did not get worse; `of` is the system's name as " [NAME]", or ""."""
     of = f" [{row.b}]" if row.several else of
     name, worse = f"{_WORSE} in {row.measure}{of}", row.finding == "worse"
     sentence = f"{row.measure}{of} got worse: {row.figure}" if worse else row.sentence()
@@ -97,7 +98,7 @@ def regression(row: MeasureComparison, of: str = "") -> GateResult:
 
 
 def within_margin(row: MeasureComparison) -> GateResult:
-    """Return the gate that a measure lost less than its margin, as `row.decision` says."""
+    """Return the gate that a measure lost less than its margin, decided by `row.decision`."""
     decision, of = row.decision or row.decide(0.0), f" [{row.b}]" if row.several else ""
     outcome, name = _OUTCOME[decision.verdict], f"{row.measure}{of}, margin {decision.margin:g}"
     sentence = f"{name}: {row.figure}"
@@ -112,7 +113,7 @@ def within_margin(row: MeasureComparison) -> GateResult:
 def _result(
     row: MeasureComparison, name: str, outcome: GateOutcome, more: str = "", sentence: str = ""
 ) -> GateResult:
-    """Return the result of a gate on a change; undecided if the comparison cannot decide."""
+    """Return a gate's result for a change; undecided if the comparison cannot be decided."""
     difference, interval, _ = row.deciding
     text = f"{_change_in_words(difference, interval)} over {counted(row.n, 'query')}"
     if row.corrected is not None:
@@ -134,7 +135,7 @@ def _result(
 
 
 def _uncalibrated(row: MeasureComparison) -> str:
-    """Return why people's labels do not correct a judge's figures, as a clause; "" for other figures."""
+    """Return the clause that says why labels do not correct a judged difference; "" if not judged."""
     judged = row.decided_by == "judged" and not row.stand_in
     return f", uncalibrated: {row.corrected_why}" if judged else ""
 
@@ -151,7 +152,7 @@ def _change_in_words(difference: float | None, interval: Interval) -> str:
 
 
 def _pairs(report: ReportData, baseline: ReportData) -> Iterator[DecidedPair | str]:
-    """Yield each system of the report with its counterpart in the baseline, or the reason why there is none."""
+    """Yield each system of the report paired with its baseline, or the reason why it has none."""
     for system in report.systems:
         match = system
         if system not in baseline.systems and len(baseline.systems) == len(report.systems) == 1:

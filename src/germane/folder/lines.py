@@ -116,10 +116,7 @@ class StoredRows(Generic[T]):
 
 
 def with_texts(field: str, texts: Collection[str]) -> Keep:
-    """Return a test that is False for lines whose `field` is certainly none of these texts.
-
-    Lines that fail the test can be skipped without parsing.
-    """
+    """Return a test of lines: False only if the text in `field` is certainly none of these texts."""
     name = encode(field) + b":"
     values = {encode(text) for text in texts}
 

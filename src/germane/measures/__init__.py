@@ -1,9 +1,10 @@
-"""Measures as values: `nDCG @ 10`, `AP(rel=2)`, `context_precision @ 5`; or by name, `Measure.parse("nDCG@10")`.
+"""Measures as values: `nDCG @ 10`, `context_precision @ 5`; or by name: `Measure.parse("nDCG@10")`.
 
-`measure` declares your own; in it `ask` and `ask_all` put questions to the judge, and `proportion` and
-`Item` make a score, with its explanation, of what was counted.
+`measure` declares your own measure. In it, `ask` and `ask_all` put questions to the judge, and `proportion`
+and `Item` make a score, with its explanation, from counted items.
 
-Ranked measures are imported at once, everything that knows questions when it is first used.
+Ranked measures are imported with this module; measures that ask a judge are imported at first use, to start
+fast.
 """
 
 # ruff: noqa: F403, F405 - for a type checker, the names are those of __all__: they are listed once
@@ -41,7 +42,7 @@ _LATER = (
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name that ranked measures do not need."""
+    """Import a name at its first use, so that ranked measures can be used without loading judged ones."""
     if name in __all__:
         for module in map(import_module, _LATER):
             if hasattr(module, name):

@@ -1,6 +1,7 @@
-"""Measures of the retrieved contexts by a judge's answers; each is a generator that reads like its definition.
+"""Measures of the retrieved contexts that ask a judge; each is a generator that yields questions.
 
-With several searches all work on the distinct union of what came back, unless `over=` says otherwise.
+If a sample has several searches, a measure reads the distinct contexts of all of them, unless `over=` says
+otherwise.
 """
 
 from __future__ import annotations
@@ -47,21 +48,21 @@ EMPTY = ok(0.0, items=[Item("The contexts are empty", held=False)])
 
 
 def nothing_in(contexts: Sequence[Context]) -> Outcome | None:
-    """Return 0 if only empty texts were retrieved; None if there is a text, or an id without its text."""
+    """Return a score of 0 if no context has any text; None if one has a text, or an id but no text yet."""
     if not contexts:
         return NO_CONTEXT
     return EMPTY if all(context.text and blank(context.text) for context in contexts) else None
 
 
 def claims_of(sample: Sample, text: str) -> Claims:
-    """Return the question for the claims of a text of a sample."""
+    """Return the question that asks a judge to list the claims in a text of a sample."""
     return Claims(sample.query, text, turns(sample))
 
 
 def supported_claims(
     sample: Sample, text: str, contexts: Sequence[Context]
 ) -> Program[tuple[tuple[str, ...], tuple[Supported, ...]]]:
-    """Ask for the claims of a text, and for each the contexts that support it; many measures share these two questions."""
+    """Ask for the claims in a text and for the contexts that support each; return claims and support."""
     claims = yield from ask(claims_of(sample, text))
     support = (yield from ask(Support(claims, texts_of(contexts)))) if claims else ()
     return claims, support
@@ -70,7 +71,7 @@ def supported_claims(
 def supported_share(
     sample: Sample, name: Literal["reference", "response"], of: Literal["claims", "contexts"], what: str
 ) -> Program[Outcome]:
-    """Return the share of a text's claims that the contexts support, or of the contexts that support any claim."""
+    """Return the share of a text's claims that contexts support, or (`of`) of contexts that support one."""
     contexts = distinct_contexts(sample)
     if empty := nothing_in(contexts):
         return empty
@@ -124,7 +125,8 @@ def context_recall(sample: Sample) -> Program[Outcome]:
 def context_claim_precision(sample: Sample) -> Program[Outcome]:
     """Share of the distinct contexts that support at least one claim of the reference, alone or with others.
 
-    Read from the verdicts of context_recall. Without regard to rank: that is context_precision.
+    It is computed from the same verdicts as context_recall, and ignores rank: context_precision takes rank
+    into account.
     """
     what = "contexts support a claim of the reference"
     return (yield from supported_share(sample, "reference", "contexts", what))
@@ -144,9 +146,9 @@ def context_claim_precision(sample: Sample) -> Program[Outcome]:
 def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> Program[Outcome]:
     """Share of the contexts' statements that are relevant to the query: the opposite of noise.
 
-    The judge lists the statements of each context and says which are relevant. It is shown the reference if there is one;
-    `--against query` shows the query alone, as in the four-metric guide and DeepEval. If an answer is
-    missing, the score is incomplete, with bounds 0 and 1.
+    The judge lists the statements of each context and says which are relevant. It sees the query, and the
+    reference if the sample has one; `--against query` shows the query alone, as DeepEval does. If an answer
+    is missing, the score is incomplete, with bounds 0 and 1.
     """
     contexts = distinct_contexts(sample, k)
     if nothing := nothing_in(contexts):
@@ -179,7 +181,7 @@ def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> P
     aliases=("sufficiency", "sufficient_context"),
 )
 def context_sufficiency(sample: Sample) -> Program[Outcome]:
-    """1 where the contexts together suffice to answer the query, else 0. Needs no reference."""
+    """1 if the contexts together suffice to answer the query, else 0. Needs no reference."""
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
         return nothing
@@ -193,13 +195,17 @@ def _sufficiency(sample: Sample, contexts: Sequence[Context]) -> Sufficiency:
 
 
 Column: TypeAlias = frozenset[int]
-"""The claims that the context at one place supports, by their number."""
+"""The numbers of the claims that one retrieved context supports."""
 _Matrix: TypeAlias = tuple[tuple[str, ...], list[list[Column]]]
-"""The claims of the reference, and for each ranking the column of each of its places."""
+"""The claims of the reference, and for each ranking the supported claims at each of its ranks."""
 
 
 def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Program[_Matrix | Outcome]:
-    """Judge all contexts of all calls together, once; with `repeats`, a passage counts its claims at each of its ranks."""
+    """Ask once which claims of the reference each distinct context supports, and return that by rank.
+
+    With `repeats`, a passage that is retrieved twice has its claims at both ranks, else at the first only.
+    Returns an Outcome if there is nothing to judge.
+    """
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
         return nothing
@@ -219,7 +225,7 @@ def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Pro
 
 
 def covered(columns: Iterable[Column]) -> Column:
-    """Return the claims that the places support between them."""
+    """Return all claims that at least one of these contexts supports."""
     return frozenset[int]().union(*columns)
 
 
@@ -228,7 +234,7 @@ def _gain(column: Column, seen: Counter[int], alpha: float) -> float:
 
 
 def alpha_dcg(columns: Iterable[Column], alpha: float) -> float:
-    """Return the sum over the ranks r and the claims supported there of (1 - alpha)**(times before) / log2(r + 1)."""
+    """Return alpha-DCG: the sum over ranks r and their claims of (1 - alpha)**(n before) / log2(r + 1)."""
     seen, terms = Counter[int](), []
     for rank, column in enumerate(columns, 1):
         terms.append(_gain(column, seen, alpha) / log2(rank + 1))
@@ -237,7 +243,7 @@ def alpha_dcg(columns: Iterable[Column], alpha: float) -> float:
 
 
 def greedy(columns: Iterable[Column], alpha: float, k: int) -> list[Column]:
-    """Return k columns in the order that takes the greatest gain next (ties: the first); the best order is NP-hard to find."""
+    """Return up to k columns, greatest gain next: the usual stand-in for the ideal order (NP-hard)."""
     left, chosen, seen = list(columns), list[Column](), Counter[int]()
     while left and len(chosen) < k:
         best = max(range(len(left)), key=lambda at: _gain(left[at], seen, alpha))
@@ -247,7 +253,7 @@ def greedy(columns: Iterable[Column], alpha: float, k: int) -> list[Column]:
 
 
 def alpha_ndcg(columns: Sequence[Column], alpha: float, k: int, pool: Sequence[Column]) -> float:
-    """Return alpha-DCG of the first k places / that of the greedy order of the pool; 0 of 0."""
+    """Return alpha-DCG of the first k columns / that of the pool in greedy order; 0 if the latter is 0."""
     ideal = alpha_dcg(greedy(pool, alpha, k), alpha)
     return alpha_dcg(columns[:k], alpha) / ideal if ideal else 0.0
 
@@ -261,7 +267,7 @@ def alpha_ndcg(columns: Sequence[Column], alpha: float, k: int, pool: Sequence[C
     aliases=("StRecall", "strec", "subtopic_recall"),
 )
 def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
-    """Subtopic recall: the share of needed facts in the top k; repeats add nothing."""
+    """Subtopic recall: share of the reference's claims that the top k support; repeats add nothing."""
     matrix = yield from _matrix(sample, final=over == "final")
     if isinstance(matrix, Outcome):
         return matrix
@@ -286,10 +292,10 @@ def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
     aliases=("alpha_DCG", "andcg"),
 )
 def alpha_nDCG(sample: Sample, *, alpha: float, over: str, k: int) -> Program[Outcome]:
-    """Novelty of the ranking, discounted by rank: a claim that was met before is worth less at each repeat.
+    """alpha-nDCG: rewards new claims at early ranks; a claim that a higher rank supports is worth less.
 
-    A repeated passage adds nothing. The ideal is the greedy order of the distinct retrieved passages and one imagined
-    passage for each claim that none of them supports.
+    A repeated passage adds nothing. The ideal order is made greedily from the distinct retrieved passages,
+    plus one imagined passage for each claim that none of them supports.
     """
     matrix = yield from _matrix(sample, final=over == "final", repeats=False)
     if isinstance(matrix, Outcome):
@@ -311,7 +317,7 @@ def alpha_nDCG(sample: Sample, *, alpha: float, over: str, k: int) -> Program[Ou
 
 
 SIMILAR = 0.85
-"""The similarity (difflib's ratio) from which two spellings are one entity with match=fuzzy."""
+"""The lowest similarity (difflib's ratio) at which match=fuzzy takes two spellings for one entity."""
 _MATCH = one_of("when two spellings are one entity: equal once made plain, or similar too", "exact", "fuzzy")
 
 
@@ -326,10 +332,11 @@ _MATCH = one_of("when two spellings are one entity: equal once made plain, or si
     aliases=("context_entities_recall",),
 )
 def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
-    """Share of the reference's distinct entities that are in the contexts: names, places, dates, numbers.
+    """Share of the reference's distinct entities (names, places, dates, numbers) that are in the contexts.
 
-    Compared after NFKC and case folding, without spaces and punctuation at the edges. match=fuzzy also accepts similar
-    spellings and partial names ("Curie", "Marie Curie"), but not for numbers.
+    Entities are compared after NFKC and case folding, without spaces and punctuation at the edges.
+    match=fuzzy also accepts similar spellings and partial names ("Curie", "Marie Curie") if their digits are
+    the same.
     """
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
@@ -356,7 +363,7 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
 
 
 def plain(entity: str) -> str:
-    """Return an entity in the form compared: case folded, single spaces, no punctuation at the edges."""
+    """Return an entity in the form compared: folded case, single spaces, no punctuation at the ends."""
     text = folded(entity)
     edges = (char.isspace() or unicodedata.category(char).startswith("P") for char in text)
     inner = [position for position, edge in enumerate(edges) if not edge]
@@ -364,7 +371,7 @@ def plain(entity: str) -> str:
 
 
 def alike(name: str, other: str) -> bool:
-    """Return True if two folded entities are similar, or one has all words of the other; their digits must be equal."""
+    """Return True if two `plain` entities are similar or one has the other's words; digits must agree."""
     if sorted(filter(str.isdigit, name)) != sorted(filter(str.isdigit, other)):
         return False
     first, second = set(name.split()), set(other.split())
@@ -381,7 +388,7 @@ def alike(name: str, other: str) -> bool:
     better="lower",
 )
 def calls_after_sufficiency(sample: Sample) -> Program[Outcome]:
-    """Number of searches after the contexts sufficed to answer. Lower is better."""
+    """Number of searches that were made after the contexts sufficed to answer. Lower is better."""
     lists = [contexts for _, contexts in rankings(sample)]
     whole = distinct_contexts(sample)
     if not whole:
@@ -417,7 +424,7 @@ _MARGINAL: MeasureOptions = {
     when={"of": "documents"},
 )
 def marginal_recall(sample: Sample, *, call: int) -> Outcome:
-    """Share of the gold documents that a search is the first to find."""
+    """Share of the gold documents that a search is the first to find: of one search, or the mean over all."""
     gold, lists = relevant(sample, 1), documents(sample, "calls")
     if not gold or lists is None:
         return skipped(NO_IDS if gold else NO_GOLD)
@@ -433,7 +440,7 @@ def marginal_recall(sample: Sample, *, call: int) -> Outcome:
     when={"of": "claims"},
 )
 def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
-    """Share of the reference's claims that a search is the first to support."""
+    """Share of the reference's claims that a search is the first to support: of one search, or the mean."""
     matrix = yield from _matrix(sample)
     if isinstance(matrix, Outcome):
         return matrix
@@ -443,7 +450,7 @@ def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
 
 
 def _marginal(wanted: Sequence[str], lists: Sequence[Sequence[str]], call: int, what: str) -> Outcome:
-    """Return the share of what is wanted that one search is the first to bring, or the mean over all searches."""
+    """Return the share of `wanted` that search `call` is the first to bring; 0 = the mean over searches."""
     if call > len(lists):
         return skipped(f"{len(lists)} searches, no number {call}")
     lacking, items, added = set(wanted), [], []

@@ -1,8 +1,8 @@
-"""Declare measures, and find them by name, file or package.
+"""Declare measures, and find them by name, in a file or in an installed package.
 
-`@measure` declares a program or a plain function of the sample. Users' measures come from add-ons or from a file
-(`my_measures.py:first_hit`), which is run only if a command, an eval file or a call names its path; a stored report cannot
-make it run.
+`@measure` declares a generator of questions or a plain function of the sample. Users' measures come from
+add-ons, or from a file (`my_measures.py:first_hit`) that is run only if a command, an eval file or a call
+names it: a stored report cannot make it run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TYPES = (bool, int, float, str)
 
 
 MeasureOptions: TypeAlias = Mapping[str, Any]
-"""The fields of its Definition that the declaration of a measure sets."""
+"""Options of `@measure`, by name: fields of `Definition` that several measures share."""
 
 
 @overload
@@ -44,12 +44,13 @@ def measure(name: str = "", /, *, shared: MeasureOptions = NOTHING, **options: A
 def measure(
     name: str | Body = "", /, *, shared: MeasureOptions = NOTHING, **options: Any
 ) -> Measure | Declare:
-    """Declare a measure; the decorated name becomes its Measure value.
+    """Declare a measure; the decorated function's name becomes the Measure.
 
-    The decorated function takes the sample, then by keyword its parameters, `k` if it has a cut-off, and `settings` if it wants
-    the evaluation's. It is a generator of questions, or a plain function if it asks no judge; it returns a number or an
-    Outcome. Its name is the measure's by default, and its keyword defaults are the parameters unless `params` declares them. A
-    sample that lacks one of `needs` is skipped before it starts. Options are fields of `Definition`; `shared` are options that
+    The function takes the sample, then as keywords its parameters, `k` if it has a cut-off, and `settings` if
+    it needs the evaluation's settings. It is a generator of questions, or a plain function if it asks no
+    judge, and returns a number or an Outcome. The measure is named after the function unless `name` is given,
+    and its keyword defaults are the measure's parameters unless `params` declares them. A sample that lacks
+    one of the fields in `needs` is skipped. Options are fields of `Definition`; `shared` holds options that
     several measures have in common.
     """
 
@@ -77,7 +78,7 @@ def measure(
 
 
 def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
-    """Return a function's keyword parameters, but those that it is given, as parameters of the measure."""
+    """Return the measure's parameters: the function's keyword arguments, without those named in `ours`."""
     params = {}
     for name, parameter in inspect.signature(body).parameters.items():
         if name in ours:
@@ -92,15 +93,16 @@ def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
 
 
 FILE_MARK = ".py:"
-"""The mark of a measure in a Python file: `my_measures.py:first_hit`."""
+"""What separates a Python file from the name of a measure in it: `my_measures.py:first_hit`."""
 _WORD = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 
 
 def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Measure, ...]:
-    """Return the distinct measures that texts name, each text one or more names with white space between.
+    """Return the distinct measures named in texts, each of which has one or more names separated by spaces.
 
-    `my_measures.py:first_hit` runs that file and takes the measure from it; a relative path starts from `folder`, by default the
-    working directory. MeasureError if parentheses do not match or are nested.
+    `my_measures.py:first_hit` runs that file and takes the measure from it; a relative path starts from
+    `folder`, by default the working directory. Raises MeasureError if parentheses do not match or are nested,
+    or a name is unknown.
     """
     result: dict[Measure, None] = {}
     for text in texts:
@@ -120,10 +122,11 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
 
 
 def find_measure(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
-    """Return the measure that a text names, by its name or as in `my_measures.py:first_hit(least=2)@5`.
+    """Return the measure with a name such as `nDCG@10` or `my_measures.py:first_hit(least=2)@5`.
 
-    A relative path starts from `folder` if an eval file there names the measure, else from the working directory. InputError if
-    the file is missing, fails to run or has no measure of that name, or the eval file is not trusted.
+    `folder` is that of the eval file that names the measure: a relative path starts from there, by default
+    from the working directory. Raises InputError if the Python file is missing, fails to run or lacks the
+    measure, or the eval file is not trusted.
     """
     if FILE_MARK in text:
         if folder is not None:
@@ -138,7 +141,7 @@ def find_measure(text: str, folder: Path | None = None, *, lenient: bool = False
 
 @cache
 def _module(path: Path) -> ModuleType:
-    """Return the module in a file, which is run once."""
+    """Import a Python file and return its module; the file is run only once."""
     if not path.is_file():
         raise InputError(f"no file {path}", fix="give the path of a Python file")
     name = f"_germane_user_{path.stem}_{_module.cache_info().currsize}"
@@ -161,7 +164,7 @@ def _module(path: Path) -> ModuleType:
 
 
 def _failed(path: Path, fault: BaseException) -> InputError:
-    """Return the error with the line of the user's file that raised it."""
+    """Return the InputError for an exception in a user's file, located at the line that raised it."""
     frames = traceback.extract_tb(fault.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
     line = fault.lineno if isinstance(fault, SyntaxError) else lines[-1] if lines else None
@@ -171,7 +174,7 @@ def _failed(path: Path, fault: BaseException) -> InputError:
 
 
 def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
-    """Return the measure of this name in a module; a plain function is declared as one."""
+    """Return the measure with this name in a user's module; a plain function is declared as a measure."""
     result = getattr(module, name, None) if name else None
     if isinstance(result, Measure):
         return result
@@ -185,7 +188,7 @@ def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
 
 
 def install(name: str | None = None) -> None:
-    """Load the measures of installed add-ons: the one of this name, all of them without a name, none for ""."""
+    """Load the measure of this name from installed add-ons; None loads all of them, "" none."""
     for own, target in all_of("measures", installed=True).items() if name != "" else ():
         if (name is None or own.casefold() == name.casefold()) and not isinstance(load(target), Measure):
             what = f"the measure {own} of an add-on ({target}) is not a measure"

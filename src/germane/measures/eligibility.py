@@ -1,4 +1,4 @@
-"""The samples for which a measure cannot be computed, and why."""
+"""Find the samples for which a measure cannot be computed, with the reason."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _COUNTS = {"num_ret", "num_rel"}
 _OF_IDS = {"gold", "forbidden"}
 
 Broken: TypeAlias = dict[int, Outcome]
-"""The outcome of each sample of a block, by its number, for which a measure cannot be computed."""
+"""The outcomes (skipped or error) of samples that a measure cannot score, by the sample's index."""
 
 
 def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome | None:
-    """Return the outcome that says why a measure cannot be computed for a sample; None if it can."""
+    """Return the outcome (skipped or error) of a sample that a measure cannot score; None if it can."""
     return refusals(measure, [sample], settings, {}).get(0)
 
 
 def refusals(
     measure: Measure, samples: Sequence[Sample], settings: Settings, known: dict[object, Broken]
 ) -> Broken:
-    """Return the outcome of each sample, by its number, for which the measure cannot be computed.
+    """Return the outcome (skipped or error) of each sample that a measure cannot score, by index.
 
-    `known` keeps what each rule says of these samples, for other measures with the same rule.
+    `known` caches the result of each rule for these samples; pass the same dictionary for other measures.
     """
     outcomes: Broken = {}
     for name, rule in _rules(measure, settings):
@@ -53,7 +53,7 @@ def refusals(
 def _rules(
     measure: Measure, settings: Settings
 ) -> Iterator[tuple[object, Callable[[Sequence[Sample]], Broken]]]:
-    """Yield the name and function of each rule of a measure; the first one that a sample breaks is its outcome."""
+    """Yield (cache key, function) for each rule that samples must meet; the first broken rule decides."""
     definition, labels = measure.definition, measure.labels
     ranked, rel = definition.family == "ranked", measure.settings.get("rel", 0)
     yield "error", lambda some: {n: error(row.error or "") for n, row in enumerate(some) if row.failed}
@@ -73,7 +73,7 @@ def _rules(
 
 
 def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, open_rel: bool) -> Broken:
-    """Skip samples without people's labels, or with labels on another scale."""
+    """Return a skipped outcome for each sample without people's labels, or with labels on another scale."""
     people, judged, broken = Places(LabelChoice("human", "need", final=False), settings), settings.scale, {}
     people.add(samples)
     for number in range(len(samples)):
@@ -93,7 +93,7 @@ def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, op
 
 
 def _lacking(need: str, samples: Sequence[Sample]) -> Broken:
-    """Skip samples without a field that a measure needs."""
+    """Return a skipped outcome for each sample without the field `need`."""
     if need == "contexts":
         lacking = [n for n, sample in enumerate(samples) if sample.contexts is None and sample.calls is None]
     elif need in {"query", "reference", "response"}:
@@ -115,7 +115,7 @@ def _without_gold(rel: int, samples: Sequence[Sample]) -> Broken:
 
 
 def _without_ids(samples: Sequence[Sample]) -> Broken:
-    """Skip samples whose contexts have no ids."""
+    """Return a skipped outcome for each sample with contexts of which none has a document id."""
     broken = {}
     for number, sample in enumerate(samples):
         lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
@@ -125,7 +125,7 @@ def _without_ids(samples: Sequence[Sample]) -> Broken:
 
 
 def _hint_at_ids(sample: Sample, contexts: Iterable[Context]) -> str:
-    """Return where contexts without an id hold a gold id: in the text, or under another key; "" if nowhere."""
+    """Return a hint for contexts without ids: that their texts or a metadata field are gold ids; else ""."""
     gold = {*(sample.qrels or ()), *chain.from_iterable(sample.gold or ()), *sample.forbidden}
     for context in contexts:
         if context.text.strip() in gold:
@@ -136,7 +136,7 @@ def _hint_at_ids(sample: Sample, contexts: Iterable[Context]) -> str:
 
 
 def _unasked(against: str, samples: Sequence[Sample]) -> Broken:
-    """Skip samples about whose contexts a judge cannot be asked."""
+    """Return a skipped outcome for each sample that lacks the query, or the field to judge against."""
     broken = {
         n: skipped("no query") for n, sample in enumerate(samples) if field_text(sample, "query") is None
     }

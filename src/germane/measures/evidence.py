@@ -1,7 +1,8 @@
-"""Measures of the gold text that was retrieved; they stay valid when documents are chunked differently.
+"""Measures of how much gold text (evidence) was retrieved, however the documents are cut into chunks.
 
-Ids change with the chunks, and chunk precision rises as chunks grow; the words of gold text do neither. A chunk and a quote
-overlap if the chunk holds the quote, lies within it, ends in it or starts in it; words that merely occur in both do not count.
+Document ids change with the chunks, and chunk precision rises with the chunks' size; the words of gold text
+do neither. A chunk and a quote overlap if the chunk holds the quote, lies within it, or ends or starts with a
+part of it; words that merely occur in both do not count.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _OF_EVIDENCE: MeasureOptions = {
 
 
 def _of_pieces(sample: Sample, k: int | None, value: Callable[[Coverage], float]) -> Outcome:
-    """Return the outcome of `value` on the coverage, with the pieces of evidence as items."""
+    """Return the outcome for a sample: `value` of its coverage, with the pieces of evidence as items."""
     result = _cover(sample, k)
     if isinstance(result, Outcome):
         return result
@@ -56,9 +57,9 @@ def _cover(sample: Sample, k: int | None) -> Coverage | Outcome:
 def evidence_recall(sample: Sample, *, k: int | None) -> Outcome:
     """Share of the gold evidence (quotes, or offsets in a document) that is retrieved.
 
-    Counted in words (characters in scripts without spaces, and for evidence with offsets but no quote) of the distinct
-    contexts, the first k of each search. Partial pieces count as far as chunks cover them. Offsets are used if evidence
-    and context both have them (`start`, `end`).
+    It is counted in words (in characters for scripts without spaces, and for evidence with offsets but no
+    quote) of the distinct contexts, the first k of each search. A piece counts as far as chunks cover it.
+    Offsets are used if both evidence and context have them (`start`, `end`).
     """
     return _of_pieces(sample, k, lambda coverage: coverage.covered / fsum(coverage.sizes))
 
@@ -102,19 +103,19 @@ def IoU(sample: Sample, *, k: int | None) -> Outcome:
 
 
 EDGE = 3
-"""The fewest words by which a chunk and a quote must overlap if the chunk does not hold all of the quote."""
+"""The fewest words by which a chunk and a quote must overlap if the chunk does not hold the whole quote."""
 
 _TOKEN = re.compile(
     "[\u0e4d\u0ecd][\u0e32\u0eb2]|"  # one vowel of Thai and Lao, which NFKC takes apart
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]|"
     "[^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]+"
 )
-"""A word, or a character of a script without spaces between words."""
+"""A word, or one character of a script without spaces between words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word of a text in the form compared, with its offsets in characters."""
+    """A word of a text in the form in which words are compared, with its offsets in characters."""
 
     word: str
     start: int
@@ -122,17 +123,17 @@ class Token:
 
 
 def tokens(text: str) -> list[Token]:
-    """Return the words of a text in order."""
+    """Return the words of a text, in order."""
     whole, starts, ends = folded_with_offsets(text)
     return [Token(match[0], starts[match.start()], ends[match.end() - 1]) for match in _TOKEN.finditer(whole)]
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The evidence that contexts contain, in words, or in characters if a piece has only offsets.
+    """How much of the evidence contexts contain, in words, or in characters if a piece has only offsets.
 
-    `shares` is how much of each piece is covered, `sizes` how long each piece is. `news` is how much evidence each context
-    holds that no context before it held, `lengths` how long each context is.
+    `shares` is the covered share of each piece and `sizes` its length. `news` is how much evidence each
+    context holds that no context before it holds, and `lengths` is the length of each context.
     """
 
     shares: tuple[float, ...]
@@ -142,12 +143,12 @@ class Coverage:
 
     @property
     def covered(self) -> float:
-        """The length of all covered evidence."""
+        """The total length of the evidence that is covered."""
         return fsum(share * size for share, size in zip(self.shares, self.sizes, strict=True))
 
 
 def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage:
-    """Return the coverage of pieces of evidence by contexts; ValueError if it cannot be known."""
+    """Return how much of the evidence contexts cover. Raises ValueError if that cannot be determined."""
     pieces = {piece: tokens(piece.quote or "") for piece in evidence}
     for piece, quote in pieces.items():
         if piece.quote and not quote:
@@ -182,7 +183,7 @@ def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage
 
 
 def _share(piece: Evidence, contexts: Sequence[Context]) -> float:
-    """Return the share of a piece without a quote that the contexts' offsets cover."""
+    """Return the share of a piece of evidence without a quote that the contexts' offsets cover."""
     first, last = piece.start or 0, piece.end or 0
     if first == last:
         raise ValueError(f"the evidence in {piece.doc} from {first} to {last} is empty")
@@ -207,7 +208,7 @@ def _start(context: Context) -> int | None:
 def _words_of(
     piece: Evidence, quote: Sequence[Token], context: Context, text: Sequence[Token]
 ) -> Mapping[int, int]:
-    """Map each word of a context that is evidence to its word in the piece, or to its offset if the piece has no quote."""
+    """Return, for each word of a context that is evidence, its number in the quote (or its offset)."""
     if piece.doc is not None and context.id != piece.doc:
         return {}
     shift = _start(context)
@@ -223,7 +224,7 @@ def _words_of(
 
 
 def _by_words(quote: Sequence[Token], text: Sequence[Token]) -> dict[int, int]:
-    """Return the longest overlap; ValueError if the whole quote is in the context twice."""
+    """Return the longest overlap of a quote and a text; ValueError if the whole quote occurs twice."""
     words, values = [token.word for token in quote], [token.word for token in text]
     if not words or not values:
         return {}

@@ -1,4 +1,4 @@
-"""Explain scores, from the places or answers that they were computed from, and list the measures."""
+"""Explain scores in words, from the labels or answers that they were computed from, and list measures."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from germane.places.places import Places
 from germane.types import FrozenDict, Json
 
 CHUNK = 100
-"""How many characters of a passage a relevance check shows."""
+"""The number of characters of a passage that a relevance check shows."""
 NAMED, MISSING = 3, 80
-"""How many missing items the one line names, and how many characters of each."""
+"""How many missing items the one-line reasoning names, and the number of characters of each."""
 NO_CONTEXT = "No context retrieved"
 CANNOT = "Cannot evaluate contextual precision without retrieved chunks"
 ORDERED = frozenset({"context_precision", "context_position"})
-"""Measures that relevant places below irrelevant ones lower: these places are misses too."""
+"""Measures that fall if relevant contexts rank below irrelevant ones: such contexts are misses too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One score in words.
+    """The explanation of one score in words.
 
     Attributes:
-        hits: What counted; `misses`: what did not.
+        hits: The items that counted for the score; `misses`: those that did not.
         reasoning: The score in one line.
-        relevance_checks: One entry per place of a ranked measure.
+        relevance_checks: For a ranked measure, one entry per ranked context.
         working: The formula's intermediate values.
-        band: The quality that the score means, in words; "" if it has no bands.
+        band: The quality that the score stands for, in words; "" if the measure has no such words.
     """
 
     outcome: Outcome
@@ -56,12 +56,12 @@ class Explanation:
         return f"{outcome.status}: {outcome.why}" if outcome.why else outcome.status
 
     def missed(self, expected: int | None = None) -> list[str]:
-        """Return the misses; the last one says if fewer relevant contexts were found than `expected`."""
+        """Return the misses, and a last one if fewer relevant contexts were found than `expected`."""
         short = len(self.hits) < (expected or 0)
         return [*self.misses, *[f"Expected {expected} relevant contexts, found {len(self.hits)}"] * short]
 
     def as_json(self) -> dict[str, Json]:
-        """Return hits, misses and reasoning, with the rest under `details`."""
+        """Return the explanation as JSON: hits, misses, reasoning, and the rest under `details`."""
         more = {
             "relevance_checks": [dict(check) for check in self.relevance_checks],
             "working": [dict(step) for step in self.working],
@@ -78,9 +78,9 @@ class Explanation:
 
 
 def explain_ranked(measure: Measure, outcome: Outcome, places: Places, sample: int) -> Explanation:
-    """Explain a ranked score by each place's label and the precision at each rank.
+    """Explain a ranked score by the label of each context and the precision at each rank.
 
-    `sample` is the number of the sample among those of `places`.
+    `sample` is the index of the sample in `places`.
     """
     hits, misses = list[str](), list[str]()
     checks, working = list[FrozenDict](), list[FrozenDict]()
@@ -120,7 +120,7 @@ def explain_ranked(measure: Measure, outcome: Outcome, places: Places, sample: i
 
 
 def _check(rank: int, places: Places, at: int, measure: Measure, call: int) -> FrozenDict:
-    """Return the relevance check of one place, as explanations and graders list it."""
+    """Return the relevance check (rank, text, relevant, reasoning ...) of one ranked context as JSON."""
     labelled, context = bool(places.labelled[at]), places.contexts[at]
     unknown = at in places.failed or (not labelled and open_holes(measure))
     level = float(places.level[at])
@@ -148,7 +148,7 @@ def _check(rank: int, places: Places, at: int, measure: Measure, call: int) -> F
 
 
 def _score(measure: Measure, outcome: Outcome) -> str:
-    """Return the score as text: `precision score: 0.50` for context_precision@5; measures of the field keep their names."""
+    """Return the score as text, such as `precision score: 0.50` for context_precision@5."""
     word = measure.name.removeprefix("context_").replace("_", " ")
     if measure.definition.family == "ranked" and not measure.name.startswith("context_"):
         word = str(measure)
@@ -165,7 +165,7 @@ _BANDS = {
 
 
 def _band(measure: Measure, value: float | None) -> str:
-    """Return the first band whose lower end the score reaches (0 itself belongs to the last)."""
+    """Return the words for the quality of a score, such as "perfect order"; 0 is in the lowest band."""
     if value is None or measure.name not in _BANDS:
         return ""
     bands = _BANDS[measure.name].items()
@@ -175,8 +175,8 @@ def _band(measure: Measure, value: float | None) -> str:
 def explain_judged(measure: Measure, outcome: Outcome, derived: Outcome | None = None) -> Explanation:
     """Explain a judged score by the items that it counted.
 
-    `outcome` is the stored score, `derived` that of the same program run again on the stored answers, which knows what was
-    counted.
+    `outcome` is the stored score; `derived` is the outcome of computing it again from the stored answers,
+    which also has the counted items.
     """
     counted = derived or outcome
     misses = [_worded(item) for item in counted.items if item.held is False]
@@ -203,7 +203,7 @@ def _counted(item: Item) -> dict[str, Json]:
 
 
 def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> str:
-    """Return the share of the items that held, the score, and the missing items, in one line."""
+    """Return one line with the share of items that counted, the score, and the missing items."""
     score = _score(measure, outcome)
     if not counted.items or not counted.what:
         nothing = next((item.text for item in counted.items), "")

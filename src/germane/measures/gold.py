@@ -1,4 +1,4 @@
-"""Measures of ids, scores and words that ask no judge: sets of documents against gold, groups, leaks, repetition."""
+"""Measures that ask no judge: id sets against gold, gold groups, forbidden documents, repetition."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_GROUPS: MeasureOptions = {
 
 
 def _over_lists(sample: Sample, over: str, k: int | None, value: Callable[[list[str]], Outcome]) -> Outcome:
-    """Return the outcome over the retrieved documents."""
+    """Return the outcome of `value` on a sample's retrieved documents, the first k of each list."""
     lists = documents(sample, over, k)
     return skipped(NO_IDS) if lists is None else value(lists[0] if lists else [])
 
@@ -90,7 +90,7 @@ def _groups_hit(sample: Sample, ids: Sequence[str]) -> Outcome:
     reference="germane; gold as AND of ORs",
 )
 def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
-    """Share of the needed facts that are retrieved; any document of a group will do."""
+    """Share of the gold groups (needed facts) of which any one document is retrieved."""
     return _over_lists(sample, over, k, lambda ids: _groups_hit(sample, ids))
 
 
@@ -100,7 +100,7 @@ def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     reference="germane; for multi-hop questions, of which half the evidence answers nothing",
 )
 def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
-    """1 if all gold groups are retrieved, else 0."""
+    """1 if every gold group has a retrieved document, else 0."""
 
     def whole(ids: Sequence[str]) -> Outcome:
         hit = _groups_hit(sample, ids)
@@ -117,7 +117,7 @@ def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     better="lower",
 )
 def repeat_rate(sample: Sample) -> Outcome:
-    """Share of the contexts of later searches that an earlier search returned (same text, or same id without text)."""
+    """Share of later searches' contexts that an earlier search returned (same text, or id without text)."""
     lists = [contexts for _, contexts in rankings(sample)]
     if len(lists) < 2:
         return skipped("one search only")
@@ -188,7 +188,8 @@ def abstained(sample: Sample, *, floor: float | None) -> Outcome:
 def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> Outcome:
     """Share of the text below the first context that repeats contexts above. Lower is better.
 
-    0: every passage says something else; 1: ten identical passages. A context shorter than n words is one n-gram.
+    0 means that every passage says something new, 1 that all are identical. A context shorter than n words is
+    one n-gram.
     """
     shingled = []
     for _, contexts in rankings(sample, final=over == "final"):

@@ -1,4 +1,4 @@
-"""Measures with their options in an eval file, and graders of cases that are no plain measure."""
+"""Measures with the options that an eval file gives them, and graders that are more than a measure."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from germane.types import FrozenDict
 
 PASS, BORDERLINE = 0.8, 0.6
 STRICT = "strict: "
-"""The prefix of the note on a score that fails the verdict of a case with a strict grader."""
+"""The prefix of the note on a score whose case fails because of `strict: true`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
-    """A measure with its options in an eval file.
+    """A measure with the options that an eval file gives it.
 
     Attributes:
-        measure: The measure; with `by`, the type that its scores are stored under.
-        name: What it is reported under.
-        required: The least value that the case must reach, as a gate on the evaluation.
-        threshold: The least score of the whole case.
-        strict: Any irrelevant context fails the case's verdict; the score stays.
-        expected_relevant_count: A note is added if fewer relevant contexts are found.
-        by: The `germane.graders.CaseGrader` that grades the case, if no plain measure does.
-        options: `DECLARED` if the eval file describes a grader and does not only name a measure.
+        measure: The measure; with `by`, the type under which its scores are stored.
+        name: The name under which its scores are reported.
+        required: The lowest value that each case must reach; it becomes a gate of the evaluation.
+        threshold: The lowest score with which a case passes.
+        strict: If true, one irrelevant context fails the case; the score is unchanged.
+        expected_relevant_count: If fewer relevant contexts are found, the score gets a note.
+        by: The `germane.graders.CaseGrader` that grades the case, if it is not a plain measure.
+        options: `DECLARED` if the eval file describes a grader, and not only names a measure.
     """
 
     measure: Measure
@@ -44,13 +44,13 @@ class Grader:
 
     @property
     def declares(self) -> bool:
-        """True if its cases pass or fail."""
+        """True if the eval file describes this grader, so that its cases pass or fail."""
         described = self.measure.definition.family == "graded" or self.strict or bool(self.options)
         return described or (self.required, self.threshold) != (None, None)
 
 
 def graders_of(measures: tuple[Measure, ...]) -> tuple[Grader, ...]:
-    """Return measures as graders of equal weight."""
+    """Return one grader per measure, without options."""
     return tuple(Grader(measure=measure) for measure in measures)
 
 
@@ -64,7 +64,7 @@ _defined: set[str] = set()
 
 
 def define_grader(name: str, formula: str = "what its check returns", reference: str = "") -> None:
-    """Register the type of a grader, under which its scores are stored; MeasureError if a measure has that name."""
+    """Register a grader's type, for its scores. Raises MeasureError if a measure has the same name."""
     if name not in _defined:
         define(
             Definition(
@@ -87,7 +87,7 @@ for _name, _kind in all_of("graders").items():
 
 
 def _define_installed(name: str) -> None:
-    """Register the type of a grader that an installed package brings."""
+    """Register the type of a grader from an installed package, if there is one with this name."""
     if (kind := find("graders", name) if name else None) is not None and kind.make:
         define_grader(name, kind.formula)
         _REGISTRY[name] = [replace(_REGISTRY[name][0], formula=kind.formula)]  # its class may have come first

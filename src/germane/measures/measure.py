@@ -1,7 +1,8 @@
-"""Measures as values with one canonical name that parses and prints, and the registry of their definitions.
+"""Measures as values, each with one canonical name that can be parsed and printed, and their registry.
 
-`nDCG@10`, `P(rel=2)@5` and `context_precision@5` name the same measure in Python, on the command line, in eval
-files, as JSON keys and as report columns. Parameters print sorted, defaults are left out, `@k` comes last.
+`nDCG@10`, `P(rel=2)@5` and `context_precision@5` name the same measures in Python, on the command line, in
+eval files, as JSON keys and as report columns. Parameters are printed in sorted order without defaults; `@k`
+comes last.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Cutoff: TypeAlias = Literal["none", "optional", "required", "recall"]
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter of a measure: its type, default (None = depends on the labels) and allowed values."""
+    """A parameter of a measure: its type, its default (None = depends on the labels), its allowed values."""
 
     type: type
     default: Value | None
@@ -34,7 +35,7 @@ class Param:
     high: float = inf
 
     def check(self, measure: str, name: str, value: object) -> Value:
-        """Return the value in the parameter's type; raise MeasureError if it is not allowed."""
+        """Return a value in the parameter's type. Raises MeasureError if the value is not allowed."""
         if self.type is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         wrong = type(value) is not self.type or (self.choices and value not in self.choices)
@@ -50,30 +51,32 @@ class Param:
 
 
 def one_of(meaning: str, *choices: str) -> Param:
-    """Return a parameter that takes one of these words; the first is its default."""
+    """Return a parameter that allows only these words; the first is its default."""
     return Param(str, choices[0], meaning, choices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """The definition of a measure.
+    """The definition of a measure: how it is computed, what it needs, and the texts about it.
 
     Attributes:
-        family: `ranked`: `compute(table, params, k)` is a formula on ranked labels, which returns the value of each row, or
-            what is divided by what; `params` has all defaults filled in. `judged`: `compute(sample, **params)` is a generator
-            of questions or a plain function. `graded`: a grader of eval files, registered so that its scores can be stored.
-        needs: Fields that a sample must have, beside those of the labels that a ranked measure reads.
-        labels: The default source of labels of a ranked measure; `sources` are those that it can read, `refusal` says why not
-            others.
-        cutoff: Whether `@k` may or must be given; `recall`: `@r`, a level of recall, must be.
-        calls: How many answers of a judge a sample costs, in words; "0" = it asks no judge.
-        nothing: The score of a sample with nothing to count.
-        aliases: Other spellings. `presets` are spellings that set parameters: trec_eval's `rbp` means p=0.9.
-        when: The parameter value for which this definition holds, where a name has one definition per value: `{"unit":
-            "context"}`. `compute` is not handed that parameter, and aliases imply it.
-        diagnostic: It describes the labels or the lists, not their quality, and is in no family of tests.
-        answerable: Questions that cannot be answered are skipped.
-        settings: `compute` wants the evaluation's settings too.
+        family: `ranked`: `compute(table, params, k)` is a formula on ranked labels that returns a value
+            per row, or a pair (numerator, denominator); `params` has all defaults filled in. `judged`:
+            `compute(sample, **params)` is a generator of questions or a plain function. `graded`: a
+            grader of eval files, registered so that its scores can be stored.
+        needs: The fields that a sample must have, besides the labels that a ranked measure reads.
+        labels: The default source of a ranked measure's labels; `sources` are the sources that it can
+            read, `refusal` says why it cannot read others.
+        cutoff: Whether `@k` is allowed or required; `recall` requires `@r`, a level of recall.
+        calls: How many judge calls a sample costs, in words; "0" = none.
+        nothing: The score of a sample with nothing to count, in words.
+        aliases: Other names. `presets` are names that also set parameters: trec_eval's `rbp` means p=0.9.
+        when: The parameter value for which this definition holds, if a name has one definition per value:
+            `{"unit": "context"}`. `compute` does not get that parameter; aliases imply it.
+        diagnostic: True if it describes the labels or the lists, not their quality; it is then left out
+            of significance tests.
+        answerable: True if samples with questions that the corpus cannot answer are skipped.
+        settings: True if `compute` also takes the evaluation's settings.
     """
 
     name: str
@@ -101,11 +104,11 @@ class Definition:
 
     @property
     def asks(self) -> bool:
-        """True if it is a program that asks a judge."""
+        """True if the measure asks a judge questions of its own."""
         return self.family == "judged" and self.calls != "0"
 
     def good(self, value: float) -> float:
-        """Return a value scaled to 0..1 with higher better; a count n becomes n / (1 + n), or 1 / (1 + n)."""
+        """Return a value scaled to 0..1, higher is better; a count n becomes n / (1 + n) or 1 / (1 + n)."""
         if isinf(self.range[1]):
             value /= 1.0 + value
         return value if self.better == "higher" else 1.0 - value
@@ -118,18 +121,18 @@ class Definition:
 
     @property
     def heading(self) -> str:
-        """The name with its cut-off as typed: `nDCG[@k]`."""
+        """The name with its cut-off as a user would type it: `nDCG[@k]`."""
         return self.title + {"required": "@k", "recall": "@r", "optional": "[@k]", "none": ""}[self.cutoff]
 
     @property
     def cost(self) -> str:
-        """Judge calls per sample, as text."""
+        """The number of judge calls per sample, in words."""
         asks = self.family == "ranked" and self.labels in {"judge", "best"}
         return "1 per context" if asks else self.calls
 
     @property
     def all_needs(self) -> str:
-        """The fields that a sample must have, gold labels included."""
+        """The fields that a sample must have, including those with gold labels, as text."""
         gold = ("qrels",) if self.family == "ranked" and self.labels == "gold" else ()
         return ", ".join((*self.needs, *gold)) or "nothing"
 
@@ -154,7 +157,7 @@ class Definition:
         return params
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield the name and text of each fact; a parameter is named `name=default`."""
+        """Yield (name, text) for each fact about the measure; a parameter's name is `name=default`."""
         calls = "no judge calls" if self.cost == "0" else f"judge calls: {self.cost}"
         yield "formula", self.formula
         yield "range", self.span
@@ -173,11 +176,11 @@ class Definition:
             yield "source", self.reference
 
     def described(self) -> str:
-        """Return the meaning and the facts, one per line."""
+        """Return the description that `germane measures NAME` prints: the meaning, then one fact per line."""
         return "\n".join([self.doc, "", *(f"{name}: {text}" for name, text in self.facts())])
 
     def covers(self, params: Mapping[str, Value]) -> bool:
-        """Return True if this definition computes the measure with these parameters."""
+        """Return True if this definition is the one for these parameters."""
         return all(params.get(name, self.params[name].default) == value for name, value in self.when.items())
 
 
@@ -185,16 +188,17 @@ _REGISTRY: dict[str, list[Definition]] = {}
 _ALIASES: dict[str, tuple[str, Mapping[str, Value]]] = {}
 
 FINDERS: list[Callable[[str], object]] = []
-"""Functions that define the measures of modules not yet imported, called with an unknown name, or with "" for all of ours."""
+"""Functions that load further measures: called with an unknown name, or with "" to load all there are."""
 
 _INTERACTIVE: set[str] = set()
-"""Names that were defined in a notebook or at a prompt, where running a cell again defines them anew."""
+"""Names defined in a notebook or at a prompt, where running a cell again defines the measure anew."""
 
 
 def define(new: Definition, *, interactive: bool = False) -> Definition:
-    """Add a measure to the registry and return it; raise MeasureError if its name (with the same `when`) or an alias is taken.
+    """Add a measure to the registry and return it.
 
-    `interactive`: it is defined in a notebook or at a prompt and may replace the one that an earlier run of the cell defined.
+    Raises MeasureError if the name (with the same `when`) or an alias is taken. With `interactive` (a
+    notebook or a prompt), the measure may replace the one that an earlier run of the same cell defined.
     """
     if unknown := [need for need in new.needs if need not in Sample.__struct_fields__]:
         fix = f"write one of {', '.join(Sample.__struct_fields__)}"
@@ -219,7 +223,7 @@ def define(new: Definition, *, interactive: bool = False) -> Definition:
 
 
 def definitions() -> tuple[Definition, ...]:
-    """Return all measures: ranked ones, then others by name, then those of users' files."""
+    """Return the definitions of all measures: ranked ones, then germane's others by name, then users' own."""
     _find_more("")
     every = [d for same in _REGISTRY.values() for d in same if d.compute is not _unknown]
     ranked = [definition for definition in every if definition.family == "ranked"]
@@ -230,7 +234,7 @@ def definitions() -> tuple[Definition, ...]:
 
 
 def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
-    """Return the canonical name of a known spelling and the parameters that it sets; None if it is unknown."""
+    """Return the canonical name of a name or alias and the parameters that it sets; None if unknown."""
     if name in _REGISTRY:
         return name, {}
     folded = fold(name)  # ContextPrecision, context-precision and context_precision are one
@@ -244,7 +248,7 @@ def _find_more(name: str) -> bool:
 
 
 def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mapping[str, Value]]:
-    """Return the definition for a spelling and its parameters, and the parameters including those that the spelling sets."""
+    """Return the definition for a name or alias and parameters, and all parameters that they set."""
     spelled = _find(name) or (_find_more(name) and _find(name))
     if not spelled:
         raise _unknown_measure(name)
@@ -260,7 +264,7 @@ def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mappin
 
 
 def _unknown_measure(name: str) -> MeasureError:
-    """Return the error for an unknown name, with the nearest measure."""
+    """Return the MeasureError for an unknown name; its fix suggests the most similar measure."""
     near = nearest(name, [*_REGISTRY, *_ALIASES], 0.6)
     hint = _find(near) if near else None
     fix = f"did you mean {Measure(hint[0], FrozenDict(hint[1]))}?" if hint else "see `germane measures`"
@@ -274,7 +278,7 @@ def _unknown(*_: object, **__: object) -> None:
 
 
 def _spelled(params: Mapping[str, Value]) -> str:
-    """Return parameters as written in a name, sorted; "" for none."""
+    """Return parameters in the form used in a measure's name, sorted: "(p=0.9,rel=2)"; "" for none."""
     texts = {n: str(value).lower() if isinstance(value, bool) else str(value) for n, value in params.items()}
     return f"({','.join(f'{name}={texts[name]}' for name in sorted(texts))})" if texts else ""
 
@@ -290,23 +294,23 @@ _DECLARED = re.compile(r"(?s:.*) \[(?P<low>\S+) to (?P<high>\S+), (?P<better>hig
 
 
 class Declared(NamedTuple):
-    """The range of a measure of another program, and whether higher is better."""
+    """The range of another program's measure, and whether higher values are better."""
 
     range: tuple[float, float]
     higher: bool
 
     @property
     def better(self) -> Literal["higher", "lower"]:
-        """The direction in which it is better."""
+        """The better direction of the values, as a word."""
         return "higher" if self.higher else "lower"
 
     def type_of(self, name: str) -> str:
-        """Return the type of a measure of this name, which `declared` reads."""
+        """Return the type under which scores of a measure of this name are stored; `declared` parses it."""
         return f"{name} [{self.range[0]!r} to {self.range[1]!r}, {self.better} is better]"
 
 
 def declared(canonical: str) -> Declared | None:
-    """Return the range and direction stated in the type of another program's measure; None for other types."""
+    """Return the range and direction stated in the stored type of another program's measure; else None."""
     if canonical.endswith("]") and (found := _DECLARED.fullmatch(canonical)):
         return Declared((float(found["low"]), float(found["high"])), found["better"] == "higher")
     return None
@@ -319,17 +323,17 @@ class Measure:
     Measures are equal if they mean the same; `str()` is the canonical name.
 
     Attributes:
-        settings: All parameters, with their defaults; None = depends on the labels.
-        definition: What the registry knows of the measure.
-        labels: The one source of labels that it reads.
-        choice: Which labels and rankings a ranked measure reads.
-        depth: How many places of each ranking a ranked measure reads; None = all.
-        k: The cut-off in places, or as a level of recall; None = without.
-        asks: Whether it needs a judge.
+        settings: All parameters, including defaults; None = depends on the labels.
+        definition: The measure's entry in the registry.
+        labels: The source of the labels that it reads.
+        choice: The labels and rankings that a ranked measure reads.
+        depth: How many ranks of each ranking a ranked measure reads; None = all.
+        k: The cut-off, as a rank or as a level of recall; None = no cut-off.
+        asks: True if the measure needs a judge.
 
     Raises:
-        MeasureError: The name, a parameter or a value is unknown, or the cut-off is superfluous, below 1 or, as a level of
-            recall, outside 0 to 1.
+        MeasureError: The name, a parameter or a value is unknown, or the cut-off is not allowed, below 1
+            or, as a level of recall, outside 0 to 1.
     """
 
     name: str
@@ -394,7 +398,7 @@ class Measure:
             object.__setattr__(self, name, value)
 
     def require_cutoff(self) -> Measure:
-        """Return the measure; raise MeasureError if it needs a cut-off and has none."""
+        """Return this measure. Raises MeasureError if it needs a cut-off and has none."""
         if self.k is None and self.definition.cutoff in {"required", "recall"}:
             example = "@0.1" if self.definition.cutoff == "recall" else "@10"
             raise MeasureError(f"{self.name} needs a cut-off", fix=f"write {self}{example}")
@@ -404,11 +408,11 @@ class Measure:
         return self._text
 
     def __matmul__(self, k: float) -> Measure:
-        """Return the measure with a cut-off: `nDCG @ 10`."""
+        """Return this measure with the cut-off k: `nDCG @ 10`."""
         return Measure(self.name, self.params, k)
 
     def __call__(self, **params: Value) -> Measure:
-        """Return the measure with other parameters: `AP(rel=2)`."""
+        """Return this measure with other parameters: `AP(rel=2)`."""
         return Measure(self.name, FrozenDict({**self.params, **params}), self.k)
 
     def __reduce__(self) -> tuple[type[Measure], tuple[str, FrozenDict, int | float | None]]:
@@ -416,9 +420,9 @@ class Measure:
 
     @classmethod
     def remembered(cls, text: str) -> Measure:
-        """Return the measure named in a stored report; one of a user's file becomes a name that cannot be computed.
+        """Return the measure with a name from a stored report; an unknown one cannot be computed, only shown.
 
-        Reports can be shown and compared without that file: nothing is run because a report names it.
+        Measures of users' files are unknown here, so that no file is run because a report names it.
         """
         try:
             return cls.parse(text, lenient=True)
@@ -435,9 +439,9 @@ class Measure:
 
     @classmethod
     def parse(cls, text: str, *, lenient: bool = False) -> Measure:
-        """Return the measure that a text names; trec_eval's spellings (`ndcg_cut_10`, `P.5`, `map`) are aliases.
+        """Return the measure with this name; trec_eval's names (`ndcg_cut_10`, `P.5`, `map`) are aliases.
 
-        `lenient`: a required cut-off may be missing.
+        With `lenient`, a required cut-off may be missing.
         """
         match = _NAME.fullmatch(text.strip())
         if not match:
@@ -458,7 +462,7 @@ class Measure:
 
 
 def _checked_cutoff(definition: Definition, cutoff: float | None) -> int | float | None:
-    """Return the cut-off; raise MeasureError if the measure cannot have it."""
+    """Return the cut-off as a rank or level of recall. Raises MeasureError if it is not allowed."""
     if cutoff is None:
         return None
     name, level = definition.name, definition.cutoff == "recall"

@@ -1,4 +1,4 @@
-"""The outcome of a measure for one sample: a value or the reason why there is none, and the counted items."""
+"""The outcome of a measure for one sample: a value, or the reason why it has none, and the counted items."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from germane.types import Context, Status
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item that a measure counted: True, False, or None if it could not be judged.
+    """One item that a measure counted. `held` is True, False, or None if the judge gave no answer.
 
-    `text` names it in a hit or a miss, `why` says what decided. `weight` is how much it counts, `worth` the share of that which
-    it gained, if not all or nothing.
+    `text` names the item in explanations, `why` is the reason for the decision. `weight` is how much the item
+    counts, and `worth` the share of its weight that it gained, if that is neither all nor nothing.
     """
 
     text: str
@@ -27,16 +27,17 @@ class Item:
 
     @property
     def gained(self) -> float:
-        """The item's contribution: its weight if True, else none, or the share `worth` of it."""
+        """How much the item adds to the score: its weight times `worth`, or all or none of its weight."""
         return self.weight * (float(self.held is True) if self.worth is None else self.worth)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A value, or a status with its reason; `bounds` are the least and greatest value of an incomplete one.
+    """The result of a measure for one sample: a value, or a status with its reason.
 
-    For explanations, `items` are what was counted, `what` describes those that held ("claims supported by the contexts") and
-    `lacking` the others. They are not stored in score rows and do not affect equality.
+    `bounds` are the lowest and highest possible value of an incomplete result. For explanations, `items` are
+    what was counted, `what` describes items that held ("claims supported by the contexts") and `lacking` the
+    others; these three are not stored with scores and do not affect equality.
     """
 
     value: float | None = None
@@ -49,7 +50,7 @@ class Outcome:
 
 
 def ok(value: float, *, items: Iterable[Item] = (), what: str = "") -> Outcome:
-    """Return the outcome of a value; a value that is not a finite number is an error."""
+    """Return the outcome with this value, or an error outcome if the value is not a finite number."""
     if not math.isfinite(value):
         return error(f"the measure returned {value}, which is not a number")
     return Outcome(value=float(value), items=tuple(items), what=what)
@@ -57,21 +58,21 @@ def ok(value: float, *, items: Iterable[Item] = (), what: str = "") -> Outcome:
 
 NO_CONTEXT = ok(0.0, items=[Item("No context retrieved", held=False)])
 NO_IDS = "the contexts have no document ids"
-"""Why gold ids say nothing about contexts: unknown is not irrelevant."""
+"""The reason to skip a sample whose contexts have no ids: gold cannot say whether they are relevant."""
 
 
 def skipped(why: str) -> Outcome:
-    """Return the outcome of a sample that lacks something that the measure needs."""
+    """Return the outcome of a sample that cannot be scored because it lacks something; `why` says what."""
     return Outcome(status="skipped", why=why)
 
 
 def error(why: str) -> Outcome:
-    """Return the outcome of a sample that should have been measured but could not be."""
+    """Return the outcome of a sample that should have a score but could not be scored; `why` says why."""
     return Outcome(status="error", why=why)
 
 
 def incomplete(why: str, bounds: tuple[float, float]) -> Outcome:
-    """Return the outcome of a sample with missing verdicts: its value lies within `bounds`, and is known if these are equal."""
+    """Return an outcome with missing verdicts, whose value is in `bounds`; ok if the bounds are equal."""
     if bounds[0] == bounds[1]:
         return Outcome(value=bounds[0], why=f"{why}; the value is the same whatever they are")
     return Outcome(status="incomplete", why=why, bounds=bounds)
@@ -85,10 +86,10 @@ def proportion(
     what: str = "",
     lacking: str = "missing",
 ) -> Outcome:
-    """Return the share (by weight) of items that held; skipped with nothing to count, incomplete if a verdict is missing.
+    """Return the share (by weight) of items that held; skipped without items, incomplete if one is unknown.
 
-    The bounds are exact: a missing verdict is all or nothing. `hidden` are missing lists of items, each of which may hold any
-    number: the bounds are then 0 and 1.
+    The bounds assume that each unknown item is either true or false. `hidden` are missing lists of items,
+    each of which may hold any number: the bounds are then 0 and 1.
     """
     plain = (Item("", None, v.why) if isinstance(v, Unanswered) else v for v in verdicts)
     items = tuple(v if isinstance(v, Item) else Item("", v) for v in plain)
@@ -110,7 +111,7 @@ def proportion(
 
 
 def complement(outcome: Outcome) -> Outcome:
-    """Return 1 - the value, with bounds and items accordingly."""
+    """Return an outcome of 1 - value, with bounds and items to match."""
     value = None if outcome.value is None else 1.0 - outcome.value
     bounds = outcome.bounds and (1.0 - outcome.bounds[1], 1.0 - outcome.bounds[0])
     return replace(outcome, value=value, bounds=bounds)
@@ -120,7 +121,7 @@ Result: TypeAlias = Outcome | float | int | bool
 
 
 def safely(name: str, start: Callable[[], Program[Result] | Result]) -> Program[Outcome]:
-    """Run a measure's body, a generator of questions or a plain function; missing answers and exceptions become an error outcome."""
+    """Run a measure's function and return its outcome; missing answers and exceptions become an error."""
     try:
         started = start()
         result = (yield from started) if isinstance(started, Generator) else started
@@ -132,7 +133,7 @@ def safely(name: str, start: Callable[[], Program[Result] | Result]) -> Program[
 
 
 def texts_of(contexts: Sequence[Context]) -> tuple[str, ...]:
-    """Return the contexts' texts in rank order; raise Missing if one has no text."""
+    """Return the contexts' texts in rank order. Raises Missing if a context has no text."""
     for context in contexts:
         if not context.text:
             raise Missing(f"the context {context.id!r} has no text")

@@ -2,13 +2,14 @@
 
 Each formula is a vectorised function from a table of labels to one value per ranking:
 
-- `rel` is the level from which a place is relevant, `k` the cut-off (None = the whole list);
-- a denominator of 0 gives 0, never NaN; whether a query with nothing relevant counts is decided elsewhere (`germane rank`
-  counts it, `germane run` skips it and says why);
-- if labels are distributions, a place is relevant with its probability and worth its expected gain: sums are expectations (over
-  independent places), ratios have the expectation of each side;
-- a value depends on its own row alone: floats are summed row by row in rank order (`bincount` adds one by one), never as
-  differences of a running sum, so a value has the same bits in any batch.
+- `rel` is the lowest grade at which a place (a passage at a rank) is relevant, `k` the cut-off (None = the
+  whole list);
+- a denominator of 0 gives 0, never NaN; whether a query with nothing relevant counts is decided elsewhere
+  (`germane rank` counts it, `germane run` skips it and says why);
+- if labels are probabilities, sums are expected values (places are taken as independent), and a ratio is the
+  ratio of two expected values;
+- the value of a row does not depend on other rows: floats are summed row by row in rank order (`bincount`
+  adds one by one), never as differences of a running sum, so a value has the same bits in any batch.
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ _PERSISTENCE = Param(float, 0.8, "persistence: the chance of looking at the next
 _PART = one_of("the score, or how much more it could be", "score", "residual")
 
 ENUMERATED = 12
-"""The most uncertain places of one person's ranking whose yes and no are enumerated; with more, probabilities are used."""
+"""The most uncertain labels in one person's ranking for which all yes/no combinations are tried."""
 _CERTAINTY = 1e-9
-"""The distance from 0 and 1 within which a share is certain: shares are sums of rounded numbers."""
+"""A probability this close to 0 or 1 counts as certain, because shares are sums of rounded numbers."""
 
 _OVER_GOLD = {"labels": _GOLD, "over": OVER}
 _GRADED = {"holes": _HOLES, "against": _AGAINST, **_OVER_GOLD}
@@ -87,7 +88,7 @@ def values(measure: Measure, table: RankedLabels) -> Floats:
 
 
 def sample_means(measure: Measure, table: RankedLabels, rows: Sequence[int]) -> Floats:
-    """Return a ranked measure's value per sample: the mean over its rankings `rows[n]` to `rows[n + 1]`; 0 without any."""
+    """Return a measure's value per sample: the mean over its rankings `rows[n]` to `rows[n + 1]`, else 0."""
     of_rankings, counts = values(measure, table), np.diff(rows)
     if counts.max(initial=0) <= 1:
         means = np.zeros(len(counts))
@@ -98,21 +99,21 @@ def sample_means(measure: Measure, table: RankedLabels, rows: Sequence[int]) -> 
 
 
 def least_level(measure: Measure) -> float:
-    """Return the lowest grade that a measure counts as relevant: its `rel`, else the scale's default."""
+    """Return the lowest grade that a measure counts as relevant: its `rel`, or the default of its labels."""
     from germane.questions.relevance import HELPS  # not at the top: `germane rank` has no judge
 
     return measure.settings.get("rel") or (1 if measure.labels == "gold" else HELPS)
 
 
 def open_holes(measure: Measure) -> bool:
-    """Return True if an unjudged place makes the score a range instead of counting as not relevant."""
+    """Return True if an unjudged passage makes the score incomplete; False if it counts as not relevant."""
     settings = measure.settings
     about_holes = measure.name == "Judged" or settings.get("part") == "residual"
     return measure.labels == "human" and not about_holes and settings.get("holes", "zero") == "zero"
 
 
 def _uncertain(measure: Measure, table: RankedLabels) -> tuple[Floats, Bools]:
-    """Return the probability that each place is relevant, and a mask of uncertain places in rows of several people's labels."""
+    """Return each place's probability of being relevant, and a mask of the uncertain ones that count."""
     chance = reached(table.level, table.chances, measure.settings["rel"] or table.rel).astype(np.float64)
     open_ = (chance > _CERTAINTY) & (chance < 1 - _CERTAINTY) & table.judged
     if table.several is not None:
@@ -123,7 +124,7 @@ def _uncertain(measure: Measure, table: RankedLabels) -> tuple[Floats, Bools]:
 
 
 def _with_expectations(measure: Measure, table: RankedLabels, found: Floats) -> Floats:
-    """Return the values; rows with up to ENUMERATED uncertain places get the expectation over all combinations."""
+    """Return the values; rows with a few uncertain labels get the mean over all yes/no combinations."""
     chance, open_ = _uncertain(measure, table)
     uncertain = np.bincount(table.row[open_], minlength=table.rows)
     rows = np.flatnonzero((uncertain > 0) & (uncertain <= ENUMERATED))
@@ -149,13 +150,13 @@ def _with_expectations(measure: Measure, table: RankedLabels, found: Floats) -> 
 
 
 Marks: TypeAlias = Bools | Floats
-"""For each place, whether it counts, or the probability that it does."""
+"""For each place, whether it counts, or the probability that it counts."""
 Fraction: TypeAlias = tuple[Floats, Floats]
-"""Numerator and denominator for each row of a table."""
+"""The numerator and the denominator for each row of a table."""
 
 
 def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
-    """Return numerator and denominator of a measure; None if its formula is no division."""
+    """Return a measure's numerator and denominator for each row; None if its formula is not a fraction."""
     result: Fraction | Floats = measure.definition.compute(table, measure.settings, measure.k)
     if not isinstance(result, tuple):
         return None
@@ -171,12 +172,12 @@ def dcg_gains(table: RankedLabels, dcg: str) -> Floats:
 
 
 def _top_size(table: RankedLabels, k: int | None) -> Ints:
-    """Return the number of places of each row within the top k."""
+    """Return the number of places in the top k of each row."""
     return table.length if k is None else np.minimum(table.length, k)
 
 
 def _cut(table: RankedLabels, k: int) -> Ints:
-    """Return k, the denominator of precision, for each row."""
+    """Return k for each row, the denominator of precision."""
     return np.full(table.rows, k)
 
 
@@ -189,7 +190,7 @@ def _relevant(table: RankedLabels, rel: float, k: int | None) -> Marks:
 
 
 def _certain(marks: Marks) -> TypeIs[Bools]:
-    """Return True if every place is relevant or not, False if some are so with a probability."""
+    """Return True if the marks are yes or no, False if they are probabilities."""
     return marks.dtype == np.bool_
 
 
@@ -215,14 +216,14 @@ def _first(table: RankedLabels, relevant: Marks) -> Marks:
 
 
 def _so_far(table: RankedLabels, marked: Bools) -> Ints:
-    """Return, for each place, the number of marked places of its row down to it (whole numbers: no rounding)."""
+    """Return, for each place, how many places of its row are marked from the top down to it."""
     running = np.concatenate([[0], np.cumsum(marked)])
     before = np.repeat(running[table.pointers[:-1]], np.diff(table.pointers))
     return np.asarray(running[1:] - before, dtype=np.int64)
 
 
 def _sum(table: RankedLabels, marked: Marks, values: NDArray[np.floating[Any]] | float = 1.0) -> Floats:
-    """Return the sum of the values of each row's marked places, each by its probability; without values their number."""
+    """Return the sum of `values` over each row's marked places, weighted if the marks are probabilities."""
     return np.asarray(np.bincount(table.row, marked * values, table.rows), dtype=np.float64)
 
 
@@ -250,7 +251,7 @@ def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
 
 
 def _peak(sides: Sequence[RankedLabels]) -> Floats:
-    """Return the highest gain of each row."""
+    """Return the highest gain of each row in any of the tables."""
     peak = np.zeros(sides[0].rows)
     for side in sides:
         np.maximum.at(peak, side.row, side.gain)
@@ -258,7 +259,7 @@ def _peak(sides: Sequence[RankedLabels]) -> Floats:
 
 
 def _stops(table: RankedLabels, top: int | None) -> Floats:
-    """Return the probability that a reader stops at each place; a yes counts as the highest grade: 4 for gold (gdeval), else 3."""
+    """Return the chance that ERR's reader stops at each place; a yes is the top grade (gold 4, else 3)."""
     _require_certain(table)
     top = top or (4 if table.complete else 3)
     grade = np.where(np.isinf(table.level), float(top), table.gain)
@@ -268,7 +269,7 @@ def _stops(table: RankedLabels, top: int | None) -> Floats:
 
 
 def _require_certain(table: RankedLabels) -> None:
-    """Raise MeasureError if a label is uncertain: the mean of 2**grade does not follow from a mean grade."""
+    """Raise MeasureError if a label is uncertain: the mean of 2**grade needs more than the mean grade."""
     uncertain = table.several is not None and table.several.any()
     if table.chances is not None:
         uncertain |= ((table.chances > _CERTAINTY) & (table.chances < 1 - _CERTAINTY)).any()
@@ -278,7 +279,7 @@ def _require_certain(table: RankedLabels) -> None:
 
 
 def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
-    """Return ERR."""
+    """Return expected reciprocal rank (ERR) at cut-off k for each row."""
     stops = _stops(table, top)
     graded = _within(table, k) & (stops > 0)
     row, rank, stops = table.row[graded], table.rank[graded], stops[graded]
@@ -292,12 +293,12 @@ def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
 
 
 def _normalised_stopping(table: RankedLabels, k: int | None, top: int | None, ideal: str) -> Floats:
-    """Return ERR / ERR of the best order."""
+    """Return ERR divided by the ERR of the ideal order, for each row."""
     return _ratio(_stopping(table, k, top), _stopping(_ideal(table, ideal), k, top))
 
 
 def _precisions(table: RankedLabels, rel: float, k: int | None) -> Floats:
-    """Return the sum of P@r over the ranks r of relevant places."""
+    """Return, for each row, the sum of P@r over the ranks r of relevant places: the numerator of AP."""
     relevant = _relevant(table, rel, k)
     if _certain(relevant):
         return _sum(table, relevant, _so_far(table, relevant) / table.rank)
@@ -342,9 +343,9 @@ def _position(table: RankedLabels, rel: float, k: int | None) -> Fraction:
 
 
 def _ranked(name: str, formula: Callable[..., Any], /, **options: Any) -> Measure:
-    """Define a measure by its formula, which gets the table and the parameters that it names.
+    """Define a ranked measure by its formula, which takes the table and any of the measure's parameters.
 
-    A formula returns the value of each row, or what is divided by what.
+    The formula returns a value per row, or a pair (numerator, denominator).
     """
     takes = tuple(signature(formula).parameters)[1:]
 
@@ -370,7 +371,7 @@ _OF_RECALL: Mapping[str, Any] = {
     "refusal": "the judge saw only what was retrieved; recall needs gold",
     "nothing": "0 if nothing relevant is retrieved or known",
 }
-"""The options of a measure that divides by all that is relevant, which only gold knows."""
+"""Options of a measure that divides by the number of all relevant documents, which only gold knows."""
 
 nDCG = _ranked(
     "nDCG", _ndcg,
@@ -580,7 +581,7 @@ context_relevance = _ranked(
 
 
 def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
-    """Return the companions of ranked gold measures: the share of judged places, and RBP's residual."""
+    """Return the measures to report beside ranked gold measures: share of judged results, RBP's residual."""
     return list(dict.fromkeys(chain.from_iterable(map(_companions, measures))))
 
 
@@ -598,25 +599,26 @@ def _companions(measure: Measure) -> tuple[Measure, ...]:
 
 
 MOST = 2**14
-"""The most combinations of missing labels that are tried; with more, the bounds are the measure's range."""
+"""The most combinations of missing labels to try; with more, the bounds are the measure's range."""
 
 _MOST_WORK = 2**18
-"""The most combinations of missing labels and of yes and no at uncertain places that are tried."""
+"""The most combinations of missing labels and of uncertain labels that `bounds` tries."""
 
 _PLACES = 2**20
-"""The most places of one kernel call, so that memory stays flat."""
+"""The most places in one call of a formula, which limits memory."""
 
 
 def bounds(
     measure: Measure, table: RankedLabels, missing: Ints, *, binary: bool = False, top: int = 3
 ) -> tuple[float, float]:
-    """Return the lowest and highest value that a measure's mean over the rows of `table`, one sample's rankings, can take.
+    """Return the lowest and highest value of a measure for one sample whose rankings are `table`.
 
-    Average precision and its kin are not monotone in the labels: every combination of the missing ones is tried, as rows of one
-    table, up to MOST; beyond, the bounds are the measure's range.
+    As average precision and similar measures are not monotone in the labels, all combinations of missing
+    labels are tried, up to MOST; beyond that, the bounds are the measure's range.
 
-    `missing` is the number of the missing verdict of each place, -1 if its label is known. Places with the same number (the same
-    passage twice) get the same verdict: a grade from 0 to `top` or, if `binary`, yes or no. The ideal list grows with them.
+    `missing` is the number of the missing verdict of each place, -1 if its label is known. Places with the
+    same number (the same passage twice) get the same verdict: a grade from 0 to `top` or, if `binary`, yes or
+    no. The ideal list changes with them.
     """
     if measure.depth is not None:
         kept = table.rank <= measure.depth
@@ -644,14 +646,14 @@ def bounds(
 
 
 def _graded(measure: Measure) -> bool:
-    """Return True if the measure uses grades as gains, and not only a threshold on them."""
+    """Return True if the measure uses grades as gains, False if it only compares them with `rel`."""
     return "rel" not in measure.definition.params
 
 
 def _assigned(table: RankedLabels, missing: Ints, verdicts: Ints, answers: Floats) -> RankedLabels:
-    """Return the table for each combination of answers, of shape (combinations, verdicts, 2), to the missing verdicts.
+    """Return a copy of the table per combination of `answers` to the missing verdicts.
 
-    The ideal of each row is made of its own labels.
+    `answers` has the shape (combinations, verdicts, 2). The ideal of each ranking is made of its own labels.
     """
     times, unknown = len(answers), missing >= 0
     value = answers[:, np.searchsorted(verdicts, missing[unknown])]

@@ -1,4 +1,4 @@
-"""Measures of the response against its contexts: what supports it, what it cites, and which facts it states."""
+"""Measures of the response: which claims the contexts support, what it cites, which facts it states."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def faithfulness(sample: Sample) -> Program[Outcome]:
     aliases=("unfaithfulness",),
 )
 def hallucination(sample: Sample) -> Program[Outcome]:
-    """Share of the response's claims that nothing retrieved supports. Lower is better."""
+    """Share of the response's claims that no retrieved context supports. Lower is better."""
     return complement((yield from faithfulness.definition.compute(sample)))
 
 
@@ -60,7 +60,7 @@ def hallucination(sample: Sample) -> Program[Outcome]:
 def answer_relevancy(sample: Sample) -> Program[Outcome]:
     """Share of the response's statements that address the query.
 
-    The judge is shown query and response only.
+    The judge sees only the query and the response.
     """
     response = sample.response or ""
     asked = StatementRelevance(query=sample.query, passage=response, history=turns(sample))
@@ -108,10 +108,11 @@ _NOISE = one_of(
     answerable=True,
 )
 def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
-    """Share of the response's claims that are wrong and come from the contexts. Lower is better.
+    """Share of the response's claims that are wrong and supported by a context. Lower is better.
 
-    A claim is wrong if the reference does not support it. A context is relevant if it supports a claim of the reference. A
-    wrong claim counts if a context of the chosen sort supports it (`irrelevant`: and no relevant one does).
+    A claim is wrong if the reference does not support it. A context is relevant if it supports a claim of the
+    reference. `contexts` chooses which contexts count; with `irrelevant`, a wrong claim counts if an
+    irrelevant context supports it and no relevant one.
     """
     results = distinct_contexts(sample)
     if nothing_in(results):
@@ -144,15 +145,16 @@ _RANGE = r"\^?(\d{1,3})(?:\s*[-–]\s*(\d{1,3}))?"  # a number of four digits is
 _PART = re.compile(_RANGE)
 _NUMBERS = re.compile(rf"{_RANGE}(?:\s*[,;\uff0c\u3001]\s*{_RANGE})*")
 _WIDEST = 50
-"""The most contexts that one range like [3-7] may name."""
+"""The most contexts that one cited range like [3-7] may include."""
 _NO_SUCH, _EMPTY = "no such context", "the context is empty"
 
 
 def citing(response: str, contexts: Sequence[Context]) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the sentences of a response without citations, each with the positions (from 1) of the contexts that it cites.
+    """Return the sentences of a response without citations, each with the positions of the contexts it cites.
 
-    0 stands for a context that does not exist. A citation is a number in brackets, counted from 1 over the contexts, a list or range of numbers ([1, 3], [2-4], 【1】), or the
-    id of a context ([d7]). One that follows the full stop belongs to the sentence before it.
+    Positions count from 1; 0 stands for a context that does not exist. A citation is a number in brackets,
+    counted over the contexts, a list or range of numbers ([1, 3], [2-4], 【1】), or the id of a context ([d7]).
+    A citation after the full stop belongs to the sentence before it.
     """
     ids = {context.id: position for position, context in reversed(list(enumerate(contexts, 1))) if context.id}
     citings: list[tuple[str, tuple[int, ...]]] = []
@@ -169,7 +171,7 @@ def citing(response: str, contexts: Sequence[Context]) -> list[tuple[str, tuple[
 
 
 def _read(text: str, ids: Mapping[str, int], count: int) -> tuple[str, tuple[int, ...]]:
-    """Return a text without its citations, and the distinct numbers cited; 0 for a number without a context."""
+    """Return a text without its citations, and the distinct positions cited (0 = no such context)."""
     result: dict[int, None] = {}
 
     def without(mark: re.Match[str]) -> str:
@@ -200,7 +202,7 @@ def _named(inner: str, ids: Mapping[str, int]) -> list[int]:
     calls="1 per sample (shared with citation_precision)",
 )
 def citation_recall(sample: Sample) -> Program[Outcome]:
-    """Share of the response's sentences that are fully supported by the contexts that they cite."""
+    """Share of the response's sentences that the contexts they cite fully support."""
     items = []
     for text, positions, verdict in (yield from _judged(sample)):
         why = "it cites a context that does not exist" if positions else "it cites nothing"
@@ -220,9 +222,10 @@ def citation_recall(sample: Sample) -> Program[Outcome]:
     calls="1 per sample (shared with citation_recall)",
 )
 def citation_precision(sample: Sample) -> Program[Outcome]:
-    """Share of the citations that help to support their (supported) sentence.
+    """Share of the citations that help to support their sentence, which must be supported.
 
-    A citation helps if its context supports the sentence alone, or a part that the others do not.
+    A citation helps if its context supports the sentence alone, or supports a part of it that the other cited
+    contexts do not.
     """
     items: list[Item] = []
     for text, positions, verdict in (yield from _judged(sample)):
@@ -238,10 +241,10 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
 
 
 def _judged(sample: Sample) -> Program[list[tuple[str, tuple[int, ...], CitationVerdict | None]]]:
-    """Return each sentence, what it cites, and the verdict on that, in the contexts' own numbers; None if it cites no text.
+    """Return each sentence, the contexts it cites, and the verdict on them; None if it cites no text.
 
-    The judge is shown the cited contexts only, in the order of their texts: neither another context nor a rank changes a
-    verdict. Contexts are counted in the final list or, without one, over all calls.
+    The judge sees only the cited contexts, in the order of their texts, so that neither other contexts nor
+    ranks change a verdict. Contexts are counted in the final list or, if there is none, over all searches.
     """
     final = sample.contexts is not None
     contexts = [context for _, contexts in rankings(sample, final=final) for context in contexts]
@@ -267,15 +270,15 @@ def _judged(sample: Sample) -> Program[list[tuple[str, tuple[int, ...], Citation
 
 _HOW = 'write "nuggets": ["a fact", {"text": "another", "importance": "vital"}]'
 _OKAY = 0.5
-"""Weight of an okay nugget where nuggets=weighted (a vital one weighs 1); also the worth of partial support."""
+"""The weight of an okay nugget with nuggets=weighted (vital: 1), and the credit for partial support."""
 
 
 _Nuggets: TypeAlias = tuple[tuple[str, bool], ...]
-"""Facts, and whether each is vital: it must be in a good answer, where an okay one may be."""
+"""Facts, each with whether it is vital (a good answer must state it) or only okay (may state it)."""
 
 
 def nuggets_of(value: Json) -> _Nuggets:
-    """Return the nuggets in a sample's metadata; ValueError says how to write them."""
+    """Return the nuggets in a sample's metadata. Raises ValueError, which says how to write nuggets."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ValueError(f"nuggets must be a list; {_HOW}")  # noqa: TRY004 - the user's data, not our types
     nuggets = []
@@ -318,10 +321,11 @@ _NUGGETS: MeasureOptions = {
     },
 )
 def nugget_recall(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outcome]:
-    """Share of the nuggets (facts of a good answer) that the contexts state together; by default AutoNuggetizer's V_strict.
+    """Share of the nuggets (facts of a good answer) that the contexts together state (default: V_strict).
 
-    Nuggets are the sample's own (`metadata.nuggets`: texts, or objects with text and importance vital or okay; a text is
-    vital), else the claims of its reference, vital or okay as the judge says (a single one is vital).
+    Nuggets are the sample's own (`metadata.nuggets`: texts, which are vital, or objects with text and
+    importance vital or okay). If there are none, the claims of the reference are used: the judge says which
+    are vital (a single one is). The default is AutoNuggetizer's V_strict.
     """
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
@@ -336,7 +340,7 @@ def nugget_recall(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outc
     when={"text": "response"},
 )
 def _nuggets_of_response(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outcome]:
-    """Share of the nuggets that the response states: AutoNuggetizer's score. Nuggets as in nugget_recall."""
+    """Share of the nuggets that the response states (AutoNuggetizer's score). Nuggets as in nugget_recall."""
     return (yield from _nuggets_held(sample, (sample.response or "",), "response", nuggets, strict=strict))
 
 
@@ -365,7 +369,7 @@ def _nuggets_held(
 
 
 def _nuggets(sample: Sample, *, weighed: bool) -> Program[_Nuggets]:
-    """Return the sample's nuggets, else the claims of its reference; `weighed`: with their importance."""
+    """Return the sample's nuggets, else the reference's claims; `weighed`: the judge rates importance."""
     own = sample.metadata.get("nuggets")
     if own is not None:
         return nuggets_of(own)

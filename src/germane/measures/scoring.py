@@ -1,7 +1,8 @@
-"""Score blocks of samples: take jobs, list the questions to be answered, and return an outcome per grader.
+"""Score batches of samples: collect the questions for the judge, then turn the answers into outcomes.
 
-Judged measures are programs. Ranked measures that read the same labels share one program per sample, which asks for the
-verdicts, and one table of places per block: each measure is then one call of its formula.
+Judged measures are programs: generators that yield questions and return an outcome. Ranked measures that read
+the same labels share one program per sample, which asks for the verdicts, and one table of labels per batch,
+on which each formula is computed once.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ __all__ = ["Job"]
 _MIXED = "x labels on two scales in a sample: all count as yes or no"
 REPEATED = "x a document repeated in a list: only its first place counts"
 MOST_ASSIGNED = 4096
-"""Combinations of what unsure gold may be, up to which a score's bounds are exact; beyond, they are the measure's range."""
+"""The most variants of unsure gold to try for exact bounds; with more, the bounds are the range."""
 
 
 class Job(Struct, kw_only=True):
-    """A sample with the graders that apply to it.
+    """A sample with the graders that score it.
 
-    `case` is the eval file's case, for graders that read it; `labels` are people's labels of the sample's passages other than
-    those on its contexts.
+    `case` is the eval file's case, for graders that read it; `labels` are people's labels of the sample's
+    passages, without those on its contexts.
     """
 
     sample: Sample
@@ -56,7 +57,7 @@ class Job(Struct, kw_only=True):
 
 
 def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[Outcome]:
-    """Return a judged measure's program for a sample; an exception in it becomes an error outcome."""
+    """Return the generator that scores a sample by a judged measure; exceptions become an error outcome."""
     definition = measure.definition
     params = {name: value for name, value in measure.settings.items() if name not in definition.when}
     if definition.cutoff != "none":
@@ -67,17 +68,19 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
 
 
 class Block:
-    """The questions of a block of jobs, and its scores once they are answered.
+    """A batch of samples with their graders: the questions to ask, and the scores once they are answered.
 
-    Jobs may have graders of their own; the scores of a grader are one column over the block. `companions`: also compute the
-    measures that are reported beside those of gold.
+    A job is one sample with its graders, a program a generator that yields questions and returns an outcome.
+    Jobs may differ in their graders. With `companions`, the measures that are reported beside gold measures
+    are computed too.
 
     Attributes:
-        programs: The programs that ask, in the order of the samples.
-        owners: The number of the job that each program asks for, and the canonical names of the measures that read it.
+        programs: The programs that ask questions, in the order of the samples.
+        owners: For each program, the index of its job and the canonical names of the measures that use
+            its answers.
         grader_sets: The distinct tuples of graders of the jobs.
-        notes: How many samples or places have each property that a reader of the scores should know.
-        labelled: The numbers of the jobs with people's labels on their contexts.
+        notes: How many samples or contexts have some peculiarity that a reader of the scores should know.
+        labelled: The indices of the jobs with people's labels on their contexts.
     """
 
     def __init__(self, jobs: Sequence[Job], settings: Settings, *, companions: bool = False) -> None:
@@ -105,7 +108,7 @@ class Block:
         self._look_at_contexts()
 
     def _start(self) -> None:
-        """Set the scores known without answers, and collect the questions."""
+        """Set the scores that need no answers, and collect the questions of the others."""
         known: dict[object, Broken] = {}
         unsure = {number for number, sample in enumerate(self._samples) if sample.unsure}
         for column in self._every:
@@ -126,7 +129,7 @@ class Block:
                 self._ask(number)
 
     def _put_known(self, column: _Column, known: dict[object, Broken], unsure: set[int]) -> None:
-        """Set the outcomes of samples for which a measure cannot be computed, and of those with unsure gold."""
+        """Set one grader's outcomes for samples that it cannot score, and for those with unsure gold."""
         measure = column.grader.measure
         refused = refusals(measure, self._samples, self.settings, known)
         graded = set(column.jobs.tolist())
@@ -139,7 +142,7 @@ class Block:
                 column.put(number, outcome)
 
     def _ask(self, number: int) -> None:
-        """Add the programs of a job: those of graders without labels, and one per choice of labels from a judge."""
+        """Add the generators that ask about one sample: its judged measures, and its relevance labels."""
         job, columns = self.jobs[number], self._columns_of(number)
         for column in columns:
             grader = column.grader
@@ -161,16 +164,16 @@ class Block:
         return len(self.programs) - 1
 
     def _readers(self, choice: LabelChoice, number: int) -> tuple[str, ...]:
-        """Return the canonical names of a job's measures that are computed from these labels."""
+        """Return the canonical names of the measures of a job that are computed from these labels."""
         columns = (c for c in self._columns_of(number) if c.ranked and c.grader.measure.choice == choice)
         return tuple(dict.fromkeys(str(c.grader.measure) for c in columns if number not in c.noted))
 
     def _columns_of(self, number: int) -> list[_Column]:
-        """Return the columns of the graders of a job."""
+        """Return the scores of each grader of the job with this index."""
         return self._columns[id(self.jobs[number].graders)]
 
     def _look_at_contexts(self) -> None:
-        """Collect the labels on contexts; count empty searches and contexts without text."""
+        """Find the samples with labels on contexts, and count empty searches and contexts without text."""
         answered = [sample for sample in self._samples if not sample.error]
         calls = [call.contexts for sample in answered for call in sample.calls or ()]
         lists = chain((sample.contexts or () for sample in answered if not sample.calls), calls)
@@ -190,7 +193,7 @@ class Block:
         self.notes["x an empty context: answered without a call"] += blanks
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
-        """Return, for each job, the outcome of each grader by name; `results` are those of the programs."""
+        """Return the outcomes of each job by grader name; `results` are the results of `programs`."""
         self._settle(results)
         return [
             {column.grader.name: column.outcome(number) for column in self._columns_of(number)}
@@ -198,7 +201,7 @@ class Block:
         ]
 
     def scores(self, results: Sequence[Any]) -> ScoreTable:
-        """Return the scores of the jobs, in order of jobs and graders."""
+        """Return the table of scores, by job and grader; `results` are the results of `programs`."""
         self._settle(results)
         scores = ScoreTable()
         for _, some in groupby(range(len(self.jobs)), key=lambda number: id(self.jobs[number].graders)):
@@ -221,12 +224,12 @@ class Block:
         return scores
 
     def places(self, job: int, measure: Measure) -> tuple[Places, int] | None:
-        """Return the labelled places that a ranked measure reads, with the job's number among their samples, once answered."""
+        """Return the labels that a ranked measure reads and the job's index in them, after `scores`."""
         reading = self._readings.get(measure.choice)
         return (reading.places, job) if reading is not None and reading.depths[job] else None
 
     def read_as_verdicts(self) -> Iterator[tuple[int, Passages, tuple[str, ...]]]:
-        """Yield, where labels replace a judge's verdicts, each job's passages and the measures that read them."""
+        """Yield (job, questions, measures that read them) if labels replace a judge's verdicts."""
         for choice, reading in self._readings.items():
             if self.settings.judged_by and choice.source in {"judge", "best"}:
                 for number in range(len(self.jobs)):
@@ -234,7 +237,7 @@ class Block:
                         yield number, reading.places.questions(number), self._readers(choice, number)
 
     def companions(self, results: Sequence[Any]) -> Iterator[tuple[str, str, list[float]]]:
-        """Yield the values of each companion measure, by system and canonical name, over the samples that have any."""
+        """Yield (system, canonical name, values of the scored samples) for each companion measure."""
         self._settle(results)
         systems: dict[str, list[int]] = {}
         for number, job in enumerate(self.jobs if self._companions else ()):
@@ -246,9 +249,10 @@ class Block:
                     yield system, str(column.grader.measure), column.values[counted].tolist()
 
     def asking(self) -> Iterator[tuple[int, str, int, Sequence[int] | None]]:
-        """Yield the graders with questions, job by job: the job's number, the grader's name and the program's number.
+        """Yield (job, grader name, program, new passages) for each grader that asks questions.
 
-        Where graders share the program, the numbers of the passages that no grader before reads follow; else None.
+        `new passages` are the indices of the passages that no earlier grader of the job reads, if graders
+        share the program; else None.
         """
         for number in range(len(self.jobs)):
             read: dict[LabelChoice, set[int]] = {}
@@ -265,7 +269,7 @@ class Block:
                         before.update(cells)
 
     def _settle(self, results: Sequence[Any]) -> None:
-        """Give the programs their answers and compute the scores of labels; repeated calls do nothing."""
+        """Give the programs' results to the graders and compute ranked scores; more calls do nothing."""
         if self._settled:
             return
         self._settled = True
@@ -285,7 +289,7 @@ class Block:
                 self._readings[column.grader.measure.choice].fill(column)
 
     def graded(self, results: Sequence[Any]) -> dict[tuple[int, str], Any]:
-        """Return the results of graders that are not measures, by job number and grader name."""
+        """Return the results of graders that are not measures, by job index and grader name."""
         cases = [] if all(column.grader.by is None for column in self._every) else range(len(self.jobs))
         return {
             (number, column.grader.name): results[column.programs[number]]
@@ -296,7 +300,7 @@ class Block:
 
 
 def reads_gold_alone(measure: Measure) -> bool:
-    """Return True if a measure reads graded gold ids and asks no judge."""
+    """Return True if a measure reads graded gold (qrels) and asks no judge."""
     definition = measure.definition
     if definition.family == "ranked":
         return measure.labels == "gold"
@@ -304,10 +308,10 @@ def reads_gold_alone(measure: Measure) -> bool:
 
 
 def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
-    """Return the outcome of a measure over partly unsure gold: its one value, or its least and greatest.
+    """Return the outcome of a measure if some gold is unsure: its value, or the lowest and highest possible.
 
-    Each unsure document is relevant with its grade, or is not. One that is not known is any document of the lists without a
-    grade, one that did not come back, or none at all.
+    Each unsure document is either relevant with its grade or not relevant. An unsure document without an id
+    may be any retrieved document without a grade, one that was not retrieved, or none.
     """
     qrels, choices = dict(sample.qrels or {}), []
     free = [context.id for context in sample.retrieved() if context.id is not None]
@@ -333,7 +337,7 @@ def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
 
 
 def _result_of(program: Program[Outcome]) -> Outcome:
-    """Return the result of a program without questions."""
+    """Return the outcome of a generator that yields no questions."""
     try:
         next(program)
     except StopIteration as end:
@@ -343,20 +347,20 @@ def _result_of(program: Program[Outcome]) -> Outcome:
 
 
 def _verdicts(questions: Passages) -> Program[tuple[Any, ...]]:
-    """Ask for a sample's verdicts."""
+    """Ask the questions about a sample's passages and return the verdicts."""
     return (yield questions)
 
 
 class _Column:
-    """The scores of one grader for the jobs of a block.
+    """The scores of one grader for all jobs of a batch.
 
     Attributes:
-        jobs: The numbers of the jobs that it grades.
-        values: The value of each job of the block; nan without one.
-        noted: The outcomes that say more than a value, by the number of the job.
-        programs: The number of the program whose result is the outcome of a job.
-        ranked: Whether its scores are a formula on labels.
-        read: The jobs whose score is computed from labels.
+        jobs: The indices of the jobs that it grades.
+        values: The value for each job of the batch; nan if it has none.
+        noted: By job index, the outcomes that are more than a value: not ok, with a note or with items.
+        programs: By job index, the index of the program whose result is the outcome.
+        ranked: True if the scores are a formula on ranked labels.
+        read: The indices of the jobs whose scores are computed from labels.
     """
 
     def __init__(self, grader: Grader, jobs: int) -> None:
@@ -368,28 +372,28 @@ class _Column:
         self.read: Ints = np.empty(0, np.int64)
 
     def put(self, number: int, outcome: Outcome) -> None:
-        """Store the outcome of a job: its value, and the whole outcome if it is more than a value."""
+        """Store the outcome of a job: its value, and the whole outcome if it has more than a value."""
         if outcome.value is not None:
             self.values[number] = outcome.value
         if outcome.status != "ok" or outcome.why is not None or outcome.items:
             self.noted[number] = outcome
 
     def outcome(self, number: int) -> Outcome:
-        """Return the outcome of a job; if only its value is stored, one with that value."""
+        """Return the outcome of a job; made from the value if only that is stored."""
         return self.noted.get(number) or Outcome(float(self.values[number]))
 
     def unnoted(self) -> Ints:
-        """Return the jobs whose outcome is only a value."""
+        """Return the indices of the jobs whose outcome is only a value."""
         return self.jobs[~np.isin(self.jobs, [*self.noted])] if self.noted else self.jobs
 
 
 class _Reading:
-    """The places of a block for one choice of labels, and the values of ranked measures on them.
+    """The labels of one source for a batch of samples, and the values of the ranked measures that read them.
 
     Attributes:
-        places: The places of all jobs; none of a job that no measure reads.
-        depths: How many places of each of a job's rankings are read.
-        programs: The number of the program that asks for the labels of a job.
+        places: The labels at each rank; a sample that no measure reads has no ranks.
+        depths: How many ranks of each sample's rankings are read.
+        programs: By job index, the index of the program that asks for its labels.
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings, jobs: int) -> None:
@@ -398,7 +402,7 @@ class _Reading:
         self._values: dict[Measure, Floats | None] = {}
 
     def fill(self, column: _Column) -> None:
-        """Set a ranked measure's scores, with bounds if a label that it reads is missing."""
+        """Compute the scores of a ranked measure, with bounds if a label that it reads is missing."""
         grader, measure, jobs = column.grader, column.grader.measure, column.read
         values, holes = self._values_of(measure), ranked.open_holes(measure)
         noted = np.ones(len(jobs), np.bool_)
@@ -414,7 +418,7 @@ class _Reading:
             column.put(number, self._outcome(grader, number))
 
     def _values_of(self, measure: Measure) -> Floats | None:
-        """Return the mean over its rankings for each sample; None if the formula fails on the whole table."""
+        """Return a measure's value per sample, the mean over its rankings; None if the formula raises."""
         if measure not in self._values:
             self._values[measure] = None
             with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
@@ -423,7 +427,7 @@ class _Reading:
         return self._values[measure]
 
     def _outcome(self, grader: Grader, sample: int) -> Outcome:
-        """Return the outcome of one sample with its notes."""
+        """Return the outcome of a ranked measure for one sample, with notes."""
         measure, places = grader.measure, self.places
         try:
             values = self._values_of(measure)

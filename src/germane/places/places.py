@@ -77,10 +77,7 @@ class Places:
     # Making the columns
 
     def add(self, samples: Sequence[Sample], depths: Iterable[int | None] = repeat(None)) -> None:
-        """Add the ranked lists of more samples, each cut to its depth; gold labels cover the whole list.
-
-        A depth of 0 adds no list for that sample, None adds whole lists.
-        """
+        """Add samples' ranked lists, cut to the given depths (0 = no list); gold lists are not cut."""
         lists: list[Rankings] = [
             rankings(sample, final=self.choice.final) if depth != 0 else []
             for sample, depth in zip(samples, depths, strict=False)
@@ -453,10 +450,7 @@ class Places:
         return sorted({number for at in self.read(sample, depth) if (number := self.verdict[at]) >= 0})
 
     def missing_in(self, depth: int | None, *, holes: bool) -> Bools:
-        """Return True for each sample that lacks a label within its first `depth` ranks.
-
-        A label is lacking if the judge failed; with `holes`, also if the passage was never labelled.
-        """
+        """Return which samples lack a label in the first `depth` ranks; with `holes`, unjudged ones count."""
         marks = np.zeros(len(self._level), dtype=np.bool_)
         marks[[*self.failed]] = True
         if holes:

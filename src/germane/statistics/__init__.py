@@ -1,13 +1,13 @@
 """Statistics on arrays: intervals, paired comparison, power, agreement and correction with labels.
 
-Everything here is a pure function of numpy arrays: no file, no table, no judge. What needs randomness takes a seed or
-a generator. Modules, each on those before it:
+All functions are pure functions of numpy arrays: they read no file, table or judge. Those that need
+randomness take a seed or a generator. The modules, each of which uses only those before it:
 
-- distributions: beta, Student's t and normal distribution functions and quantiles;
-- intervals: the interval of a mean over cases;
-- comparison: difference of two systems over the same cases, the decision against a margin, what can be detected;
-- ranking: two ranked lists against each other;
-- agreement: a judge against people;
-- correction: judged means corrected with labels;
-- sampling: what to have labelled.
+- distributions: distribution functions and quantiles (beta, Student's t, normal);
+- intervals: the confidence interval of a mean over cases;
+- comparison: the difference of two systems on the same cases, decisions, detectable differences;
+- ranking: the similarity of two ranked lists;
+- agreement: the agreement of a judge with people;
+- correction: judged means corrected with people's labels;
+- sampling: which items to have labelled.
 """

@@ -1,8 +1,8 @@
-"""Agreement of a judge with people, and with itself when it is asked again.
+"""The agreement of a judge with people, and with its own earlier verdicts when it is asked again.
 
-Verdicts that were asked again tell whether a judge has changed, beyond its own noise. If it has not, the stored answer and the
-new ones are exchangeable: either order of the two is as likely. Two tests follow, for any amount of noise, and share the error
-rate.
+Asking again shows whether a judge has changed by more than its own noise. If it has not changed, the stored
+answer and the new ones are exchangeable: any order of them is equally likely. Two tests, valid for any amount
+of noise, use this and share the error rate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 class Confusion(Line):
-    """Counts of the pairs of a person's grade (rows) and the judge's (columns), in the order of `grades`."""
+    """A table of counts: people's grades in rows, the judge's in columns, both in the order of `grades`."""
 
     grades: list[float]
     people_by_judge: list[list[float]]
@@ -35,18 +35,19 @@ class Confusion(Line):
 
 
 class Bias(Line, rename={"ends": "interval"}):
-    """The mean of judge minus people; `interval` is null if the values do not vary."""
+    """The mean of the judge's grades minus people's; `interval` is null if all differences are equal."""
 
     mean: float | None
     ends: IntervalEnds | None
 
 
 class JudgeAgreement(Line, kw_only=True):
-    """The agreement of a judge with people on `n` items of `queries` queries; in an audit of one `kind` of verdict and `scale`.
+    """The agreement of a judge with people on `n` items of `queries` queries.
 
-    `raw` is the share of equal grades, the kappas and `alpha_ordinal` the share beyond chance, null if only one grade occurs.
-    `base_rate` is the share that always giving people's commonest grade would reach; `illegal` counts the judge's grades
-    outside the scale.
+    In an audit, `kind` and `scale` name the verdicts compared. `raw` is the share of equal grades; the kappas
+    and `alpha_ordinal` measure agreement beyond chance, null if only one grade occurs. `base_rate` is the
+    share of equal grades if the judge always gave people's commonest grade; `illegal` counts the judge's
+    grades outside the scale.
     """
 
     kind: str | UnsetType = UNSET
@@ -70,16 +71,17 @@ def agreement(
     scale: Sequence[float] = (0, 1, 2, 3),
     queries: ArrayLike | None = None,
 ) -> JudgeAgreement:
-    """Return the agreement of a judge's grades with people's on the same items.
+    """Return how well a judge's grades agree with people's grades of the same items.
 
-    Grades outside the scale are counted in `illegal` and are grades of their own in everything else: nothing is
-    clipped. The bias's interval is Student's t over queries as clusters; where all errors are equal, Gaffke's.
+    Grades outside the scale are counted in `illegal`, and elsewhere treated as further grades; they are not
+    clipped. The bias has a Student's t interval with queries as clusters or, if all errors are equal,
+    Gaffke's.
 
     Args:
         judge: The judge's grade of each item, shape (n,).
         people: People's grade of each item, shape (n,).
-        scale: The legal grades, ascending.
-        queries: Query of each item, shape (n,).
+        scale: The allowed grades, ascending.
+        queries: The query of each item, shape (n,); None = items are independent.
     """
     values, truth = np.asarray(judge, float), np.asarray(people, float)
     pairs = confusion(judge, people, scale=scale)
@@ -107,12 +109,12 @@ def agreement(
 
 
 def confusion(judge: ArrayLike, people: ArrayLike, *, scale: Sequence[float] = ()) -> Confusion:
-    """Return the table of people's grades (rows) by the judge's (columns), over the scale and other grades that occur.
+    """Return a table of counts of people's grades (rows) against the judge's grades (columns).
 
     Args:
         judge: The judge's grades, shape (n,).
         people: People's grades, shape (n,).
-        scale: Grades that have a row and a column whether they occur or not.
+        scale: Grades that get a row and a column even if they do not occur.
     """
     values, truth = np.asarray(judge, float), np.asarray(people, float)
     names = np.unique(np.concatenate([values, truth, np.asarray(scale, float)]))
@@ -123,10 +125,11 @@ def confusion(judge: ArrayLike, people: ArrayLike, *, scale: Sequence[float] = (
 
 
 def cohen_kappa(pairs: Confusion, *, quadratic: bool = False) -> float | None:
-    """Return Cohen's kappa: the agreement beyond chance, given the two distributions of grades.
+    """Return Cohen's kappa: agreement beyond chance, given how often each side gives each grade.
 
-    1 - sum w_ij o_ij / sum w_ij e_ij with e the product of the margins and w_ij = 1 for i != j, or the squared distance
-    of the grades (Cohen 1960; 1968). At most 1, 0 = chance; None where both give one and the same grade only.
+    kappa = 1 - sum w_ij o_ij / sum w_ij e_ij, where e is the product of the margins and w_ij is 1 for i != j,
+    or with `quadratic` the squared distance of the grades (Cohen 1960; 1968). The maximum is 1, chance gives
+    0. Returns None if both give only one and the same grade.
     """
     total = pairs.table.sum()
     if not total:
@@ -142,9 +145,9 @@ def cohen_kappa(pairs: Confusion, *, quadratic: bool = False) -> float | None:
 def _alpha(table: Floats) -> float | None:
     """Return Krippendorff's alpha for ordinal grades, from a symmetric table of coincidences.
 
-    1 - observed / expected disagreement, with the ordinal distance (sum of the counts of the grades from c to k, less half of
-    those of c and k)^2 (Krippendorff 2011, "Computing Krippendorff's alpha-reliability"). At most 1, 0 = chance; None where
-    only one grade occurs.
+    alpha = 1 - observed / expected disagreement. The distance of grades c and k is the square of: the counts
+    of the grades from c to k, less half the counts of c and k (Krippendorff 2011, "Computing Krippendorff's
+    alpha-reliability"). The maximum is 1, chance gives 0. Returns None if only one grade occurs.
     """
     margin = table.sum(axis=1)
     n = float(margin.sum())
@@ -157,20 +160,20 @@ def _alpha(table: Floats) -> float | None:
 
 
 def doubt_of_labels(labels: ArrayLike, judged: ArrayLike, queries: ArrayLike) -> Floats:
-    """Return the probability that each yes or no is wrong, from judges' grades and the other labels of the query.
+    """Return the probability that each yes/no label is wrong, from judges' grades and the query's labels.
 
-    With p(q) the share of yes in the query, p(j, g) that among the labels to which judge j gave the grade g, and p that of
-    all, each with one yes and one no added, the log-odds of a yes over J judges are
+    Let p(q) be the share of yes in the query, p(j, g) the share among labels to which judge j gave grade g,
+    and p the share overall, each with one yes and one no added. The log-odds of a yes, given J judges, are
 
         logit p(q) + sum_j (logit p(j, g) - logit p) / sqrt(J)
 
-    so that a judge is as sure as its grades have been right; the root allows for judges that err alike. With f the probability
-    of a yes, a yes is in doubt by 1 - f, a no by f.
+    A judge thus counts as much as its grades have been right; the root allows for judges with the same
+    errors. If f is the probability of a yes, a yes is wrong with probability 1 - f, a no with f.
 
     Args:
-        labels: 1 or 0, shape (n,); nan where there is none: it counts as a no, and the shares are without it.
-        judged: Grades, shape (judges, n); nan where a judge has none.
-        queries: Query of each, shape (n,).
+        labels: 1 or 0, shape (n,); nan = no label, which counts as a no but not in the shares.
+        judged: The judges' grades, shape (judges, n); nan = the judge gave none.
+        queries: The query of each label, shape (n,).
     """
     y, grades = np.asarray(labels, float), np.atleast_2d(np.asarray(judged, float))
     known = ~np.isnan(y)
@@ -187,20 +190,21 @@ def doubt_of_labels(labels: ArrayLike, judged: ArrayLike, queries: ArrayLike) ->
 
 
 FEWEST = 10
-"""Verdicts below which nothing can be said of a judge."""
+"""The fewest repeated verdicts from which the judge is said to have changed or not."""
 NARROW = 0.1
-"""The largest shift of a mean that may remain possible where a judge is called unchanged."""
+"""The largest shift of a mean that may remain possible if a judge is to be called unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedVerdicts:
-    """Comparison of stored verdicts with new ones.
+    """The comparison of stored verdicts with new verdicts on the same questions.
 
     Attributes:
-        shifts: The shift of each mean, with its interval.
-        p_of_means: The smallest p-value of these shifts (Holm).
-        p_of_flips: The p-value of the flips that a third answer confirms, against those that it takes back.
-        changed: True where either shows a change, False where a large one is excluded, None where neither can be said.
+        shifts: For each mean, how much the new verdicts shift it, with an interval.
+        p_of_means: The smallest p-value of these shifts, adjusted by Holm.
+        p_of_flips: The p-value of the test whether third answers confirm more changed verdicts than
+            chance would.
+        changed: True if either test shows a change, False if a large change is excluded, None if neither.
     """
 
     shifts: Mapping[str, Interval]
@@ -217,21 +221,24 @@ def compare_answers(
     taken_back: int,
     largest: Mapping[str, float] | None = None,
 ) -> ChangedVerdicts:
-    """Test whether a judge has changed, at level 1 - LEVEL.
+    """Test whether a judge has changed, with error rate 1 - LEVEL.
 
-    - Shifts of means: without a change, the effect of a new verdict on a mean is as often up as down, whatever the noise.
-    - Flips: without a change, a third answer to a question whose first two differ equals either of these with the same
-      probability, since the three are exchangeable. One-sided sign test.
+    - Shifts of means: if the judge has not changed, a new verdict raises a mean as often as it lowers it.
+    - Flips: if two answers to a question differ and the judge has not changed, a third answer equals either
+      with the same probability, since the three are exchangeable. This is a one-sided sign test.
 
-    Each family of tests has half of the error rate (Bonferroni); among the means it is Holm's.
+    Each of the two tests gets half of the error rate (Bonferroni); several means share theirs by Holm's
+    method.
 
     Args:
-        effects: By mean, the change of it that each new verdict makes, times the verdicts that there are, shape (answered,).
-        answered: Verdicts that were answered again.
-        flips: Those whose answer is another one.
-        confirmed: Flips that a third answer confirms: it is the new one.
-        taken_back: Flips that it takes back: it is the stored one.
-        largest: By mean, the largest effect that a verdict may be expected to have; None = 1 for all.
+        effects: For each mean, the change that each new verdict makes in it, times the number of
+            verdicts, shape (answered,).
+        answered: The number of verdicts that were asked again.
+        flips: The number of new answers that differ from the stored one.
+        confirmed: The number of flips for which the third answer equals the new answer.
+        taken_back: The number of flips for which the third answer equals the stored answer.
+        largest: For each mean, the largest effect that one verdict can be expected to have; None = 1 for
+            all.
     """
     ends = largest or {}
     shifts = (
@@ -255,7 +262,7 @@ def compare_answers(
 
 
 def _shift(effects: np.ndarray, largest: float) -> Interval:
-    """Return the mean effect, limited to the largest expected or observed one."""
+    """Return the mean effect with its interval; the range is the largest expected or observed effect."""
     end = max(largest, float(np.abs(effects).max(initial=0.0)))
     return mean_interval(effects, value_range=(-end, end), differences=True)
 
@@ -265,6 +272,6 @@ def _is_narrow(shift: Interval) -> bool:
 
 
 def kappa_of(stored: Sequence[str], new: Sequence[str]) -> float | None:
-    """Return Cohen's kappa of answers by name; None if all answers are the same."""
+    """Return Cohen's kappa of two lists of answers (unordered names); None if all answers are equal."""
     number = {name: at for at, name in enumerate(dict.fromkeys([*stored, *new]))}
     return cohen_kappa(confusion([number[name] for name in stored], [number[name] for name in new]))

@@ -1,4 +1,4 @@
-"""The gain of the best of several systems, without selection bias."""
+"""The gain of the best of several systems, corrected for having chosen it on the same data."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from germane.statistics.intervals import IntervalEnds, cluster_codes, mean_inter
 Floats = NDArray[np.float64]
 
 SPLITS = 200
-"""Random halves of the units; each half chooses once, for the other."""
+"""The number of random splits in half; each half chooses a system that is then measured on the other half."""
 BLOCKS = 10_000
-"""Random blocks of units that are halved where there are more units than that."""
+"""The most units that are split in half; if there are more, they are first pooled at random into so many."""
 
 
 class BestSystem(
     Line, kw_only=True, rename=internal("number", "shares", held_out="gain_held_out", ends="interval")
 ):
-    """The best of several systems by one measure, over the queries that all were measured on; its gain over the first system, above 0 where it is better.
+    """The best of several systems by one measure, and its gain over the first system (above 0 = better).
 
-    `gain` is that of these queries, which chose it; `gain_held_out` that of systems chosen on one half of the queries, measured on the other,
-    the mean of 200 random halves (clusters whole) and their counterparts. `interval` is that of the gain that holds, of queries like these.
+    All figures are over the queries that every system was measured on. `gain` is the observed gain, too high
+    on average because the same queries chose the system. `gain_held_out` is the gain of a system chosen on
+    one half of the queries and measured on the other, averaged over 200 random splits, both ways. `interval`
+    is the interval of that gain for queries like these.
     """
 
     system: str = ""
@@ -34,9 +36,9 @@ class BestSystem(
     held_out: float | None
     ends: IntervalEnds | None
     number: int
-    """The number of the system, 0 = the first."""
+    """The index of the system, 0 = the first."""
     shares: Sequence[float] = ()
-    """How often the halves chose each system."""
+    """For each system, the share of the halves that chose it."""
 
 
 def best_system(
@@ -46,18 +48,19 @@ def best_system(
     value_range: tuple[float, float] | None = None,
     seed: int = 0,
 ) -> BestSystem:
-    """Return the best system with its observed gain over the first, and the gain on cases that were not used to choose it.
+    """Return the best system, its observed gain over the first, and its gain on cases not used to choose it.
 
-    The lower end of the interval is the held-out gain less sqrt(sum p_s l_s^2): p_s is how often system s was chosen, l_s the distance
-    from its mean gain to the lower end of its own interval (Gaffke or Student t, no correction). The upper end is the largest upper end of any
-    system's interval: the gain of the chosen one is at most that of the truly best one, and its mean at least the latter's. It covers the
-    gain of the chosen system, and the expected one over such choices, at the level of one interval or above.
+    The lower end of the interval is the held-out gain minus sqrt(sum p_s l_s^2), where p_s is how often
+    system s was chosen and l_s the distance from its mean gain to the lower end of its own interval
+    (uncorrected). The upper end is the highest upper end of any system's interval, since the chosen system's
+    gain is at most that of the truly best one. The interval covers the gain of the chosen system, and the
+    expected gain over such choices, at least at the nominal level.
 
     Args:
-        gains: Gain over the first system by each case and system, shape (n, systems), complete; the first column is 0.
-        clusters: Identity of each case's cluster, shape (n,); None = every case is one.
-        value_range: Smallest and largest gain possible; None = unknown.
-        seed: Seed of the halves.
+        gains: The gain over the first system, shape (n cases, systems), no nan; the first column is 0.
+        clusters: The cluster of each case, shape (n,); None = each case is its own.
+        value_range: The smallest and largest possible gain; None = unknown.
+        seed: The random seed of the splits.
     """
     table = np.asarray(gains, float)
     codes = np.arange(len(table)) if clusters is None else cluster_codes(clusters)

@@ -1,4 +1,4 @@
-"""Paired comparison of two systems over the same cases: difference, interval, p-value, decision, and power."""
+"""Compare two systems on the same cases: difference, interval, p-value, decision and power."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from germane.statistics.intervals import SAME, UPPER, Interval, Units, group_cas
 Floats = NDArray[np.float64]
 
 POWER = 0.8
-"""Probability with which what is called detectable would be detected, by a two-sided test at 1 - LEVEL."""
+"""The probability with which a "detectable" difference is detected by a two-sided test at 1 - LEVEL."""
 _FEW = 1000
-"""Units up to which the largest difference among as many new ones is the one expected, and not that of these."""
+"""Up to this many units, the largest difference assumed is that expected in as many new ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """One measure of two systems over the same cases; `difference` is B minus A, None if scores are incomplete.
+    """One measure of two systems on the same cases; `difference` is B - A, None if scores are incomplete.
 
-    `p` is the two-sided p-value of no difference, by the method of the interval. `detectable` is the smallest true difference
-    that this many units show with a power of 0.8; None where differences do not vary.
+    `p` is the two-sided p-value of no difference, by the interval's method. `detectable` is the smallest true
+    difference that so many units show with a power of 0.8; None if all differences are equal.
     """
 
     n: int
@@ -45,9 +45,10 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision on a change against a margin.
+    """The decision whether a change stays within a margin.
 
-    `needed` = units with which a change of 0 would pass with probability 0.8; None = decided, or not to be said.
+    `needed` is the number of units with which a change of 0 would pass with probability 0.8; None if decided
+    or unknown.
     """
 
     verdict: Literal["pass", "fail", "undecided"]
@@ -56,9 +57,10 @@ class Decision:
 
 
 class DifferenceParts(Line):
-    """The parts of a difference, which sum to it, over the queries with known scores in both.
+    """A difference split into two parts, whose sum it is, over the queries with known scores in both systems.
 
-    `retrieval` is what other lists change, `labels` what other verdicts or gold on the same passages do.
+    `retrieval` is due to different retrieved lists, `labels` to different verdicts or gold on the same
+    passages.
     """
 
     retrieval: float
@@ -76,16 +78,16 @@ def paired_difference(
 ) -> PairedDifference:
     """Return the mean of b - a over the same cases, with interval, p-value and detectable difference.
 
-    The interval is `mean_interval` of the differences, whose range is twice as long as that of the scores. Its p-value is
-    the smallest alpha at which the interval excludes 0, so that the two cannot disagree.
+    The interval is `mean_interval` of the differences, whose range is twice that of the scores. The p-value
+    is the smallest alpha at which the interval excludes 0, so the two always agree.
 
     Args:
-        a: Scores of system A, one per case (its trials averaged), shape (n,); nan where incomplete.
-        b: Scores of system B on the same cases in the same order, shape (n,).
-        clusters: Identity of each case's cluster, shape (n,).
-        bounds_a: Lower and upper bounds of A's scores, read where they or B's are nan.
+        a: The scores of system A, one per case (trials averaged), shape (n,); nan = incomplete.
+        b: The scores of system B on the same cases in the same order, shape (n,).
+        clusters: The cluster of each case, shape (n,); None = each case is its own.
+        bounds_a: The lower and upper bounds of A's scores, used where A's or B's score is nan.
         bounds_b: The same for B.
-        value_range: Smallest and largest score possible; None = unknown.
+        value_range: The smallest and largest possible score; None = unknown.
     """
     first, second = np.asarray(a, float), np.asarray(b, float)
     change = second - first
@@ -119,9 +121,9 @@ def _mean(values: Floats) -> float | None:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted so that the chance of any false finding among them stays at alpha (Holm 1979).
+    """Return p-values adjusted so that the chance of any false finding stays at alpha (Holm 1979).
 
-    The i-th smallest of m becomes the largest of (m - j + 1) p_j over j <= i, at most 1; in the order given.
+    The order is kept. The i-th smallest of m becomes the largest of (m - j + 1) p_j over j <= i, at most 1.
     """
     p = np.asarray(p_values, float)
     order = np.argsort(p, kind="stable")
@@ -132,15 +134,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def decide_change(interval: Interval, margin: float) -> Decision:
-    """Decide if B is worse than A by `margin` or more: a test of non-inferiority on the interval of B - A.
+    """Decide whether B is worse than A by `margin` or more: a non-inferiority test on the interval of B - A.
 
-    "pass" where the lower end is above -margin, "fail" where the upper end is below -margin, else "undecided". The
-    number of units needed comes from the spread and the margin, never from the observed mean: with h the distance from
-    the mean to the lower end and z normal quantiles it is n * (h (1 + z(0.8) / z(0.975)) / margin)^2.
+    The result is "pass" if the lower end is above -margin, "fail" if the upper end is below -margin, else
+    "undecided". The number of units needed depends on the spread and the margin, never on the observed mean:
+    n (h (1 + z(0.8) / z(0.975)) / margin)^2, where h is the distance from the mean to the lower end and z are
+    normal quantiles.
 
     Args:
-        interval: Interval of the difference B - A, higher is better.
-        margin: Loss that is still acceptable; below 0: the gain that is wanted at least.
+        interval: The interval of the difference B - A, where higher is better.
+        margin: The acceptable loss; a negative one is the gain required at least.
     """
     if interval.ends is None:
         return Decision("undecided", margin)
@@ -156,17 +159,18 @@ def decide_change(interval: Interval, margin: float) -> Decision:
 
 
 def detectable(units: Units, end: float | None = 1.0) -> float | None:
-    """Return the smallest true difference that units like these show with probability POWER; None if nothing varies.
+    """Return the smallest true difference that such units show with probability POWER; None if all are equal.
 
-    With h(d) the distance from the mean to the lower limit of n units that are spread as these are around the true
-    difference d, s their standard deviation and t the quantile of Student's t with n - 1 degrees of freedom
-    (after Bloom 1995, Evaluation Review 19):
+    It solves (after Bloom 1995, Evaluation Review 19)
 
         d = h(d) + t(POWER) s / sqrt(n)
 
+    where h(d) is the distance from the mean to the lower limit of n units with this spread around a true
+    difference d, s their standard deviation, and t the quantile of Student's t with n - 1 degrees of freedom.
+
     Args:
-        units: The differences, a gain above 0.
-        end: The largest difference possible; None = not known, and h(d) is that of Student's t.
+        units: The differences; above 0 means a gain.
+        end: The largest possible difference; None = unknown, then h(d) is that of Student's t.
     """
     n = len(units.sums)
     if n < 2 or units.deviation <= 1e-12:
@@ -181,7 +185,7 @@ def detectable(units: Units, end: float | None = 1.0) -> float | None:
 
 
 def _half_width(units: Units, end: float, difference: float) -> float:
-    """Return h(d), the distance from the mean to the lower limit for units with this true difference."""
+    """Return the distance from the mean to the lower limit if the units had this true difference."""
     n = len(units.sums)
     sums = units.sums + (difference - units.mean) * units.sizes
     moved = np.abs(sums) / units.sizes

@@ -35,14 +35,14 @@ Ints = NDArray[np.intp]
 Ends = tuple[float, float]
 Population = Literal["report", "queries"]
 POPULATIONS: tuple[Population, ...] = ("report", "queries")
-"""The populations of a mean: these queries, or queries like these."""
+"""What a mean stands for: the queries of this report, or queries like these."""
 
 FEWEST = 10
-"""Labels below which nothing is corrected."""
+"""The fewest labels with which a mean is corrected."""
 _FREE = 10
-"""Labels beyond the first of each query from which on the variance within queries is estimated."""
+"""The fewest labels, besides the first of each query, for estimating a variance within queries."""
 _RARE = 5
-"""Labels that must differ from the commonest one for a variance to be estimated from them."""
+"""The fewest labels that must differ from the commonest one, for a variance to be estimated."""
 
 
 _ALL = "all are labelled"
@@ -55,22 +55,23 @@ def corrected_mean(
     population: Population = "report",
     value_range: tuple[float, float] = (-inf, inf),
 ) -> CorrectedMean | str:
-    """Return the mean over N queries, of which a random sample of n is labelled whole (estimand B), or why there is none.
+    """Return the corrected mean over N queries (n of them fully labelled), or why there is none.
 
-    Formula, with y people's value of a query, f the judge's, and e = y - l f:
+    This is estimand B. With y people's value of a query, f the judge's, and e = y - l f:
 
         theta = mean of y + l (mean of f over all - mean of f over the labelled)
         variance = (1 - n/N) s_e^2 / n + (the same difference of f)^2 * jackknife variance of l
 
-    l is the least-squares weight, not below 0; one degree of freedom is taken off for it. Of queries like these the first
-    term is the variance over all N of l (f - mean f) / N, plus (e - mean e) / n for the labelled. The interval is that of the
-    residuals by the rule for differences (`mean_interval`), stretched to the variance: queries are few and often skewed.
+    l is the least-squares weight, at least 0, which costs one degree of freedom. For queries like these, the
+    first term is the variance over all N of l (f - mean f) / N, plus (e - mean e) / n for the labelled. The
+    interval is that of the residuals, treated as differences (`mean_interval`), scaled to the variance:
+    queries are few and often skewed.
 
     Args:
         judged: The judge's value of every query, on the scale of the labels, shape (N,).
-        labels: People's value, shape (N,); nan where it is not labelled whole.
+        labels: People's value, shape (N,); nan = the query is not fully labelled.
         population: "report" = the mean over these queries; "queries" = over queries like these.
-        value_range: Smallest and largest possible value; the interval is cut to it.
+        value_range: The smallest and largest possible value; the interval is cut to it.
     """
     f, y = np.asarray(judged, float), np.asarray(labels, float)
     labelled = ~np.isnan(y)
@@ -101,9 +102,9 @@ def corrected_mean(
 
 
 def _ends(mean: float, residuals: Floats, variance: float, limits: Ends) -> Ends:
-    """Return the interval of a mean of this variance, by the rule for differences.
+    """Return the interval of a mean with this variance, made from residuals as for differences.
 
-    `residuals` are each query's share of the mean less its expectation, `limits` the range of a query's value.
+    `residuals` are each query's contribution minus its expectation, `limits` the range of a query's value.
     """
     rows = residuals * len(residuals) * sqrt(variance / float(np.square(residuals).sum()))
     most = max(limits[1] - limits[0], float(np.abs(rows).max()))
@@ -120,27 +121,29 @@ def corrected_query_mean(
     population: Population = "report",
     value_range: tuple[float, float] | None = None,
 ) -> CorrectedMean | str:
-    """Return the mean over queries of the mean over each query's passages, of which only some are labelled (estimand C), or why not.
+    """Return the corrected mean over queries of passage means (some labelled), or why there is none.
 
-    Two-stage sampling (Cochran 1977, Sampling Techniques, chapter 10): q of Q queries, in each m_i of its M_i
-    passages, both simple random samples. With y a label, f the judge's value, bars over passages of one query:
+    This is estimand C, with two-stage sampling (Cochran 1977, Sampling Techniques, chapter 10): q of Q
+    queries, and m_i of the M_i passages of each, both simple random samples. With y a label, f the judge's
+    value, bars for means over a query's passages:
 
         d_i = ybar_i(labelled) + l (fbar_i(all) - fbar_i(labelled)),   l fitted within queries
         theta = mean d_i + b (mean of fbar over all queries - over the labelled ones),   b fitted between queries
         variance = (1 - q/Q) s_between^2 / q + sum (1 - m_i/M_i) s_i^2 / m_i / (q Q) + jackknife terms of l and b
 
-    Where every query has labels, only the passages without a label leave doubt and the first term is 0. With
-    `population="queries"` the queries themselves are a sample of those to come: the first term loses its finite
-    population correction and the interval is much wider.
+    If every query has labels, the first term is 0, and only passages without a label add to the variance.
+    With `population="queries"` the queries are a sample themselves: the first term loses its finite
+    population correction, and the interval is much wider.
 
     Args:
         judged: The judge's value of every passage of every query, shape (N,).
-        labels: People's value, shape (N,); nan where nobody was asked.
-        queries: Identity of each passage's query, shape (N,).
-        proxy: What stands in for `judged` in the correction, shape (N,): the judge's grade says more than its yes or no.
-        population: "report" = the mean that this report would show if all its passages were labelled; "queries" =
-            the mean over queries like these.
-        value_range: Smallest and largest possible value; the interval is cut to it.
+        labels: People's value, shape (N,); nan = not labelled.
+        queries: The query of each passage, shape (N,).
+        proxy: Values used instead of `judged` in the correction, shape (N,): a judge's grade says more
+            than its yes or no.
+        population: "report" = the mean over these queries if all passages were labelled; "queries" = the
+            mean over queries like these.
+        value_range: The smallest and largest possible value; the interval is cut to it.
     """
     f_own, y_all = np.asarray(judged, float), np.asarray(labels, float)
     f_all = f_own if proxy is None else np.asarray(proxy, float)
@@ -195,9 +198,9 @@ def corrected_query_mean(
 
 
 def between(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> CorrectedMean:
-    """Return the corrected mean with unsure items, from the ones with all of them at 0 and at 1.
+    """Return a corrected mean for labels of which some are unsure, given the means with these at 0 and at 1.
 
-    The interval covers both; the mean is the middle of the two.
+    The mean is the middle of the two means, and the interval covers both intervals.
     """
     ends = min(low.ends[0], high.ends[0]), max(low.ends[1], high.ends[1])
     mean, labels = (low.mean + high.mean) / 2, low.labels - unsure
@@ -216,7 +219,7 @@ def _estimated(
     weight: float,
     limits: Ends,
 ) -> CorrectedMean:
-    """Return the corrected mean and the labels' own mean, each with its interval."""
+    """Return the CorrectedMean with both estimates, corrected and from labels alone, cut to the limits."""
     return CorrectedMean(
         **base,
         mean=min(max(mean, limits[0]), limits[1]),
@@ -229,7 +232,7 @@ def _estimated(
 
 
 class _Fit(NamedTuple):
-    """The judge's weight, its jackknife variance, and the residual sum of squares."""
+    """The judge's fitted weight, the jackknife variance of that weight, and the residual sum of squares."""
 
     weight: float = 0.0
     weight_variance: float = 0.0
@@ -237,9 +240,10 @@ class _Fit(NamedTuple):
 
 
 def _fit(u: Floats, v: Floats, scale: Floats, df: int, groups: Ints | None = None) -> _Fit:
-    """Return the least-squares fit of u on v with weights `scale`, not below 0; jackknifed over `groups`, None = each row.
+    """Return the least-squares fit of u on v with weights `scale`; the slope is at least 0.
 
-    u and v are deviations from means; `df` is what these leave free. Where the judge does not vary the weight is 0.
+    u and v are deviations from means with `df` degrees of freedom. The jackknife leaves out one of `groups`
+    at a time (None = one row). If v does not vary, the slope is 0.
     """
     cross, square = scale * u * v, scale * v * v
     if groups is not None:
@@ -260,7 +264,7 @@ def _fit(u: Floats, v: Floats, scale: Floats, df: int, groups: Ints | None = Non
 
 @dataclass(frozen=True, slots=True)
 class _Stages:
-    """A two-stage sample: the query of each label, labels and passages of each labelled query, number of queries."""
+    """A two-stage sample: each label's query, each query's labels and passages, and the number of queries."""
 
     group: Ints
     counts: Ints
@@ -270,20 +274,21 @@ class _Stages:
 
     @property
     def free(self) -> int:
-        """The degrees of freedom within queries: labels - queries."""
+        """The degrees of freedom within queries: labels minus labelled queries."""
         return len(self.group) - len(self.counts)
 
     @property
     def scale(self) -> Floats:
-        """Weight of each label's squared deviation in the variance within queries."""
+        """The weight of each label's squared deviation in the variance within queries."""
         share = (1 - self.counts / self.sizes) / (self.counts * np.maximum(self.counts - 1, 1))
         return np.asarray(share[self.group], float)
 
     def half_width(self, within: Floats, between: Floats, fitted: tuple[bool, bool], doubt: float) -> float:
-        """Return half the interval's width, from deviations within queries, values per query, and the weights' part.
+        """Return half the width of the interval, from the deviations within and between queries.
 
-        Queries with one label get the mean variance of the others; where nearly all have one, the variance between queries
-        stands for both stages and no finite population correction is made, which is too wide, never too narrow.
+        `fitted` says which weights were fitted, `doubt` is their variance. Queries with one label get the
+        mean variance of the others. If nearly all have one, the variance between queries is used for both
+        stages, which is too wide rather than too narrow.
         """
         q, free = len(self.counts), self.free - fitted[0]
         first_df = max(q - 1 - fitted[1], 1)
@@ -308,21 +313,22 @@ class _Stages:
 def _degrees(variances: Floats, df: Ints) -> float:
     """Return the degrees of freedom of a sum of estimated variances (Satterthwaite 1946), at least 1.
 
-    A square of an estimate with f degrees of freedom is (f + 2) / f times too large on average, hence f + 2 and - 2.
+    The + 2 and - 2 correct a bias: the square of an estimate with f degrees of freedom is (f + 2) / f times
+    too large on average.
     """
     total = float(variances.sum())
     return max(1.0, total**2 / float((np.square(variances) / (df + 2)).sum()) - 2) if total > 0 else 1.0
 
 
 def _unvaried(labels: Floats) -> bool:
-    """Return True if all but a few labels are equal, so that their variance says little."""
+    """Return True if nearly all labels are equal, so that their variance says little."""
     return int(np.unique(labels, return_counts=True)[1].max()) > len(labels) - _RARE
 
 
 def _labels_alone(
     base: Mapping[str, Any], labels: Floats, value_range: tuple[float, float] | None
 ) -> CorrectedMean | str:
-    """Return the mean of people's values alone, by the rules for a mean: too few differ to weigh a judge; or why not."""
+    """Return the mean of labels that vary too little for a correction, or the reason why it has none."""
     alone = mean_interval(labels, value_range=value_range)
     if alone.mean is None or alone.ends is None:
         return "nearly all labels are equal and their range is not known"

@@ -1,8 +1,9 @@
-"""Differences between two judged systems, corrected with people's labels that were drawn at random.
+"""The difference between two judged systems, corrected with people's labels of randomly drawn passages.
 
-A judge that errs alike on both systems leaves their difference right; one that favours a system does not. What people say
-of passages drawn with known probabilities tells the two apart, and the judge's verdicts on everything make the labels
-worth more than they are alone (the model-assisted difference estimator: Saerndal, Swensson and Wretman 1992, chapter 6).
+A judge with the same errors on both systems leaves their difference right; a judge that favours one system
+does not. Labels drawn with known probabilities show which is the case, and the judge's verdicts on all
+passages make the labels worth more (the model-assisted difference estimator: Saerndal, Swensson and Wretman
+1992, chapter 6).
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 _QUERIES = 3
-"""Queries with labels below which nothing is corrected."""
+"""The fewest labelled queries with which a difference is corrected."""
 
 
 class CorrectedDifference(
     Line, kw_only=True, rename=internal("interval", ends="interval", set_ends="set_interval")
 ):
-    """The difference of two systems' means, corrected by people's labels.
+    """The difference of two systems' means, corrected with people's labels.
 
-    `interval` and `p` are of queries like these, `set_interval` of these alone: of zero width where everything is labelled.
-    `labels` were given, in `queries` queries; of `unsure` nobody could tell: the interval covers whatever they are.
+    `interval` and `p` are for queries like these; `set_interval` is for these queries alone and has no width
+    if all is labelled. The correction uses `labels` labels in `queries` queries. On `unsure` more, people
+    could not decide: the interval covers both answers.
     """
 
     difference: float
@@ -60,29 +62,31 @@ def corrected_difference(
     units: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
 ) -> CorrectedDifference | str:
-    """Return the mean difference over queries that people would see, from the judge's grades and a sample of labels, or the reason for none.
+    """Return the mean difference that people would see, from grades and some labels; or why there is none.
 
-    With c the weight of a passage, y its label, x the judge's grade, p the chance with which it was drawn, and y' = a + l x
-    with a and l (not below 0) fitted to the labels of the other queries by least squares with the weights c^2 (1 - p) / p^2:
+    With c the weight of a passage, y its label, x the judge's grade, p the probability that it was drawn, and
+    y' = a + l x, where a and l >= 0 are fitted to the labels of the other queries by least squares with the
+    weights c^2 (1 - p) / p^2:
 
         d_q = sum over all of c y' + sum over the labelled of c (y - y') / p
         difference = mean of d_q over the queries
 
-    which is unbiased whatever the judge says; a judge that knows nothing gets l = 0. The interval and p of queries like
-    these are `paired_difference` of the d_q, which hold the doubt of both the queries and the labels. For these queries
-    alone: variance = sum over what was drawn of (1 - p) (c (y - y') / p)^2 / n_queries^2, with Student's t.
+    This is unbiased whatever the judge says; for a judge that knows nothing, l is 0. Interval and p for
+    queries like these are the `paired_difference` of the d_q, which includes the uncertainty of queries and
+    of labels. For these queries alone, variance = sum over the drawn of (1 - p) (c (y - y') / p)^2 /
+    n_queries^2, with Student's t.
 
     Args:
-        weights: What a hit adds to the difference B - A, of each passage in either list, shape (N,).
-        labels: People's value, shape (N,), the least that it can be where somebody could not tell; nan where nobody was
-            asked.
+        weights: What a hit adds to the difference B - A, for each passage in either list, shape (N,).
+        labels: People's value, shape (N,), or the lowest possible one if a person was unsure; nan = not
+            labelled.
         grades: The judge's grade, shape (N,).
-        chances: Probability with which each was drawn, above 0 where the weight is not 0, shape (N,).
-        queries: Number of each passage's query, from 0, shape (N,).
-        n_queries: Number of queries, those without a passage that counts included.
-        most: The most that people's value can be, shape (N,); None = as `labels`.
-        units: What was drawn as a whole, shape (N,): the query where whole queries were; None = each passage.
-        clusters: Cluster of each query, shape (n_queries,).
+        chances: The probability that the passage was drawn, above 0 unless its weight is 0, shape (N,).
+        queries: The index of each passage's query, shape (N,).
+        n_queries: The number of queries, including those without a passage that counts.
+        most: The highest possible value of people's label, shape (N,); None = as `labels`.
+        units: What was drawn as one unit, shape (N,), such as whole queries; None = each passage.
+        clusters: The cluster of each query, shape (n_queries,).
     """
     c, y, x, p = (np.asarray(column, float) for column in (weights, labels, grades, chances))
     q = np.asarray(queries, np.intp)
@@ -130,7 +134,7 @@ def corrected_difference(
 
 
 def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tuple[Floats, Floats]:
-    """Return each query's corrected difference, shape (n,), and each passage's weighted error, nan without a label."""
+    """Return each query's corrected difference, and each passage's weighted error (nan without a label)."""
     labelled = ~np.isnan(y)
     value, odds = np.where(labelled, y, 0.0), np.divide(1.0, p, out=np.zeros(len(p)), where=p > 0)
     drawn = np.where(labelled, c * odds, 0.0)
@@ -155,7 +159,7 @@ def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tu
 def _spread(
     error: Floats, p: Floats, labelled: NDArray[np.bool_], units: NDArray[np.generic]
 ) -> tuple[float, float]:
-    """Return the standard deviation of the sum over these queries due to the draw of the units, and its degrees of freedom."""
+    """Return the standard deviation of the sum that is due to the draw, and its degrees of freedom."""
     codes = np.unique(units[labelled], return_inverse=True)[1]
     terms = np.square(np.bincount(codes, np.sqrt(1 - p[labelled]) * error[labelled]))
     total, n = float(terms.sum()), len(terms)

@@ -1,7 +1,7 @@
-"""Distribution functions of the beta, Student's t and the normal distribution, in double precision without scipy.
+"""Beta, Student's t and normal distribution functions and quantiles, in double precision, without scipy.
 
-The incomplete beta function is evaluated by its continued fraction (Numerical Recipes, third edition, section 6.4);
-quantiles are found by Newton's method kept inside a shrinking bracket. Tests hold all of them to scipy.
+The incomplete beta function is evaluated by its continued fraction (Numerical Recipes, third edition, section
+6.4); quantiles are found by Newton's method within a shrinking bracket. Tests compare all of them with scipy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from statistics import NormalDist
 
 _TINY = 1e-300
 _LARGE_DF = 1e5
-"""Degrees of freedom above which two terms of the expansion around the normal quantile are exact to 1e-10."""
+"""The degrees of freedom above which the expansion around the normal quantile is exact to 1e-10."""
 
 
 def normal_cdf(z: float) -> float:
@@ -21,12 +21,12 @@ def normal_cdf(z: float) -> float:
 
 
 def normal_quantile(p: float) -> float:
-    """Return the value below which a standard normal variable lies with probability p, 0 < p < 1."""
+    """Return the p-quantile of the standard normal distribution, for 0 < p < 1."""
     return NormalDist().inv_cdf(p)
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
-    """Return the regularised incomplete beta function I_x(a, b), the probability that a Beta(a, b) variable is at most x."""
+    """Return the probability that a Beta(a, b) variable is at most x (incomplete beta function I_x(a, b))."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
     front = exp(a * log(x) + b * log1p(-x) + lgamma(a + b) - lgamma(a) - lgamma(b))
@@ -56,7 +56,7 @@ def _fraction(x: float, a: float, b: float) -> float:
 
 @lru_cache(maxsize=4096)
 def beta_quantile(p: float, a: float, b: float) -> float:
-    """Return the value below which a Beta(a, b) variable lies with probability p, 0 <= p <= 1; a, b > 0."""
+    """Return the p-quantile of a Beta(a, b) variable, for 0 <= p <= 1 and a, b > 0."""
     if p in {0, 1}:
         return float(p)
     low, high, x = 0.0, 1.0, a / (a + b)
@@ -75,10 +75,10 @@ def beta_quantile(p: float, a: float, b: float) -> float:
 
 @lru_cache(maxsize=4096)
 def t_quantile(p: float, df: float) -> float:
-    """Return the value below which a Student t variable with `df` > 0 degrees of freedom lies with probability p, 0 < p < 1.
+    """Return the p-quantile of Student's t with `df` > 0 degrees of freedom, for 0 < p < 1.
 
-    Newton's method from the normal quantile, expanded to the second order in 1 / df (Abramowitz and Stegun 26.7.5):
-    the tail is convex, so it comes to the root from one side.
+    It uses Newton's method from the normal quantile, expanded to the second order in 1 / df (Abramowitz and
+    Stegun 26.7.5): as the tail is convex, the iteration approaches the root from one side.
     """
     tail = min(p, 1 - p)
     z = -normal_quantile(tail)

@@ -29,26 +29,26 @@ from germane.statistics.distributions import normal_cdf, normal_quantile
 Floats = NDArray[np.float64]
 
 SHAPE = 0.5
-"""The shape parameter of the gamma variate of the pseudo-unit."""
+"""The gamma shape of the pseudo-unit that is added at the end of the range."""
 _MIDDLE = 1e-3
-"""Standard units around the middle within which r* is expanded: skewness / 6."""
+"""Within this many standard units of the middle, r* is replaced by its expansion (skewness / 6)."""
 
 
 def lower_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: float = 1.0) -> float:
-    """Return the mean at or below which the probability is `tail`.
+    """Return the lower confidence limit of the mean of these units, with probability `tail` below it.
 
     Args:
-        sums: Sum of each unit, shape (n,).
-        sizes: Size of each unit, above 0, shape (n,).
-        end: Lower end of the range of a unit's mean, sum / size.
-        tail: Probability below the limit, 0 < tail < 1/2.
-        times: How often there is each unit: what as many more units like these would give.
+        sums: The sum of each unit, shape (n,).
+        sizes: The size of each unit, above 0, shape (n,).
+        end: The lower end of the range of a unit's mean (sum / size).
+        tail: The probability below the limit, 0 < tail < 1/2.
+        times: The number of copies of each unit, to see the limit of a larger sample like this.
     """
     return _limit(*_with_end(sums, sizes, end, times), end, tail)
 
 
 def upper_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: float = 1.0) -> float:
-    """Return the mean at or above which the probability is `tail`; `end` is the upper end of the range."""
+    """Return the upper confidence limit of the mean; `end` is the upper end of the range."""
     return -_limit(*_with_end(sums, sizes, -end, times, sign=-1.0), -end, tail)
 
 
@@ -79,7 +79,7 @@ def _limit(s: Floats, sizes: Floats, k: Floats, end: float, tail: float) -> floa
 
 
 def probability_below(sums: Floats, sizes: Floats, end: float, mean: float) -> float:
-    """Return the `tail` whose lower limit is this mean: the one-sided p-value of a mean of at most `mean`."""
+    """Return the one-sided p-value of a mean of at most `mean`: the `tail` whose lower limit is `mean`."""
     s, w, k = _with_end(sums, sizes, end)
     return normal_cdf(_signed_root(s - w * mean, k)[0])
 
@@ -87,7 +87,7 @@ def probability_below(sums: Floats, sizes: Floats, end: float, mean: float) -> f
 def _with_end(
     sums: Floats, sizes: Floats, end: float, times: float = 1.0, *, sign: float = 1.0
 ) -> tuple[Floats, Floats, Floats]:
-    """Add a pseudo-unit at the end of the range; return the sums (times `sign`), sizes and gamma shapes of all."""
+    """Return sums (times `sign`), sizes and gamma shapes of the units and of a pseudo-unit at `end`."""
     size = float(np.einsum("i->", sizes)) / len(sizes)
     shapes, signed = np.full(len(sums) + 1, times), np.empty(len(sums) + 1)
     shapes[-1], signed[-1] = SHAPE, end * size
@@ -100,7 +100,7 @@ def _dot(first: Floats, other: Floats) -> float:
 
 
 def _signed_root(a: Floats, k: Floats, t: float | None = None) -> tuple[float, float | None]:
-    """Return r* with P(sum G a <= 0) = Phi(r*), and the saddlepoint t, as a start for a neighbouring problem."""
+    """Return r*, where P(sum G a <= 0) = Phi(r*), and the saddlepoint t, to start a similar problem."""
     least, most = float(a.min()), float(a.max())
     if least >= 0 or most <= 0:  # all on one side
         return (0.0 if least == most else -inf if least >= 0 else inf), None

@@ -1,7 +1,7 @@
 """Confidence intervals of a mean over cases, and the test that belongs to them.
 
-The unit is the case. Trials of one case are averaged before; cases that are rephrasings of one
-another form a cluster, and then the cluster is the unit. Which method is used depends on the values alone:
+The unit is the case, with its trials averaged. Cases that rephrase one another form a cluster, and then the
+cluster is the unit. The method depends on the values alone:
 
 ===============================================  ============================
 values                                           method
@@ -35,28 +35,28 @@ Ints = NDArray[np.intp]
 
 LEVEL = 0.95
 UPPER = (1 + LEVEL) / 2
-"""Nominal coverage of every interval, and the probability below its upper end."""
+"""LEVEL is the nominal coverage of every interval, UPPER the probability below its upper end."""
 SAME = 1e-9
-"""The largest difference of two values that still counts as a tie."""
+"""The largest difference between two values that counts as a tie."""
 
 
 FEW_CLUSTERS = 20
-"""Clusters of equal size, as many as clusters of unequal size are worth, below which their interval is too narrow."""
+"""The effective number of clusters (lower if sizes differ) below which intervals are too narrow."""
 
 
 IntervalEnds = Annotated[Sequence[float], Meta(min_length=2, max_length=2, description="the lower one first")]
-"""The ends of an interval in a record of `--json`."""
+"""The ends of an interval in the records of `--json`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
     """A confidence interval of a mean.
 
-    `mean` is the point estimate (None where scores are incomplete: it lies between bounds), `ends` the interval or
-    None with the reason in `why`, `method` how it was computed, `level` its nominal coverage, `units` what was taken
-    as independent ("cases" or "clusters") and `n` how many of these there were. `p` is the two-sided p-value of a mean of
-    0 that belongs to it: below 1 - level exactly where the interval excludes 0. It is given for complete differences.
-    `note` says where clusters of unequal size make the interval too narrow.
+    `mean` is the point estimate (None if scores are incomplete), `ends` the interval, or None with the reason
+    in `why`. `method` is how it was computed, `level` its nominal coverage, `units` what was taken as
+    independent ("cases" or "clusters") and `n` their number. `p`, given for complete differences, is the
+    two-sided p-value of a mean of 0: below 1 - level exactly if the interval excludes 0. `note` warns if
+    clusters of unequal size make the interval too narrow.
     """
 
     mean: float | None
@@ -71,11 +71,11 @@ class Interval:
 
     @property
     def half_width(self) -> float | None:
-        """Half the length of the interval, or None."""
+        """Half the length of the interval; None without one."""
         return None if self.ends is None else (self.ends[1] - self.ends[0]) / 2
 
     def negated(self) -> Interval:
-        """Return the interval of minus the mean."""
+        """Return the interval of the negated mean."""
         mean = None if self.mean is None else -self.mean
         return replace(self, mean=mean, ends=self.ends and (-self.ends[1], -self.ends[0]))
 
@@ -91,9 +91,10 @@ class CorrectedMean(
 ):
     """A judged mean corrected with people's labels, with its 95% interval.
 
-    `interval` is of `estimand`: "queries" = of queries like these; `set_interval` is of these queries, which has no width when
-    all is labelled. `labels` were given, in `queries` queries; `ess` labels without the judge would be worth as much. Of
-    `unsure` more nobody could tell: the interval covers whatever they are.
+    `interval` is for `estimand`: "queries" = queries like these. `set_interval` is for these queries alone
+    and has no width if all is labelled. The correction uses `labels` labels in `queries` queries, worth as
+    much as `ess` labels without the judge. On `unsure` more, people could not decide: the interval covers
+    both answers.
     """
 
     mean: float
@@ -112,12 +113,12 @@ class CorrectedMean(
     """The mean of the labels alone; `human_ends` is its interval."""
     human_ends: tuple[float, float] | None = None
     weight: float = 0.0
-    """The weight of the judge."""
+    """The weight that the correction gives to the judge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Sums and sizes of the independent units: clusters of cases, or the cases themselves; shapes (units,)."""
+    """The sums and sizes of independent units (clusters of cases, or cases), arrays of shape (units,)."""
 
     sums: Floats
     sizes: Floats
@@ -130,13 +131,13 @@ class Units:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of one unit's linearised contribution, (sum - size * mean) / mean size; inf of one unit."""
+        """The standard deviation of one unit's part, (sum - size * mean) / mean size; inf for one unit."""
         n, parts = len(self.sums), (self.sums - self.sizes * self.mean) / self.sizes.mean()
         return sqrt(float(np.square(parts).sum()) / (n - 1)) if n > 1 else inf
 
     @property
     def note(self) -> str:
-        """The note on clusters of unequal size with an effective number below 20, (sum w)^2 / sum w^2; "" without."""
+        """A warning if the effective number of clusters, (sum w)^2 / sum w^2, is below 20; else ""."""
         worth = float(self.sizes.sum() ** 2 / np.square(self.sizes).sum())
         if self.name != "clusters" or worth >= FEW_CLUSTERS or np.ptp(self.sizes) <= SAME:
             return ""
@@ -152,11 +153,11 @@ class Units:
 
 
 def group_cases(values: ArrayLike, clusters: ArrayLike | None) -> Units:
-    """Return the sums and sizes of the clusters of values, or each value as a unit of its own without clusters.
+    """Return the sums and sizes of the clusters, or each value as its own unit if there are no clusters.
 
     Args:
         values: One value per case, shape (n,).
-        clusters: Identity of each case's cluster, shape (n,), or None.
+        clusters: The cluster of each case, shape (n,), or None.
     """
     scores = np.asarray(values, float)
     codes = None if clusters is None else cluster_codes(clusters)
@@ -166,7 +167,7 @@ def group_cases(values: ArrayLike, clusters: ArrayLike | None) -> Units:
 
 
 def cluster_codes(clusters: ArrayLike) -> Ints:
-    """Return the clusters numbered from 0, shape (n,)."""
+    """Return the cluster of each case as a number from 0, shape (n,)."""
     return np.unique(np.asarray(clusters), return_inverse=True)[1]
 
 
@@ -181,24 +182,26 @@ def mean_interval(
 ) -> Interval:
     """Return the confidence interval of the mean over cases, by the method that suits the values.
 
-    - Clopper and Pearson (1934) where every case is 0 or 1: exact, at least the nominal coverage.
-    - Gaffke's limits (`germane.statistics.gaffke`) for other values within a range. For clusters they are those of
-      sum / size. For `differences` the ends of the range are -+ reach: half the largest difference possible, or the largest
-      |difference| of a unit if that is more.
-    - Student's t where there is no range, mean -+ t * s / sqrt(n); for clusters s is that of the linearised contributions,
-      with clusters - 1 degrees of freedom.
+    - Clopper and Pearson (1934) if every case is 0 or 1: exact, with at least the nominal coverage.
+    - Gaffke's limits (`germane.statistics.gaffke`) for other values within a range; for clusters, those of
+      sum / size. For `differences` the range is -+ reach: half the largest possible difference, or the
+      largest |difference| of a unit if that is more.
+    - Student's t if there is no range: mean -+ t * s / sqrt(n); for clusters, s is that of the linearised
+      contributions, with clusters - 1 degrees of freedom.
 
-    Where scores are incomplete the interval covers the mean wherever it lies between the mean of the lower and of the
-    upper bounds: it goes from the lower limit of the one to the upper limit of the other, with the tails that the
-    constant of Imbens and Manski (2004) leaves. An interval within a range never has zero width.
+    If scores are incomplete, the interval covers the mean wherever it is between the mean of the lower and
+    that of the upper bounds: it runs from the lower limit of the one to the upper limit of the other, with
+    tails by Imbens and Manski (2004). An interval within a range never has zero width.
 
     Args:
-        values: One score per case, shape (n,); nan where it is incomplete.
-        clusters: Identity of each case's cluster, shape (n,); None = every case is one.
-        bounds: Lower and upper bounds of the incomplete scores, two arrays of shape (n,); read where `values` is nan.
-        value_range: Smallest and largest value possible; None = unknown. Of differences of scores in 0 to 1: (-1, 1).
-        differences: The values are differences between two scores of each case.
-        times: How often there is each unit: the interval is then what as many more units like these would give.
+        values: One score per case, shape (n,); nan = incomplete.
+        clusters: The cluster of each case, shape (n,); None = each case is its own.
+        bounds: The lower and upper bounds of incomplete scores, two arrays of shape (n,), used where
+            `values` is nan.
+        value_range: The smallest and largest possible value; None = unknown. For differences of scores in
+            0 to 1: (-1, 1).
+        differences: True if the values are differences between two scores of each case.
+        times: The number of copies of each unit, to see the interval of a larger sample like this.
 
     Raises:
         InputError: A value is outside the range, or a score is nan without bounds.
@@ -240,7 +243,7 @@ def mean_interval(
 def _filled(
     values: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, value_range: tuple[float, float] | None
 ) -> tuple[Floats, Floats, bool]:
-    """Return the lower and upper bound of every case, and whether all are complete."""
+    """Return the lower and upper bound of each case, and whether all scores are complete."""
     open_ = np.isnan(values)
     low = high = values
     if open_.any():
@@ -265,18 +268,18 @@ def _filled(
 
 
 def clopper_pearson(successes: float, n: float, tail: float = 1 - UPPER) -> tuple[float, float]:
-    """Return the exact interval of a share: `successes` of `n` cases (Clopper and Pearson 1934, Biometrika 26)."""
+    """Return the exact interval of the share successes / n (Clopper and Pearson 1934, Biometrika 26)."""
     low = beta_quantile(tail, successes, n - successes + 1) if successes else 0.0
     high = beta_quantile(1 - tail, successes + 1, n - successes) if successes < n else 1.0
     return low, high
 
 
 def reach(largest: float, end: float) -> tuple[float, float]:
-    """Return the assumed range of differences, for any number of units.
+    """Return the range assumed for differences, whatever the number of units.
 
     Args:
         largest: The largest |difference| of a unit.
-        end: The largest difference possible.
+        end: The largest possible difference.
     """
     far = max(largest, end / 2)
     return -far, far
@@ -285,7 +288,7 @@ def reach(largest: float, end: float) -> tuple[float, float]:
 def _gaffke(
     below: Units, above: Units, limits: tuple[float, float], tail: float, times: float, *, test: bool
 ) -> tuple[tuple[float, float], float | None]:
-    """Return Gaffke's lower limit of the lower bounds and upper limit of the upper bounds, and p if `test`."""
+    """Return Gaffke's lower limit of the lower bounds, upper limit of the upper ones, and (`test`) p."""
     start, end = limits
     if not start < end:
         raise InputError(f"the range {start:g} to {end:g} is empty", fix="give low < high")
@@ -300,7 +303,7 @@ def _gaffke(
 def _student(
     below: Units, above: Units, limits: tuple[float, float], tail: float, more: float
 ) -> tuple[tuple[float, float] | None, float | None]:
-    """Return the Student t interval from the mean of the lower bounds to that of the upper ones, and p; None without variation."""
+    """Return the Student t interval around both means, and its p-value; None if all values are equal."""
     df = more * len(below.sums) - 1
     errors = below.error / sqrt(more), above.error / sqrt(more)
     flat = max(errors) <= 1e-14 * max(abs(below.mean), abs(above.mean)) and above.mean <= below.mean
@@ -313,16 +316,17 @@ def _student(
 
 
 def _tail(below: Units, above: Units, more: float) -> float:
-    """Return the probability beyond each end of the interval of a mean that is only known to lie between two others."""
+    """Return the probability to leave beyond each end if the mean is only known to be between two means."""
     error, df = max(below.error, above.error) / sqrt(more), max(more * len(below.sums) - 1, 1)
     return t_cdf(-imbens_manski((above.mean - below.mean) / error if error else inf, df), df)
 
 
 def imbens_manski(gap: float, df: float) -> float:
-    """Return the standard errors to add on either side of a set, so that each point of it is covered with probability LEVEL.
+    """Return how many standard errors to add on both sides of a range, to cover each point of it with LEVEL.
 
-    The C of T(C + gap) - T(-C) = LEVEL, `gap` = length of the set in standard errors: the two-sided quantile of
-    Student's t for a point, falling to the one-sided one (Imbens and Manski 2004, Econometrica 72).
+    This is the C with T(C + gap) - T(-C) = LEVEL, where `gap` is the length of the range in standard errors:
+    from the two-sided quantile of Student's t for a single point down to the one-sided one (Imbens and Manski
+    2004, Econometrica 72).
     """
     high = t_quantile(UPPER, df)
     if gap == 0:

@@ -1,4 +1,4 @@
-"""Comparison of two ranked lists for one query."""
+"""Measure how similar two ranked lists are."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from germane.errors import InputError
 
 
 def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float = 0.9) -> float:
-    """Return the rank-biased overlap, extrapolated: RBO_EXT of Webber, Moffat and Zobel (2010, ACM TOIS 28), formula 32.
+    """Return the extrapolated rank-biased overlap (RBO_EXT) of two ranked lists, from 0 to 1.
 
-    The expected agreement of two lists for a reader who goes on to the next rank with probability p, assuming that
-    agreement stays beyond the end of what is seen as it was there; 0 to 1. Lists may differ in length; of an item
-    that is repeated the first place counts. Two empty lists agree fully.
+    It is the expected agreement for a reader who continues to the next rank with probability p, assuming that
+    the agreement at the end of the lists continues beyond them (Webber, Moffat and Zobel 2010, ACM TOIS 28,
+    formula 32). The lists may differ in length; of a repeated item only the first place counts. Two empty
+    lists have overlap 1.
 
     Raises:
         InputError: p is not strictly between 0 and 1.
@@ -45,7 +46,7 @@ def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float =
 
 
 class Overlap(Line):
-    """The mean rank-biased overlap (p = 0.9) of a system's lists with the compared system's, over `n` queries."""
+    """The mean rank-biased overlap (p = 0.9) of a system's lists with those of another, over `n` queries."""
 
     mean: float
     n: int
@@ -55,7 +56,7 @@ class Overlap(Line):
 
 
 def mean_overlap(overlaps: Iterable[float]) -> Overlap | None:
-    """Return the mean of the overlaps of queries; None without any."""
+    """Return the mean of the overlaps, one per query; None if there are none."""
     values = list(overlaps)
     return Overlap(fsum(values) / len(values), len(values)) if values else None
 

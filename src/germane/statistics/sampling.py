@@ -1,4 +1,4 @@
-"""Draws of passages to label: their order, and the probabilities of a draw in rounds."""
+"""Draw passages to label: a random order, and each passage's probability of being drawn."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Design: TypeAlias = Literal["passages", "queries"]
 def drawing_order(groups: ArrayLike, design: Design, seed: int, n: int) -> tuple[Ints, Floats]:
     """Return the first n units of a random order, and each one's probability of being among them.
 
-    passages: one of every group, then another one of every group, ...; queries: as many whole groups as n covers, at least
-    one. The order is nested: a larger n goes on where a smaller one ended.
+    With `design` "passages", one unit of every group is drawn, then another of every group, and so on. With
+    "queries", whole groups are drawn, as many as n covers, at least one. A larger n continues the same order.
 
     Args:
-        groups: Group of each unit, as its query, shape (N,).
+        groups: The group of each unit, such as its query, shape (N,).
         design: What is drawn.
-        seed: The order depends on it alone.
-        n: Units wanted.
+        seed: The random seed, on which alone the order depends.
+        n: The number of units wanted.
     """
     codes = np.unique(np.asarray(groups), return_inverse=True)[1]
     shuffled = np.random.default_rng([seed, 0]).permutation(len(codes))
@@ -43,7 +43,7 @@ def drawing_order(groups: ArrayLike, design: Design, seed: int, n: int) -> tuple
 
 
 def _earlier(codes: Ints) -> Ints:
-    """Return the number of earlier entries with the same code, shape (n,)."""
+    """Return, for each entry, the number of earlier entries with the same code, shape (n,)."""
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     result = np.empty(len(codes), np.intp)
@@ -52,14 +52,14 @@ def _earlier(codes: Ints) -> Ints:
 
 
 def chances_of_rounds(sizes: ArrayLike, n: int) -> Floats:
-    """Return the probability that a unit of each group is among n drawn in rounds, one of every group at a time.
+    """Return each group's probability that one of its units is among n, if every round draws one per group.
 
-    Formula, with r the rounds that n pays for and m_g = min(size_g, r): m_g / size_g, to which the rest of n adds an equal
-    share of a unit in every group that has units left.
+    It is m_g / size_g, with r the number of full rounds within n and m_g = min(size_g, r); the rest of n adds
+    an equal fraction of a unit to every group that has units left.
 
     Args:
-        sizes: Units in each group, shape (groups,).
-        n: Units drawn, at most all.
+        sizes: The number of units in each group, shape (groups,).
+        n: The number of units drawn, at most all.
     """
     in_group = np.asarray(sizes, np.intp)
     rounds = max(r for r in range(int(in_group.max()) + 1) if np.minimum(in_group, r).sum() <= n)

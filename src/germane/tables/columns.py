@@ -37,10 +37,7 @@ def json_lines(rows: Iterable[Struct]) -> Iterator[bytes]:
 
 
 def to_frame(columns: Mapping[str, Sequence[Json]], library: Library) -> Frame:
-    """Return the columns as a DataFrame, nested values as JSON text.
-
-    Raises MissingPart if the library is not installed.
-    """
+    """Return a DataFrame, nested values as JSON text. Raises MissingPart if the library is missing."""
     flat = {name: list(map(_flat, values)) for name, values in columns.items()}
     try:
         module = import_module(library)

@@ -92,10 +92,7 @@ _OLDEST = datetime.min.replace(tzinfo=UTC)
 
 
 def time_of(label: Label, location: SourceLocation | None = None) -> datetime:
-    """Return the time of a label in UTC, or the earliest possible one if it has none.
-
-    Raises InputError if the time is not ISO 8601.
-    """
+    """Return the label's time in UTC (the earliest possible without one). Raises InputError if invalid."""
     text = (label.at or "").strip()
     if not text:
         return _OLDEST
@@ -201,10 +198,7 @@ class LabelBook:
         return len(self._unsure.get(item, ()))
 
     def people(self, items: Iterable[str]) -> tuple[str | None, ...]:
-        """Return the people who labelled any of these items, if labels of people may differ.
-
-        That is if some item has labels of several people, or one person was unsure; otherwise returns ().
-        """
+        """Return the people who labelled these items; () if no item has several people or an unsure one."""
         distinct = dict.fromkeys(items) if self._several or self._unsure else {}
         if not any(item in self._several or item in self._unsure for item in distinct):
             return ()

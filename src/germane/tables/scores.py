@@ -93,11 +93,7 @@ class ScoreTable:
         why: str | None = None,
         bounds: tuple[float, float] | None = None,
     ) -> None:
-        """Append a row.
-
-        Raises ValueError if a value is missing without a reason, is not finite, or has another status than
-        ok.
-        """
+        """Append a row. Raises ValueError unless it is ok with a finite value, or has a reason for none."""
         if value is None:
             if status == "ok" or not why:
                 raise ValueError(f"a score that is {status} has a value or says why it has none")
