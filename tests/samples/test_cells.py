@@ -174,10 +174,14 @@ def test_a_menu_among_many_passages_is_not_noted(tmp_path):
         ('a\t"quoted ""words"""\n', "a", 'quoted "words"'),
         ('a\t"one\ttab\n\nand ""two"" lines"\nb\tc\n', "a", 'one\ttab\n\nand "two" lines'),
         ('"a\t6"\tx and "y"\n', "a\t6", 'x and "y"'),
+        ('a\t"He said" no\n', "a", '"He said" no'),
+        ('a\t"5 inches\nb\tc\n', "a", '"5 inches'),
+        ('a\t"open\nb\tclosed"\n', "a", '"open'),
+        ('a\t"last', "a", '"last'),
     ],
 )
-def test_a_quote_inside_a_cell_of_tsv_is_a_letter(text, query, reference, tmp_path):
-    """A cell that begins with a quote ends with one, and every other quote in it is doubled, as in CSV."""
+def test_a_quote_in_tsv_is_a_letter(text, query, reference, tmp_path):
+    """Except around a whole cell, in which every other quote is doubled."""
     (tmp_path / "rows.tsv").write_text(f"query\treference\n{text}")
     first = next(iter(read_samples(tmp_path / "rows.tsv")))
     assert (first.query, first.reference) == (query, reference)

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TypeAlias
 
 from germane.clean import counted
@@ -83,7 +83,8 @@ def table_rows(
         shown = "a tab" if between == "\t" else repr(between)
         note(f"the cells of this CSV file are separated by {shown}, and were read so")
     csv.field_size_limit(2**31 - 1)  # ten passages in a cell are more than the module's 128 KiB
-    reader = csv.reader(chain(first, lines), delimiter=between, strict=True)
+    rows = chain(first, lines)
+    reader = csv.reader(_quote_letters(rows) if between == "\t" else rows, delimiter=between, strict=True)
     while True:
         start = reader.line_num + 1
         try:
@@ -96,6 +97,27 @@ def table_rows(
             raise InputError(problem, fix=fix, place=SourceLocation(name, start)) from None
         if any(cell.strip() for cell in cells):
             yield start, cells
+
+
+def _quote_letters(lines: Iterable[str]) -> Iterator[str]:
+    """Iterate over lines of TSV in which quotes that are letters are quoted: those that begin a cell and do not enclose it.
+
+    MS MARCO has such queries and passages. Only lines with as many cells as the first are changed, unless the next line has
+    another number: then the quote may enclose line breaks.
+    """
+    width = 0
+    for line, following in pairwise(chain(lines, [""])):
+        cells = line.rstrip("\r\n").split("\t")
+        width = width or len(cells) * bool(line.strip())
+        if '"' in line and len(cells) == width and (not following or following.count("\t") == width - 1):
+            yield "\t".join(map(_quoted_letter, cells)) + "\n"
+        else:
+            yield line
+
+
+def _quoted_letter(cell: str) -> str:
+    enclosed = not cell.startswith('"') or re.fullmatch(r'"(?:[^"]|"")*"', cell)
+    return cell if enclosed else '"' + cell.replace('"', '""') + '"'
 
 
 def named_rows(

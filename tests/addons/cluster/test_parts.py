@@ -143,7 +143,7 @@ def test_what_cannot_be_merged(inside: Cli, tmp_path: Path) -> None:
         assert not (tmp_path / "merged").exists()
     write_jsonl(tmp_path / "s.jsonl", *({**row, "reference": "another"} for row in rows(12)))
     assert inside(*words, "p2", "--part", "2/3").code == 0
-    assert "the inputs" in inside("merge", "p1", "p2", "p3", "-o", "merged").err
+    assert "the input s.jsonl" in inside("merge", "p1", "p2", "p3", "-o", "merged").err
     assert "needs a folder" in inside("merge", "p1", "-o", "x.md").err
     manifest = json.loads((tmp_path / "p1" / "manifest.json").read_text("utf-8"))
     (tmp_path / "p1" / "manifest.json").write_text(json.dumps({**manifest, "status": "running"}), "utf-8")

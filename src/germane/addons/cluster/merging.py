@@ -141,12 +141,13 @@ def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
             "the number of parts": part["of"],
             "cases": part["cases"],
             "gates": part["gates"],
-            "the inputs": part["inputs"],
             "the judge": canonical((manifest.get("judge") or {}).get("identity")),
         }
 
     mine, theirs = of(row), of(other)
     results = [name for name, value in mine.items() if value != theirs[name]]
+    inputs = set(row["part"]["inputs"]) ^ set(other["part"]["inputs"])
+    results += sorted({f"the input {digest_and_name.partition(' ')[2]}" for digest_and_name in inputs})
     return results + differing_options(row["options"], other["options"])
 
 

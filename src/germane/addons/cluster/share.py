@@ -85,7 +85,7 @@ class Share:
         inputs: Sequence[Path],
         gates: Iterable[Gate],
     ) -> dict[str, Json]:
-        """Return what merging needs to know of a part: its number, the count of `cases`, the digests of the inputs, and the gates.
+        """Return what merging needs to know of a part: its number, the count of `cases`, digest and name of each input, and the gates.
 
         Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
         cases the part's samples are is written next to its tables.
@@ -99,7 +99,7 @@ class Share:
         digests = []
         for path in inputs:
             with path.open("rb") as file:
-                digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+                digests.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()} {path.name}")
         numbers = {"number": self.number, "of": self.of, "cases": cases, "inputs": digests}
         return {**numbers, "gates": kept, "beside": beside}
 
