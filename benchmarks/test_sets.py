@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from germane.judges.lexical import coverage, terms
-from germane.labelling.testset import checks, copies, repeats
+from germane.labelling.testset import checks, questions
 from germane.labelling.testset.reading import TestQuery, TestSet
 from germane.questions.text import sentences, stems, words
 
@@ -133,7 +133,7 @@ def repeats_in(half: Half, seed: int, shortest: int) -> tuple[Counter[str], Coun
                 kinds.append(kind)
                 origin.append(at)
     none: list[tuple[str, ...]] = [()] * len(texts)
-    for group in repeats.repeated(texts, none, none, shortest=shortest):
+    for group in questions.repeated(texts, none, none, shortest=shortest):
         first = Counter(origin[at] for at in group).most_common(1)[0][0]
         found.update(kinds[at] for at in group if kinds[at] and origin[at] == first and first in group)
         found["false"] += len({origin[at] for at in group}) - 1
@@ -156,7 +156,7 @@ def copied_from(text: str, rng: random.Random) -> dict[str, str]:
     if whole:
         chosen = rng.choice(whole)
         result["a sentence"] = f"is it true that {chosen}"
-        kept = [term.word for term in terms(chosen)][:10]
+        kept = [word for word, _ in terms(chosen).values()][:10]
         rng.shuffle(kept)
         if len(kept) >= 8:
             result["8 to 10 words in another order"] = f"how {' '.join(kept)}"
@@ -170,7 +170,7 @@ def example(half: Half) -> tuple[list[tuple[str, list[str]]], list[str]]:
     return texts[len(half.queries) % 2 :: 2], list(data.rest)
 
 
-def leaks_in(half: Half, seed: int) -> list[tuple[str, copies.PassageOverlap]]:
+def leaks_in(half: Half, seed: int) -> list[tuple[str, questions.PassageOverlap]]:
     """The overlap of each honest ("honest") and each copied question, by the way in which it was made."""
     rng = random.Random(seed)
     asked: list[tuple[str, str, list[str]]] = []
@@ -181,7 +181,7 @@ def leaks_in(half: Half, seed: int) -> list[tuple[str, copies.PassageOverlap]]:
         asked += [(kind, question, [text]) for kind, question in copied_from(text, rng).items()]
     own, corpus = example(half)
     asked += [("honest, written for the corpus", text, texts) for text, texts in own]
-    made = copies.overlaps(
+    made = questions.overlaps(
         [text for _, text, _ in asked], [texts for _, _, texts in asked], [*half.passages.values(), *corpus]
     )
     return [(kind, overlap) for (kind, _, _), overlap in zip(asked, made, strict=True)]
@@ -259,8 +259,8 @@ def tune_repeats(first: Half, second: Half) -> None:
         planted, found = of_repeats(first, shortest)
         right = (sum(found.values()) - found["false"]) / (sum(planted.values()) - planted["false"])
         results[(shortest,)] = right, found["false"] / planted["false"]
-    print("duplicates: chosen", choose(results), "in the code", repeats.SHORTEST)
-    planted, found = of_repeats(second, repeats.SHORTEST)
+    print("duplicates: chosen", choose(results), "in the code", questions.SHORTEST)
+    planted, found = of_repeats(second, questions.SHORTEST)
     for kind in planted:
         print(f"  {kind}: {found[kind] / planted[kind]:.2%} of {planted[kind]}")
 
@@ -274,7 +274,7 @@ def tune_leaks(first: Half, second: Half) -> None:
             float(np.mean([value for kind, value in said if "honest" not in kind])),
             float(np.mean([value for kind, value in said if "honest" in kind])),
         )
-    in_code = (copies.RUN, copies.PART, copies.SHARE, copies.ENOUGH)
+    in_code = (questions.RUN, questions.PART, questions.SHARE, questions.ENOUGH)
     print("leaks: chosen", choose(results), "in the code", in_code)
     by_kind: dict[str, list[bool]] = defaultdict(list)
     for seed in range(SETS // 3):

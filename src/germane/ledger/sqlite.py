@@ -87,7 +87,7 @@ class SQLiteLedger(Ledger):
         """Raise faults of the file as LedgerErrors with advice."""
         try:
             yield
-        except (sqlite3.Error, OSError, ValueError) as error:
+        except (sqlite3.Error, OSError, ValueError, TypeError) as error:
             raise _explain(error, self.path) from None
 
     @contextmanager
@@ -279,7 +279,7 @@ def _use_log(db: sqlite3.Connection) -> None:
 def _explain(error: Exception, path: Path) -> LedgerError:
     """Return a fault of the file as a LedgerError; of a damaged file with the command that saves what can be read."""
     code = _code(error)
-    if code in _DAMAGE or isinstance(error, ValueError):  # JSON that cannot be read
+    if code in _DAMAGE or isinstance(error, ValueError | TypeError):  # values that cannot be read
         way = f"save what can be read: sqlite3 {path} .recover | sqlite3 NEW.sqlite; then use --ledger NEW.sqlite"
         return LedgerError(f"the ledger {path} is damaged, or is none: {error}; {way}")
     hint = (

@@ -60,7 +60,7 @@ def to_row(judgement: Judgement) -> Row:
 
 
 def from_row(row: Row) -> Judgement:
-    """Return the judgement of a row; ValueError for invalid JSON."""
+    """Return the judgement of a row; ValueError or TypeError if the values are not those of a judgement."""
     key, item, kind, judge, prompt, parent, answer, provenance, request, requests, sent, got, cost, ms, at = (
         row
     )

@@ -119,7 +119,11 @@ class Report(ReportData):
         InputError if it is none, was never finished, is of another version, or a file was changed since.
         """
         tables = StoredTables.open(folder)
-        return cls.build(tables, tables.manifest, corrected=corrected)
+        try:
+            return cls.build(tables, tables.manifest, corrected=corrected)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            problem = f"the report {folder} is damaged: {error}"
+            raise InputError(problem, fix="run the evaluation again") from error
 
     @classmethod
     def unfinished(cls, folder: str | Path) -> Report:

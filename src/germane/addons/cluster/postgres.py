@@ -150,7 +150,7 @@ class PostgresLedger(Ledger):
                     more = {"autocommit": True, "connect_timeout": 10, "application_name": "germane"}
                     db = self._connections[writing] = self._pg.connect(self._place, **more, **self._secret)
                 yield db
-            except (self._pg.Error, ValueError) as error:
+            except (self._pg.Error, ValueError, TypeError) as error:
                 words = " ".join(str(error).split())
                 raise LedgerError(f"the ledger {self.place} cannot be used: {words}") from None
 
