@@ -158,18 +158,6 @@ def test_contexts_in_other_shapes(contexts: Any) -> None:
     assert sample.contexts == (Context(id="d1", text="t", score=0.5),)
 
 
-def test_a_measure_that_lacks_a_column_names_those_that_are_not_known() -> None:
-    """With the names under which it would be read; a row of known columns has no such line."""
-    row = {"query": "a", "contexts": [{"id": "d1"}], "relevant_docs": ["d1"]}
-    *_, reason = evaluate(pd.DataFrame([row]), "nDCG@10").verdict.reasons
-    assert reason == (
-        "not known, and kept as metadata: 'relevant_docs'; "
-        "names that are read as qrels: reference_context_ids, document_ids, gold_ids"
-    )
-    del row["relevant_docs"]
-    assert len(evaluate([row], "nDCG@10").verdict.reasons) == 1
-
-
 @pytest.mark.parametrize("names", [[0, 1], [("a", "query"), ("a", "contexts")]])
 def test_columns_that_are_no_texts_are_named(names: list[Any]) -> None:
     """They are no fields, and no error of ours."""
@@ -215,9 +203,9 @@ def test_comparisons_and_explanations_in_a_notebook() -> None:
 
 
 def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:
-    """Of measures, systems and samples."""
+    """Of measures; a sample that is not there is named."""
     report = evaluate(ROWS, "num_ret")
     with pytest.raises(KeyError, match="measured: num_ret"):
         report["RR"]
-    with pytest.raises(KeyError, match="samples: a, b"):
+    with pytest.raises(KeyError, match="num_ret was not measured for c"):
         report.explain("c", "num_ret")

@@ -46,21 +46,6 @@ def check_columns(columns: Columns) -> None:
             raise InputError(f"columns: a sample has no field {ours!r}", fix=fix)
 
 
-_OWN_METADATA = {"ms", "draft", "spans", "trace", "embedding_model", "reranker_model"}
-"""Metadata keys that germane itself writes."""
-
-
-def names_for(lacking: str, others: Iterable[str]) -> str:
-    """Return the accepted names of the fields mentioned in `lacking`, where samples have unknown fields (`others`); else ""."""
-    fields = [name for name in ("contexts", "qrels", "reference", "response") if name in lacking]
-    unknown = [name for name in dict.fromkeys(others) if name not in _OWN_METADATA]
-    if not fields or not unknown:
-        return ""
-    aliases = "; ".join(f"{name}: {', '.join(FIELDS[name].names)}" for name in fields)
-    unread = ", ".join(map(repr, unknown[:10]))
-    return f"not known, and kept as metadata: {unread}; names that are read as {aliases}"
-
-
 class RowReader:
     """Converts rows to samples.
 
