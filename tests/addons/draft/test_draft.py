@@ -156,6 +156,27 @@ class TestGold:
         assert any(row.get("unsure") for row in found.values())
         assert not any(row.get("unsure", {}).keys() & row.get("qrels", {}).keys() for row in found.values())
 
+    def test_a_live_retriever_is_searched_beside_bm25(self, corpus: Path, tmp_path: Path) -> None:
+        """Its passages are shown to the judge and never become gold; a model of the writer's family is noted."""
+        (tmp_path / "mine.py").write_text(
+            "def search(query):\n    return {'contexts': [{'id': 'elsewhere', 'text': 'A passage from elsewhere.'}]}\n",
+            "utf-8",
+        )
+        entry = "{name: mine, provider: python, function: 'mine:search', path: ., models: {generator: test-large}}"
+        (tmp_path / "targets.yaml").write_text(f"targets: [{entry}]", "utf-8")
+        shown: list[str] = []
+
+        def verdicts(claim: str, sections: Mapping[str, str]) -> list[int]:
+            shown.extend(text for text in sections.values() if "from elsewhere" in text)
+            return stating(claim, sections)
+
+        with ModelServer(answer=author(supports=verdicts)) as server:
+            ran = draft(server, corpus, tmp_path / "live", "--target", "mine", "--mix", "direct=1")
+        assert (ran.code, document(tmp_path / "live")["search"]) == (0, "BM25 and the pool")
+        assert "a model of mine is of the writer's family" in ran.err
+        assert shown
+        assert not any("elsewhere" in row["qrels"] for row in rows(tmp_path / "live"))
+
     def test_it_moves_to_other_chunks(self, corpus: Path, tmp_path: Path) -> None:
         """`labels move` carries every quote to chunks of 40, 80 and 200 words."""
         with ModelServer(answer=author()) as server:

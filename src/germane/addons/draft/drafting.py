@@ -211,7 +211,7 @@ class Drafter:
 
     async def _look_for_answer(self, attempt: Attempt, candidate: Candidate) -> None:
         """Keep a near-miss if the first 20 passages are judged insufficient twice, in two orders."""
-        found = self.search.top(attempt.turn.id, candidate.question, LOOKED_AT)
+        found = await self.search.top(attempt.turn.id, candidate.question, LOOKED_AT)
         texts = tuple(text for _, text in found)
         for question in (Sufficiency, SufficiencyReversed):
             verdict = await self._ask(question(candidate.question, texts), attempt)
@@ -229,7 +229,7 @@ class Drafter:
         if len(gold) > 1 + MOST_RIVALS:
             raise Dropped("round trip", "not unique", f"{len(gold)} documents hold the quote")
         claim = answer if len(terms(answer)) > 5 else f"{question} {answer}"
-        found = self.search.top(attempt.turn.id, question, ROUND_TRIP + 1)
+        found = await self.search.top(attempt.turn.id, question, ROUND_TRIP + 1)
         others = [pair for pair in found if pair[1] != passage.text]
         most = ROUND_TRIP if self.search.name == "BM25" else 2 * ROUND_TRIP
         listed = [(passage.doc, passage.text), *others[:most]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 from germane.addons.draft.bm25 import BM25
 from germane.addons.draft.checks import find_quote
 from germane.addons.draft.passages import DraftCorpus
+from germane.errors import InputError, TargetError
 from germane.samples import read_samples
 from germane.samples.runs.hits import read_run
-from germane.types import Context, Json
+from germane.targets import Target
+from germane.types import Context, Json, Sample
 
 
 class Search:
@@ -20,20 +23,22 @@ class Search:
     Args:
         source: The corpus.
         runs: Results of a retriever (samples with contexts, or TREC runs), found by id or by query.
+        target: A retriever that is asked live.
     """
 
-    def __init__(self, source: DraftCorpus, runs: Sequence[Path] = ()) -> None:
+    def __init__(self, source: DraftCorpus, runs: Sequence[Path] = (), target: Target | None = None) -> None:
         self.passages, self.documents = source.passages, source.documents
         self._folded = {doc: " ".join(text.split()) for doc, text in source.documents.items()}
         self.index = BM25([passage.text for passage in source.passages])
         self.of_doc = defaultdict[str, list[int]](list)
         for at, passage in enumerate(self.passages):
             self.of_doc[passage.doc].append(at)
+        self._target, self._asking = target, asyncio.Semaphore(target.workers if target else 1)
         self._runs = defaultdict[str, list[Context]](list)
         for names, contexts in (pair for file in runs for pair in _results(file)):
             for name in names:
                 self._runs[name] += contexts
-        self.name = "BM25 and the pool" if runs else "BM25"
+        self.name = "BM25 and the pool" if runs or target else "BM25"
 
     def place_of(self, doc: str, text: str) -> dict[str, Json]:
         """Return the document and the offsets of a passage; for a text from elsewhere its document alone."""
@@ -53,12 +58,24 @@ class Search:
         found = dict.fromkeys(self.passages[at].doc for at in self.index.search(query, 0))
         return next((rank for rank, doc in enumerate(found, 1) if doc in docs), None)
 
-    def top(self, name: str, query: str, k: int) -> list[tuple[str, str]]:
+    async def top(self, name: str, query: str, k: int) -> list[tuple[str, str]]:
         """Return the first k passages of BM25 and those of the pool, without duplicates, as document and text."""
         found = [(self.passages[at].doc, self.passages[at].text) for at in self.index.search(query, k)]
         pooled = self._runs[name] if name in self._runs else self._runs.get(_normal(query), [])
-        found += [self._as_passage(context, query) for context in pooled[:k]]
+        live = await self._of_target(name, query)
+        found += [self._as_passage(context, query) for context in [*pooled[:k], *live[:k]]]
         return list(dict.fromkeys(pair for pair in found if pair[1].strip()))
+
+    async def _of_target(self, name: str, query: str) -> Sequence[Context]:
+        """Return what the target retrieves for a query; InputError if it fails."""
+        if self._target is None:
+            return ()
+        async with self._asking:
+            try:
+                return (await self._target.answer(Sample(id=name, query=query))).contexts or ()
+            except TargetError as error:
+                problem = f"the target does not answer {query!r}: {error}"
+                raise InputError(problem, fix="see --target") from None
 
     def _as_passage(self, context: Context, query: str) -> tuple[str, str]:
         """Return a context as document and text; one without a text is the best passage of its document for the query."""

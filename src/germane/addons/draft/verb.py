@@ -29,6 +29,7 @@ from germane.judging.asker import Asker
 from germane.judging.spending import Budget, check_price
 from germane.ledger.address import password_apart
 from germane.samples import Notices, read_samples
+from germane.targets import Target, open_target
 from germane.types import Json, Sample
 
 _SHOWN, _AHEAD = 6, 16
@@ -44,6 +45,8 @@ def draft(
     json: bool,
     seed: int,
     pool: Sequence[Path],
+    target: str | None,
+    targets_file: Path | None,
     like: Path | None,
     max_cost: float | None,
     max_calls: int | None,
@@ -75,8 +78,9 @@ def draft(
         return 0
     for one in (author, checker):
         check_price(one, max_cost)
-    _warn(author, checker, turns, Counter(slots(shares, number)))
-    search, replayed = Search(source, pool), password_apart(replay) if replay else None
+    asked = None if target is None else open_target(target, targets_file or Path.cwd())
+    _warn(author, checker, turns, Counter(slots(shares, number)), asked)
+    search, replayed = Search(source, pool, asked), password_apart(replay) if replay else None
     store = open_ledger(None if no_cache else ledger_address(ledger), replayed)
 
     async def run() -> Drafter:
@@ -209,13 +213,24 @@ def _real_questions(path: Path) -> list[Sample]:
     return result
 
 
-def _warn(writer: Judge, judge: Judge, turns: Mapping[str, list[Turn]], wanted: Mapping[str, int]) -> None:
-    """Print a note if the writer checks its own questions, or if a kind lacks passages."""
+def _warn(
+    writer: Judge,
+    judge: Judge,
+    turns: Mapping[str, list[Turn]],
+    wanted: Mapping[str, int],
+    target: Target | None,
+) -> None:
+    """Print a note if the writer checks its own questions, a kind lacks passages, or the target has a model of the writer's family."""
     if writer.name == judge.name:
         say(f"note: {writer.name} checks what it wrote itself; name another family with --writer or --judge")
     for kind, count in wanted.items():
         if count > len(turns[kind]):
             say(f"note: {counted(len(turns[kind]), 'passage')} drawn for {kind}, {count} wanted")
+    family = writer.name.rpartition(":")[2].partition("-")[0].lower()
+    models = () if target is None else (target.models.generator, target.models.rewriter)
+    if target is not None and any(name and family in name.lower() for name in models):
+        of = f"a model of {target.name} is of the writer's family ({writer.name})"
+        say(f"note: {of}: its questions may suit it")
 
 
 def _dry_run(
