@@ -55,6 +55,10 @@ def read_manifest(path: Path) -> dict[str, Json]:
     Raises InputError if the folder has no manifest, or the manifest is damaged or of another version.
     """
     file = path / MANIFEST
+    if path.is_file():
+        problem = f"{path} is a file, which has scores at most: the samples and the answers of judges and people are missing"
+        fix = "name the folder that `germane run` wrote; `germane compare` reads files of scores"
+        raise InputError(problem, fix=fix)
     if not file.is_file():
         inside = max(path.glob(f"*/{MANIFEST}"), key=lambda file: file.stat().st_mtime_ns, default=None)
         fix = (

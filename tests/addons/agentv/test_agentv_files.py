@@ -101,7 +101,10 @@ def test_what_does_not_run_is_named_with_its_place(
         ("vars: {a: b}", "e.yaml:4:5: a case has no key 'vars': germane does not support it"),
         ("workspace: {template: a}", "no key 'workspace': it is kept as metadata"),
         ("execution: {workers: 3}", "execution has no key 'workers': it is ignored"),
-        ("execution: {trials: 3}", "execution has no key 'trials': germane does not support it"),
+        (
+            "execution: {skip_defaults: true}",
+            "execution has no key 'skip_defaults': germane does not support it",
+        ),
     ],
 )
 def test_keys_of_a_case_that_have_no_meaning_here(inside: Cli, tmp_path: Path, key: str, said: str) -> None:

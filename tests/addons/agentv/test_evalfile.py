@@ -342,7 +342,7 @@ def test_the_environment_in_an_eval_file(read, monkeypatch):
     """`${{ NAME }}` is the variable's value, a number where it stands alone and unquoted; one that is not set is a fault."""
     monkeypatch.setenv("RUNS", "3")
     file = read("trials: ${{ RUNS }}\ntarget: t\ncases: [{query: 'q${{RUNS}}', id: '${{ RUNS }}'}]")
-    assert (file.trials.count, file.cases[0].sample.query, file.cases[0].sample.id) == (3, "q3", "3")
+    assert (file.trials, file.cases[0].sample.query, file.cases[0].sample.id) == (3, "q3", "3")
     monkeypatch.delenv("RUNS")
     assert "e.yaml:2:10: the environment variable RUNS is not set" in str(
         fault(read, "cases:\n- query: ${{ RUNS }}")

@@ -28,7 +28,7 @@ from germane.yamltext import JsonMapping, Keys, Node, Share, node_of, read_model
 _UNREAD = dict.fromkeys(
     (
         "workspace", "preprocessors", "suite", "dependson", "ondependencyfailure", "metadata", "workers", "cache", "budgetusd",
-        "failonerror",
+        "failonerror", "defaults", "inputfiles", "threshold", "trials",
     ),
     "germane does not read it",
 )  # fmt: skip
@@ -46,7 +46,7 @@ class Execution(GraderLists):
 
     what = "execution"
     unread: ClassVar = _UNREAD
-    refused: ClassVar = frozenset({"targets", "trials", "skipdefaults"})
+    refused: ClassVar = frozenset({"targets", "skipdefaults"})
 
     target: str | None = None
     threshold: Share | None = None
@@ -62,7 +62,7 @@ class AgentVFile(EvalFile, GraderLists):
     """
 
     unread = _UNREAD
-    refused: ClassVar = frozenset({"defaults", "vars", "input", "inputfiles", "defaulttest", "threshold"})
+    refused: ClassVar = frozenset({"vars", "input", "defaulttest"})
     aliases: ClassVar = {**EvalFile.aliases, **GraderLists.aliases}
     computed = ("path", "cases", "targets", "threshold")
     ignored = (*EvalFile.ignored, *_CASES)
@@ -124,7 +124,7 @@ class CaseEntry(GraderLists):
 
     what = "a case"
     unread = _UNREAD
-    refused: ClassVar = frozenset({"vars", "inputfiles", "turns", "threshold"})
+    refused: ClassVar = frozenset({"vars", "turns"})
     aliases: ClassVar = {
         **GraderLists.aliases,
         "question": ("query",),
