@@ -154,9 +154,8 @@ def test_strict_and_expected_count(strict, verdict):
     )
     report = evaluate([{"query": "q", "contexts": ["0", "1"]}], [grader], judge=graded([3, 0]))
     (case,) = report.to_json()["cases"]
-    (result,) = case["results"]
-    assert (result["score"], case["verdict"]) == (1.0, verdict)
-    assert "Expected 2 relevant contexts, found 1" in result["misses"]
+    assert (case["score"], case["verdict"]) == (1.0, verdict)
+    assert "Expected 2 relevant contexts, found 1" in report.explain("1", "context_precision").missed(2)
 
 
 def test_relevant_places_below_irrelevant_ones_are_misses_of_the_order():

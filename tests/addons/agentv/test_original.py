@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from germane import Report
 from tests.server import ModelServer
 
 from .conftest import Cli
@@ -50,17 +51,20 @@ def test_the_documents_eval_file_with_the_original_evaluator(cli: Cli, tmp_path:
         env = {"HOME": str(tmp_path), "OPENAI_API_KEY": "test"}
         ran = cli("run", "retrieval-quality.yaml", *words, env=env)
     assert ran.code == 0, ran.err
-    found = {case["sample"]: case["results"] for case in ran.json["cases"]}
-    assert found.keys() == ORIGINAL.keys()
+    report = Report.open(tmp_path / ran.json["report"])
+    found = {(score["sample"], score["measure"]): score for score in ran.json["scores"]}
+    assert {name for name, _ in found} == ORIGINAL.keys()
+    grader = next(measure for _, measure in found if measure != "ours")
     for name, (score, reasoning) in ORIGINAL.items():
-        ours, original = found[name]
-        assert (original["status"], original["score"]) == ("ok", pytest.approx(score))
-        assert original["reasoning"] == reasoning
-        assert ours["score"] == original["score"]
+        original, explained = found[name, grader], report.explain(name, grader)
+        assert (original["status"], original["value"]) == ("ok", pytest.approx(score))
+        assert explained.reasoning == reasoning
+        assert found[name, "ours"]["value"] == original["value"]
         if name != "nothing":
-            assert ours["hits"] == original["hits"]
-            assert [m for m in ours["misses"] if "ranked below" not in m] == original["misses"]
-            assert ours["reasoning"] == original["reasoning"]
+            ours = report.explain(name, "ours")
+            assert ours.hits == explained.hits
+            assert tuple(m for m in ours.misses if "ranked below" not in m) == explained.misses
+            assert ours.reasoning == explained.reasoning
 
 
 @pytest.mark.equals("AgentV 4.42.4", what="one eval file with every grader, run by both", within="exact")
@@ -76,7 +80,7 @@ def test_one_file_under_agentv_and_under_germane(cli: Cli, tmp_path: Path) -> No
     assert record["agentv"] == "4.42.4"
     for case in ran.json["cases"]:
         theirs = record["cases"][case["sample"]]
-        scores = [result["score"] for result in case["results"]]
+        scores = [score["value"] for score in ran.json["scores"] if score["sample"] == case["sample"]]
         assert scores == [pytest.approx(score) for _, score in theirs["graders"]]
         assert len(scores) == 23
         assert case["score"] == pytest.approx(theirs["score"])

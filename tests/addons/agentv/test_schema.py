@@ -21,7 +21,7 @@ CASE = "cases: [{query: a}]\n"
 GOOD = [
     CASE,
     "measures: nDCG@10 R@5\ngates: mean(R@5)>=0.1\n" + CASE,
-    "judge: [lexical, labels]\nrepeat: 2\ntrials: {count: 3}\ncontextsFrom: text\ndoc-id: 'x(.*)'\n" + CASE,
+    "judge: [lexical, labels]\nrepeat: 2\ntrials: 3\ncontextsFrom: text\ndoc-id: 'x(.*)'\n" + CASE,
     "x-mine: 1\n_y: 2\n$schema: z\nversion: 1\ncompatibility: null\n" + CASE,
     "tests: [{id: 7, input: hello, expected_output: yes it is, assertions: [it greets], mine: [1]}]",
     "evalcases: [{question: a, expected_messages: [{role: assistant, content: b}], rubrics: [c, {id: d, outcome: e}]}]",
