@@ -198,7 +198,9 @@ def test_labels_of_the_page_are_imported_and_exported(inside: Cli, report: Path,
     assert codes == [0, 1]
     ran = inside("label", report, "--export", "out.foo")
     assert (ran.code, (tmp_path / "out.foo").exists()) == (2, False)
-    assert ran.err.endswith("labels are not written as .foo; name it .jsonl, .csv or .qrels\n")
+    assert ran.err.endswith(
+        "labels cannot be written to a .foo file; name a file that ends in .jsonl, .csv or .qrels\n"
+    )
     ran = inside("label", report, "--export", "out.qrels")
     assert "wrote 24 labels" in ran.err
     assert "q0 0 bm2500 3" in (tmp_path / "out.qrels").read_text("utf-8")

@@ -186,7 +186,8 @@ class TestDisagreement:
             ran = inside("run", data, *more)
             assert "note     1 questions to the panel: mean agreement" not in ran.out
             assert (
-                "1 questions to the panel: nothing was voted on, 1 without the answer of a member" in ran.out
+                "1 questions to the panel: no question was put to a vote, 1 without the answer of a member"
+                in ran.out
             )
             assert "judge 3" in inside("explain", "out", "q1").out
             told = votes(tmp_path)

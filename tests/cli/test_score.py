@@ -40,7 +40,7 @@ def test_a_report_is_not_written_over_its_own_rows(inside: Cli, tmp_path: Path, 
     before = (tmp_path / "r" / name).read_bytes()
     ran = inside("report", "r", "-o", f"r/{name}")
     assert ran.code == 2
-    assert "is the report's own" in ran.err
+    assert "is a file of the report folder itself" in ran.err
     assert (tmp_path / "r" / name).read_bytes() == before
     assert inside("report", "r", "-o", "r/scores.csv").code == 0
 

@@ -93,7 +93,7 @@ def test_without_stages_the_first_k_are_the_cut() -> None:
         "d": "never retrieved",
     }
     assert found.ends == {"returned": 1, "below k": 1, "never retrieved": 2}
-    assert found.notes == ["1 sample left out: no qrels"]
+    assert found.notes == ["1 sample left out: the sample has no qrels"]
 
 
 def test_the_first_ten_are_the_cut_where_lists_are_longer() -> None:
@@ -125,17 +125,17 @@ def test_a_stage_that_a_sample_lacks_hands_on_what_it_got() -> None:
         ("rerank", 0, 1),
     ]
     assert found.notes == [
-        "1 of 2 samples lack a stage that others have: it counts as handing on what it got"
+        "1 of 2 samples lack a stage that others have: there the list of the stage before is taken for the missing stage's"
     ]
 
 
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        ({"contexts": [{"id": "a"}]}, "no qrels"),
-        ({"qrels": {"a": 0}, "contexts": [{"id": "a"}]}, "no relevant document is known"),
+        ({"contexts": [{"id": "a"}]}, "the sample has no qrels"),
+        ({"qrels": {"a": 0}, "contexts": [{"id": "a"}]}, "no document in qrels has grade 1 or more"),
         ({"qrels": {"a": 1}, "contexts": ["text"]}, "the contexts have no document ids"),
-        ({"qrels": {"a": 1}}, "contexts are not known"),
+        ({"qrels": {"a": 1}}, "the sample has no contexts"),
         ({"qrels": {"a": 1}, "answerable": False, "contexts": [{"id": "a"}]}, "unanswerable"),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_judges_labels_do_as_well() -> None:
     assert one.mean == pytest.approx(report["context_precision@2"].mean)
     assert "ideal" not in lines
     assert lines["rerank"].losses == 0
-    assert any("k = 3 is not known" in note for note in one.notes)
+    assert any("k = 3 was not tried" in note for note in one.notes)
 
 
 def planted(n: int, seed: int, cause: str) -> list[dict[str, Json]]:
@@ -189,9 +189,9 @@ def test_from_the_shell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("measure", "message"),
     [
-        ("context_redundancy", "does not rank"),
-        ("Judged@10", "says nothing of quality"),
-        ("context_precision@5", "is known of no sample"),
+        ("context_redundancy", "is not a ranked measure"),
+        ("Judged@10", "is not a ranked measure of quality"),
+        ("context_precision@5", "cannot be computed for any sample"),
         ("P", "needs a cut-off"),
     ],
 )
@@ -204,7 +204,7 @@ def test_mistakes_are_named(tmp_path: Path, measure: str, message: str) -> None:
 
 def test_a_report_without_ranked_measures_is_refused() -> None:
     """It says what the report has."""
-    with pytest.raises(InputError, match="it has context_redundancy"):
+    with pytest.raises(InputError, match="its measures: context_redundancy"):
         diagnose(evaluate(planted(3, 1, "none"), "context_redundancy"))
 
 

@@ -156,7 +156,7 @@ def test_gold_that_occurs_nowhere_is_noted() -> None:
     """In print and in a notebook, as `germane run` says it."""
     report = evaluate(QUESTIONS, "RR", target=lambda _: [{"id": "D1", "text": "x"}])
     for text in (str(report), report._repr_html_()):
-        assert "2 of 2 gold ids occur in no list: d1, d2" in text
+        assert "2 of 2 gold ids occur in no retrieved list: d1, d2" in text
 
 
 def test_the_same_call_goes_on_in_its_folder(tmp_path: Path) -> None:

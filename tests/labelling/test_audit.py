@@ -105,15 +105,18 @@ class Mute(Judge):
 def test_an_audit_without_labels_says_what_to_do(tmp_path: Path) -> None:
     """And counts what the judge did not answer."""
     warnings = audit_judge(report_at(tmp_path / "r", "context_relevance", judge=Mute())).as_json()["warnings"]
-    assert warnings[0].startswith("no people's labels to compare the judge with: germane label")
-    assert warnings[1] == f"{QUERIES * PASSAGES} questions have no usable answer (relevance)"
+    assert warnings[0].startswith("there are no people's labels to compare the judge with; run germane label")
+    assert (
+        warnings[1]
+        == f"{QUERIES * PASSAGES} questions to the judge have no usable answer (relevance); run germane run --resume REPORT"
+    )
 
 
 def test_an_audit_without_a_judge_says_so(tmp_path: Path) -> None:
     """Labels would help nothing where only gold was read."""
     row = {"query": "q", "qrels": {"a": 1}, "contexts": [{"id": "a", "text": "x"}]}
     audit = audit_judge(evaluate([row], "RR", folder=tmp_path / "r"))
-    assert [warning.split(":")[0] for warning in audit.warnings] == ["no judge was asked"]
+    assert [warning.split(",")[0] for warning in audit.warnings] == ["no judge was asked"]
     assert audit_document(audit)[0] == "# Audit without a judge"
 
 

@@ -74,10 +74,13 @@ def test_a_folder_of_texts_is_a_corpus(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"id": "a"}\n', "document a has no text"),
+        ('{"id": "a"}\n', "the document a of the corpus has no text"),
         ('{"text": "a"}\n', "no id"),
-        ('{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n', "document a is there twice"),
-        ("[1]\n", "not a document"),
+        (
+            '{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n',
+            "two documents of this corpus have the id a",
+        ),
+        ("[1]\n", "is not a JSON object"),
     ],
 )
 def test_what_is_no_corpus_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -284,7 +287,7 @@ def test_labels_check_and_move_from_the_shell(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["check", "samples.jsonl", "--corpus", "none"], "no such corpus"),
+        (["check", "samples.jsonl", "--corpus", "none"], "there is no file or folder with this name"),
         (["check", "samples.jsonl"], "--corpus is missing"),
         (
             ["move", "samples.jsonl", "--corpus", "new.jsonl", "-o", "samples.jsonl"],

@@ -18,7 +18,7 @@ def made(tmp_path: Path, name: str = "r") -> Report:
     return report_at(tmp_path / name, "context_relevance")
 
 
-OTHER = "1 row is about nothing in this report"
+OTHER = "1 row names no passage or claim of this report"
 
 
 def test_rows_of_the_page_are_imported_by_item(tmp_path: Path) -> None:
@@ -178,15 +178,15 @@ def test_damaged_files_are_errors_with_their_place(
     [
         ("a.jsonl", "{\n", "a.jsonl:1:2: the JSON ends too early"),
         ("a.jsonl", '{"sample": "q1"}\n', "no usable answer"),
-        ("a.jsonl", '{"grade": 1}\n', "does not say what it is about"),
+        ("a.jsonl", '{"grade": 1}\n', "does not name the passage that it labels"),
         ("a.csv", "sample,id,grade\nq1,d1.2,7\n", "not on the scale 0-3"),
         ("a.csv", "sample,id,grade\nq1,d1.2,good\n", "no usable answer"),
-        ("a.csv", "sample,id,grade\nq1,other,1\n", "none of its 1 rows"),
+        ("a.csv", "sample,id,grade\nq1,other,1\n", "no row of 1 names a passage"),
         ("a.csv", "sample,id,grade\nq1,d1.2,\n", "none of its 1 row has an answer"),
         (
             "a.csv",
             "q1,d1.2,2\n",
-            "a.csv:1: no column is the grade; the columns are q1, d1.2, 2; begin with a header",
+            "a.csv:1: no column of this file holds the grade; its columns are q1, d1.2, 2; begin with a header",
         ),
         (
             "a.xlsx",

@@ -57,7 +57,7 @@ def test_reports_without_gold_or_verdicts(tmp_path: Path) -> None:
     row = {"id": "q", "query": "x", "contexts": [{"id": "a", "text": "x", "grade": 3}]}
     for name, more, problem in (
         ("a", {}, "has gold"),
-        ("b", {"qrels": {"a": 1}}, "no judge judged a passage"),
+        ("b", {"qrels": {"a": 1}}, "no judge graded a passage"),
     ):
         (tmp_path / f"{name}.jsonl").write_text(json.dumps({**row, **more}) + "\n")
         words = ("-m", "context_relevance", "--judge", "labels", "-o", tmp_path / name)

@@ -110,7 +110,9 @@ def test_failures_do_not_flatter(tmp_path: Path) -> None:
     assert bad["kappa"] == pytest.approx(truth["kappa"])
     assert "bad" not in failing["not_distinguishable"]
     (said,) = [warning for warning in failing["warnings"] if "no usable answer" in warning]
-    assert said.startswith(f"bad has no usable answer on {bad['failed']} of 60 labels, which count as wrong")
+    assert said.startswith(
+        f"the judge bad has no usable answer for {bad['failed']} of 60 labels, which counts as wrong"
+    )
     text = judges_document(of_failing).text()
     assert "| failed |" in text
     assert said in text
@@ -123,7 +125,7 @@ def test_labels_that_do_not_count_have_their_reason(tmp_path: Path) -> None:
     keep(good)(replace(label, design=None, queue="targeted", who="eve", at="2030-01-01"))
     found = audit_judges([Report.open(one.folder or "") for one in (good, middling)]).as_json()
     assert (
-        "1 label is not counted: not drawn at random (targeted or imported; --all counts them)"
+        "1 label is not counted: only labels drawn at random count, not targeted or imported ones; --all counts all"
         in found["warnings"]
     )
 
@@ -131,5 +133,5 @@ def test_labels_that_do_not_count_have_their_reason(tmp_path: Path) -> None:
 def test_reports_without_a_labelled_item_in_common(tmp_path: Path) -> None:
     """Exit code 2 with what to do."""
     one, two = (report_at(tmp_path / str(n), REL, samples=rows(seed=n)) for n in (1, 2))
-    with pytest.raises(InputError, match="no item is judged in all of these reports"):
+    with pytest.raises(InputError, match="no passage is both judged in all of these reports"):
         audit_judges([one, two])

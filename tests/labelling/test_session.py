@@ -84,7 +84,7 @@ def test_what_is_unsure_does_not_come_again() -> None:
     while one.next is not None:
         assert item(one) != unsure
         one.answer(1)
-    with pytest.raises(InputError, match="everything is labelled"):
+    with pytest.raises(InputError, match="every task of this queue is labelled"):
         one.answer(0)
 
 

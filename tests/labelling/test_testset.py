@@ -234,7 +234,7 @@ def test_gold_that_the_corpus_lacks(tmp_path: Path) -> None:
     assert found["dead gold"]["examples"] == ["gone (q3)"]
     chunks = [row | {"qrels": {f"d{n}#2": 1}} for n, row in enumerate(rows)]
     found = checks(write(tmp_path / "c.jsonl", chunks), "--corpus", corpus(tmp_path))
-    assert "its ids are like d0, the gold's like d0#2" in found["dead gold"]["note"]
+    assert "ids of the corpus are like d0, gold ids like d0#2" in found["dead gold"]["note"]
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from germane.evaluation.rank import rank
 from tests.command import invoke
 
 ALL = [
-    (["doc-20", "doc-80"], ["20", "80"], "the lists have ids like 20, 80"),
-    (["d1", "d2"], ["d1.txt", "d2.txt"], "the lists have ids like d1.txt, d2.txt"),
-    (["x", "y"], ["120", "180"], "the lists have ids like 120, 180"),
-    (["101", "102"], ["101.0", "102.0"], "they differ only in spelling: '101' in the gold, '101.0' in the lists and 1 more"),
+    (["doc-20", "doc-80"], ["20", "80"], "the retrieved ids are like 20, 80"),
+    (["d1", "d2"], ["d1.txt", "d2.txt"], "the retrieved ids are like d1.txt, d2.txt"),
+    (["x", "y"], ["120", "180"], "the retrieved ids are like 120, 180"),
+    (["101", "102"], ["101.0", "102.0"], "the ids differ only in spelling: '101' in the gold, '101.0' in the retrieved lists and 1 more"),
     (["caf\u00e9", "na\u00efve"], ["cafe\u0301", "nai\u0308ve"], "only in spelling: 'caf\\xe9' in the gold, 'cafe\\u0301'"),
-    (["d1", "d2"], ["d1\u200b", "d2\u200b"], "they differ only in spelling: 'd1' in the gold, 'd1\\u200b'"),
-    (["D1", "D2"], ["d1", "d2"], "they differ only in spelling: 'D1' in the gold, 'd1'"),
+    (["d1", "d2"], ["d1\u200b", "d2\u200b"], "the ids differ only in spelling: 'd1' in the gold, 'd1\\u200b'"),
+    (["D1", "D2"], ["d1", "d2"], "the ids differ only in spelling: 'D1' in the gold, 'd1'"),
 ]  # fmt: skip
 
 
@@ -29,7 +29,7 @@ def test_gold_that_occurs_in_no_list(gold, listed, cause):
     (note,) = report.manifest["notes"]
     assert report["RR"].mean == 0
     assert note.startswith(
-        f"run: 2 of 2 gold ids occur in no list: {gold[0]}, {gold[1]}; the lists have ids like"
+        f"run: 2 of 2 gold ids occur in no retrieved list: {gold[0]}, {gold[1]}; the retrieved ids are like"
     )
     assert cause in note
     rows = [
@@ -74,7 +74,10 @@ def test_another_spelling_of_a_gold_id(gold, doc, large, tmp_path, monkeypatch):
 def test_blanks_of_ids_in_mappings():
     """A blank at the end of an id, which files drop, is noted."""
     report = rank({"q": {"10 ": 1.0}, "r": {"3": 1.0}}, {"q": {"10": 1}, "r": {"3": 1}}, "RR")
-    assert "and counts as not retrieved: '10' in the gold, '10 ' in the lists" in report.manifest["notes"][0]
+    assert (
+        "and counts as not retrieved: '10' in the gold, '10 ' in the retrieved lists"
+        in report.manifest["notes"][0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +107,7 @@ def test_large_files_say_what_small_ones_say(fmt, tmp_path, monkeypatch):
         monkeypatch.setattr("germane.samples.runs.source.BLOCK", large)
         said.append(invoke("rank", f"r.{fmt}", "--qrels", "q.qrels", "-m", "RR").err)
     assert (
-        "200 of 200 gold ids occur in no list: doc-0, doc-10, doc-20 and 197 more; the lists have ids like 0,"
+        "200 of 200 gold ids occur in no retrieved list: doc-0, doc-10, doc-20 and 197 more; the retrieved ids are like 0,"
         in said[0]
     )
     assert all(a == b for a, b in pairwise(said))

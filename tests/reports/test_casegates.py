@@ -81,9 +81,9 @@ def test_a_small_slice_decides_nothing() -> None:
 @pytest.mark.parametrize(
     ("gate", "problem"),
     [
-        ("median(RR)>=0.5", r"names median\(RR\), which is not measured; measured: RR"),
-        ("min(AP)>=0.5", "names AP, which is not measured; measured: RR"),
-        ("min(mean(RR) by team)>=0.5", "metadata named 'team'"),
+        ("median(RR)>=0.5", r"names median\(RR\), which is not measured; name a measure that is: RR"),
+        ("min(AP)>=0.5", "names AP, which is not measured; name a measure that is: RR"),
+        ("min(mean(RR) by team)>=0.5", "metadata field 'team'"),
     ],
 )
 def test_unknown_names_are_told_what_there_is(gate: str, problem: str) -> None:

@@ -188,7 +188,9 @@ def test_gates_stand_on_the_corrected_mean(tmp_path: Path) -> None:
     report = report_at(tmp_path / "r", "context_relevance", gates=gates)
     assert [gate.outcome for gate in report.verdict.gates] == ["undecided"] * 3 + ["passed"]
     assert report.verdict.exit_code == 3
-    assert report.verdict.gates[0].detail.startswith("no corrected mean: no human labels; measured on 12 of")
+    assert report.verdict.gates[0].detail.startswith(
+        f"{REL} has no corrected mean: no human labels; measured on 12 of"
+    )
     assert "uncalibrated" in report.verdict.gates[3].detail
     report = label(report, 48)
     assert [gate.outcome for gate in report.verdict.gates] == ["passed", "passed", "failed", "passed"]

@@ -80,13 +80,13 @@ def test_a_gate_is_decided_by_the_whole_range(gate: str, scores: list[Score], ou
 
 def test_a_gate_on_what_was_not_measured_names_what_was() -> None:
     """A gate can only be about a measured name."""
-    with pytest.raises(InputError, match="measured: RR"):
+    with pytest.raises(InputError, match="name a measure that is: RR"):
         check_gate(Gate.parse("AP>=0.5"), summary(score("a", 1.0)))
 
 
 def test_a_gate_on_mixed_labels_is_refused_before_anything_is_asked() -> None:
     """labels=best is no corrected estimate: it is known from the gate's name."""
-    with pytest.raises(InputError, match="labels=best, a mix"):
+    with pytest.raises(InputError, match="labels=best, which mixes"):
         Gate.parse("RR(labels=best)>=0.5").check_named(["RR(labels=best)"])
 
 

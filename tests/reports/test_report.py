@@ -252,7 +252,7 @@ def test_labels_best_are_marked_as_a_mix_and_cannot_be_gated() -> None:
     report = Report.build(part, MODEL)
     assert "mixed: 25% human, not a corrected estimate" in str(report)
     assert report[measure].as_json()["basis"]["mixed"] == 0.25
-    with pytest.raises(InputError, match="rests on labels=best"):
+    with pytest.raises(InputError, match="is on labels=best"):
         Report.build(part, MODEL, gates=[Gate.parse(f"{measure}>=0")])
 
 
@@ -278,8 +278,8 @@ def test_a_gate_on_verdicts_with_and_without_reference_is_undecided() -> None:
     part = part_of("context_precision@1", judgements, 1.0, 1.0)
     report = Report.build(part, MODEL, gates=[Gate.parse("context_precision@1>=0.5")])
     assert report.verdict.exit_code == 3
-    assert "set --against" in report.verdict.lines()[1]
-    assert "2 with reference, 1 without (context_precision@1)" in str(report)
+    assert "--against reference" in report.verdict.lines()[1]
+    assert "verdicts: 2 with reference, 1 without (context_precision@1)" in str(report)
 
 
 def test_references_are_counted_per_measure() -> None:
@@ -302,7 +302,7 @@ def test_references_of_one_measure_that_differ_are_told() -> None:
     contexts = [{"query": "tower", "contexts": ["the tower is 300 m tall"]}]
     rows = [{"id": "a", "query": "how tall", "reference": "300 m", "calls": contexts}, {"id": "b", "query": "how old", "calls": contexts}]  # fmt: skip
     report = evaluate(rows, ["context_precision", "context_precision(against=call)"], judge="lexical")
-    assert "1 with reference, 1 without (context_precision)" in str(report)
+    assert "verdicts: 1 with reference, 1 without (context_precision)" in str(report)
 
 
 def test_notes_and_counts_come_from_the_tables(tmp_path: Path) -> None:

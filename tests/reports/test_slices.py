@@ -65,11 +65,11 @@ def test_an_unknown_slice_names_what_there_is() -> None:
     """As an error where it was asked for; in a report that is being printed as a line."""
     report = evaluate(SAMPLES, "RR")
     with pytest.raises(
-        InputError, match=r"metadata 'color'; tags and metadata: hard, lang:de, lang:en, topic"
+        InputError, match=r"metadata field 'color'; name one that samples have: hard, lang:de, lang:en, topic"
     ):
         report.slices("color")
     report.by = "color"
-    assert "no slices: no sample has the tag or metadata 'color'" in str(report)
+    assert "no slices: no sample has a tag or a metadata field 'color'" in str(report)
     assert all(FORMATS[suffix](report) for suffix in (".html", ".md", ".jsonl"))
 
 

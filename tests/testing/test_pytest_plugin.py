@@ -113,7 +113,7 @@ def test_a_misspelt_gate_of_a_file_fails(run: Run, pytester: pytest.Pytester) ->
     pytester.makeini("[pytest]\ngermane_gates =\n    mean(RRR)>=0.9\n")
     result = run(RECORDS.replace("AT", "0"))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["*names RRR, which is not measured; measured: RR, nDCG@2*"])
+    result.stdout.fnmatch_lines(["*names RRR, which is not measured; name a measure that is: RR, nDCG@2*"])
 
 
 @pytest.mark.parametrize(

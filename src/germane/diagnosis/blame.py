@@ -1,7 +1,8 @@
-"""Retrieval or generation: which of the two failed for each wrong answer, from stored verdicts alone.
+"""Tell for each wrong answer whether retrieval or generation failed, from stored verdicts alone.
 
-Three measures tell: context_recall (do the contexts hold the reference's claims), nugget_recall(text=response) (does the response
-state them) and faithfulness (do the contexts support what it states). Each holds for a query with a value of at least one half.
+Three measures decide: context_recall (do the contexts contain the reference's claims),
+nugget_recall(text=response) (does the response state these claims) and faithfulness (do the contexts support
+the response). The answer is yes for a query if the value is at least one half.
 """
 
 from __future__ import annotations
@@ -47,11 +48,12 @@ _Case: TypeAlias = tuple[Sample, list[Outcome]]
 
 
 class BlameLine(Line):
-    """The queries of one kind: their number, their share of all with its interval, and their ids.
+    """The queries with one outcome: their number, their share of all with its interval, and their ids.
 
-    `answered`: the response states the answer and the contexts support it. `not_retrieved`: it does not, and the contexts do
-    not hold it. `ignored`: it does not, and the contexts hold it. `unsupported`: it does, and the contexts do not support what it
-    says. `unknown`: a verdict is missing; `add` names the measures that would give it.
+    The outcomes are `answered`: the response states the answer, and the contexts support it. `not_retrieved`:
+    the response lacks the answer, and so do the contexts. `ignored`: the response lacks the answer, but the
+    contexts contain it. `unsupported`: the response states the answer, but the contexts do not support the
+    response. `unknown`: a verdict is missing; `add` names the measures that would give it.
     """
 
     count: int
@@ -66,17 +68,17 @@ Blame: TypeAlias = dict[BlameKind, BlameLine]
 
 
 def missing_verdicts(blame: Blame) -> list[str]:
-    """Return the measures whose verdicts are missing of some query."""
+    """Return the names of the measures whose verdicts are missing for some query."""
     return list(blame["unknown"].add or ())
 
 
 def is_shown(blame: Blame | None) -> TypeGuard[Blame]:
-    """Return True if any of the three verdicts is stored."""
+    """Return True if the report stores verdicts for all queries by at least one of the three measures."""
     return blame is not None and len(missing_verdicts(blame)) < len(_NEEDED)
 
 
 def blame_in_words(blame: Blame) -> str:
-    """Return one line: each share with its interval, and the measures to add where verdicts are missing."""
+    """Return one line with the share of each outcome, its interval, and the measures that lack verdicts."""
     missing = blame["unknown"].count and missing_verdicts(blame)
     add = f"; add -m '{' '.join(missing)}'" if missing else ""
     if blame["unknown"].share == 1:
@@ -90,7 +92,7 @@ def blame_in_words(blame: Blame) -> str:
 
 
 def blame_lines(blame: Blame) -> Iterator[str]:
-    """Yield the blame in words, and the first queries that retrieval and generation fail."""
+    """Yield the printed lines: the share of each outcome, and the first queries that were answered wrongly."""
     yield blame_in_words(blame)
     for name in ("not_retrieved", "ignored", "unsupported"):
         if blame[name].count:
@@ -98,7 +100,10 @@ def blame_lines(blame: Blame) -> Iterator[str]:
 
 
 def blame_of(report: ReportData) -> dict[str, Blame]:
-    """Return, by system, the outcome of each query with a reference and a response; systems without any are left out."""
+    """Return, by system, the queries by outcome (retrieval or generation failed), from stored verdicts.
+
+    Queries without a reference or a response are left out, and so are systems without any other queries.
+    """
     measures, settings, answers = _measures(report), settings_of(report), recorded(report)
     graders, cases = graders_of(tuple(measures)), defaultdict[str, list[_Case]](list)
     samples = (
@@ -126,7 +131,7 @@ def _measures(report: ReportData) -> list[Measure]:
 
 
 def _by_kind(measures: Sequence[Measure], cases: Sequence[_Case]) -> Blame:
-    """Return the shares of the kinds of queries, and the measures that lack a verdict of any query."""
+    """Return the queries by outcome, with shares and intervals, and the measures that lack a verdict."""
     kinds = np.array([_kind_of(outcomes) for _, outcomes in cases])
     clusters = [sample.id if sample.cluster is None else sample.cluster for sample, _ in cases]
     blame: Blame = {}
@@ -142,12 +147,12 @@ def _by_kind(measures: Sequence[Measure], cases: Sequence[_Case]) -> Blame:
 
 
 def _is_known(outcome: Outcome) -> bool:
-    """Return True if the verdicts exist, or if a response makes no claims."""
+    """Return True if a measure has its verdicts for a query, or was skipped as the response makes no claims."""
     return outcome.status in {"ok", "skipped"}
 
 
 def _kind_of(outcomes: Sequence[Outcome]) -> BlameKind:
-    """Return the outcome of a query from those of the three measures."""
+    """Return what became of a query (answered, ignored, ...) from the values of the three measures."""
     held, stated, faithful = outcomes
     if not all(map(_is_known, outcomes)) or held.value is None or stated.value is None:
         return "unknown"

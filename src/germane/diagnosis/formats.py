@@ -1,4 +1,4 @@
-"""Formats of a diagnosis: terminal, JSON, and the data for the page."""
+"""Print stages and diagnoses: for the terminal, as JSON, and as data for the report's HTML page."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _SHOWN = 10
 
 
 def document_of(systems: Sequence[SystemDiagnosis] | Sequence[SystemStages]) -> Json:
-    """Return the JSON document of these systems: a single one is the document itself, and goes without its name."""
+    """Return the JSON document of these systems; a single system is the document itself, without its name."""
     if len(systems) > 1:
         return {"schema_version": 1, "systems": json_of(systems)}
     return systems[0].replace(schema_version=1, system=UNSET).as_json()
 
 
 def stages_document(systems: Sequence[SystemStages]) -> Json:
-    """Return the document of `germane stages --json`, with a row for every relevant document."""
+    """Return the document that `germane stages --json` prints, with a row for every relevant document."""
     return document_of([system.replace(rows=list(system.documents())) for system in systems])
 
 
 def render_stages(reports: Sequence[SystemStages], *, every: bool = False) -> RenderableType:
-    """Return the stages of each system for a rich console; `every`: with every relevant document."""
+    """Return each system's stages for a rich console; `every` lists all relevant documents, not only lost ones."""
     return hanging(line for report in reports for line in _stages(report, every=every))
 
 
 def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
-    """Yield the table of one system's stages, and what follows from it."""
+    """Yield the table of one system's stages, the outcomes of its relevant documents, and the lost documents."""
     if report.system:
         yield Text(f"\n{clean(report.system)}", style="bold")
     yield Text(f"{counted(report.relevant, 'relevant document')} of {counted(report.queries, 'query')}")
@@ -85,7 +85,7 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
 
 
 def diagnosis_page(systems: Sequence[SystemDiagnosis]) -> Json:
-    """Return the diagnoses as JSON for the page."""
+    """Return the diagnoses as JSON for the report's HTML page, with retrieval or generation in words."""
     rows = json_of(systems)
     for row, system in zip(rows, systems, strict=True):
         row["blame"] = blame_in_words(system.blame) if is_shown(system.blame) else None
@@ -108,7 +108,7 @@ def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
 
 
 def _changes(diagnosis: SystemDiagnosis, mean: float) -> Iterator[RenderableType]:
-    """Yield the table of changes, and that of the queries that would gain most."""
+    """Yield the table of changes, and the table of the queries that would gain most."""
     some = "" if diagnosis.n == diagnosis.total else f"{diagnosis.n:,} of "
     over = f"{some}{counted(diagnosis.total, 'sample')}"
     heads = ["change", "", "mean", "difference", "interval", "p (Holm)", "win/tie/loss", "drops"]

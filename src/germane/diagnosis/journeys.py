@@ -1,10 +1,10 @@
-"""The ranks of relevant documents in the list of each stage of the retrieval, as columns.
+"""Collect the ranks of relevant documents in the ranked list of each retrieval stage.
 
-A stage hands a ranked list on: first-stage retrievers, fusion, a reranker. Of each stage only the ranks of the relevant
-documents matter, so that runs of millions of rows are a few columns: `Journeys`.
+A stage is a first-stage retriever, a fusion or a reranker, each with a ranked list. Only the ranks of the
+relevant documents are kept, as arrays (`Journeys`), so that runs of millions of rows fit in memory.
 
-Samples without stages have two: what came back, and its first k. An agent's searches are one stage, each document at
-its best rank, what it handed back in the end another.
+Samples without stages have two: the retrieved list, and its first k. An agent's searches are one stage, with
+each document at its best rank; the agent's final list is another.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ _Listed: TypeAlias = tuple[Sample, list[tuple[str, Ranks]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Journeys:
-    """The ranks of relevant documents in the list of each stage, as columns.
+    """The ranks of one system's relevant documents in the list of each retrieval stage, as arrays.
 
     Attributes:
-        names: The stages, in order.
-        ranks: Rank of each document in each stage, from 1; 0 = it is not there. Shape (stages, documents).
-        lengths: How many documents each stage handed on for each query, shape (stages, queries).
-        query: The number of the query of each document, ascending.
-        queries, documents: Their ids.
+        names: The names of the stages, in order.
+        ranks: The rank of each document in each stage, from 1; 0 if it is not in the list. Shape (stages,
+            documents).
+        lengths: The length of each stage's list for each query. Shape (stages, queries).
+        query: The number of each document's query, ascending.
+        queries, documents: The ids of the queries and of the documents.
         grades: The grade of each document.
-        clusters: What cases belong together in statistics, of each query; None = each is a case of its own.
-        cut: Whether the last stage is the first k of the one before.
+        clusters: The cluster of each query, for the statistics; None if each query is a cluster of its own.
+        cut: True if the last stage is the first k of the one before.
         notes: What was left out, and how often.
     """
 
@@ -65,14 +66,14 @@ class Journeys:
 
 
 def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -> Journeys:
-    """Return the ranks in the runs of the stages, by stage name, all with the same gold.
+    """Return the ranks of relevant documents in the runs of several stages, which share one gold.
 
     A query without results in a run has an empty list there. Queries without relevant documents are left out.
 
     Args:
-        stages: Where the gold documents stand in the run of each stage, in their order.
+        stages: The ranks of the gold documents in the run of each stage, by stage name, in order.
         rel: The lowest grade that counts as relevant.
-        k: Add the first k of the last run as one more stage; None = its whole lists.
+        k: The first results of the last run to add as one more stage; None adds no stage.
 
     Raises:
         InputError: The gold has no relevant document.
@@ -82,7 +83,7 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
     relevant = np.flatnonzero(first.grades >= rel)
     if not len(relevant):
         problem = f"no document in the gold has a grade of {rel} or more"
-        raise InputError(problem, fix="give --rel 1, or other gold")
+        raise InputError(problem, fix="give a lower grade, e.g. --rel 1, or other gold")
     kept, query = np.unique(np.repeat(np.arange(known), first.sizes)[relevant], return_inverse=True)
     positions = np.full(len(first.grades), -1)
     positions[relevant] = np.arange(len(relevant))
@@ -91,10 +92,14 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
         at = positions[hits.doc]
         ranks[number, at[at >= 0]] = hits.rank[at >= 0]
     left = known - len(kept)
-    notes = [f"{left} of {known} queries have no relevant document, left out"] if left else []
+    have = "has no relevant document and is" if left == 1 else "have no relevant document and are"
+    notes = [f"{left} of {counted(known, 'query')} {have} left out"] if left else []
     for name, hits in stages.items():
         empty = int((hits.lengths[kept] < 0).sum())
-        for number, what in ((empty, "no results, an empty list"), (hits.ignored, "no gold, ignored")):
+        for number, what in (
+            (empty, "no results in this run"),
+            (hits.ignored, "no gold, and no effect here"),
+        ):
             if number:
                 notes.append(f"{name}: {counted(number, 'query has', 'queries have')} {what}")
     journeys = Journeys(
@@ -111,7 +116,7 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
 
 
 def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
-    """Return the journeys with the first k of the last stage added as one more stage; None = unchanged."""
+    """Return the ranks with the last stage's first k results added as one more stage; unchanged if k is None."""
     if k is None:
         return journeys
     last = journeys.ranks[-1]
@@ -128,18 +133,20 @@ def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
 
 
 def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> dict[str, Journeys]:
-    """Return the ranks of each system's relevant documents, from samples with gold (`qrels`).
+    """Return the ranks of relevant documents in each stage, by system, from samples with gold (`qrels`).
 
-    A stage that only some samples name handed on what it got in the others. `contexts` are one more stage where they hold
-    other documents than the last one. Unanswerable questions and samples without a relevant document are left out.
+    In a sample that lacks a stage of other samples, that stage has the list of the stage before. The contexts
+    are one more stage if they hold other documents than the last stage. Unanswerable questions and samples
+    without a relevant document are left out.
 
     Args:
         samples: The samples, of one or more systems.
         rel: The lowest grade that counts as relevant.
-        k: The first places that count; None = all, and 10 where samples have no stages and longer lists.
+        k: The first results to add as a last stage; None adds none, or the first 10 if samples have no stages
+            and longer lists.
 
     Raises:
-        InputError: No sample has what is needed.
+        InputError: No sample has a relevant document and a ranked list with ids.
     """
     systems: dict[str, list[_Listed]] = {}
     left: dict[str, Counter[str]] = {}
@@ -152,27 +159,30 @@ def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None
     if not systems:
         whys = dict.fromkeys(why for counts in left.values() for why in counts)
         raise InputError(
-            f"no relevant document can be followed: {'; '.join(whys) or 'no samples'}",
+            f"no sample has a relevant document to follow: {'; '.join(whys) or 'there are no samples'}",
             fix='give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"',
         )
     return {system: _journeys(some, left.get(system, Counter()), rel, k) for system, some in systems.items()}
 
 
 def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) -> str:
-    """Return why no relevant document of a sample can be followed, or ""."""
+    """Return the reason why a sample has no relevant document to follow through the stages; "" if it has one."""
     if sample.error is not None:
-        return f"failed: {sample.error}"
+        return f"the system failed: {sample.error}"
     reasons = {
-        "no qrels": not sample.qrels,
-        "unanswerable": sample.answerable is False,
-        "no relevant document is known": max((sample.qrels or {}).values(), default=0) < rel,
-        "the contexts have no document ids" if sample.contexts else "contexts are not known": not lists,
+        "the sample has no qrels": not sample.qrels,
+        "the question is unanswerable": sample.answerable is False,
+        f"no document in qrels has grade {rel} or more": max((sample.qrels or {}).values(), default=0) < rel,
+        "the contexts have no document ids" if sample.contexts else "the sample has no contexts": not lists,
     }
     return next((why for why, holds in reasons.items() if holds), "")
 
 
 def _journeys(samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: int | None) -> Journeys:
-    """Return the ranks of all relevant documents of one system's samples; `left` counts omitted samples by reason."""
+    """Return the ranks of the relevant documents of one system's samples.
+
+    `left` counts the omitted samples by reason, for the notes.
+    """
     notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in left.items()]
     staged = any(sample.stages for sample, _ in samples)
     if staged and all(  # the contexts are what the last stage handed on
@@ -188,7 +198,7 @@ def _journeys(samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: 
         _merge(names, [name for name, _ in lists])
     if partly := sum(len(lists) < len(names) for _, lists in samples):
         some = f"{partly} of {len(samples)} samples lack a stage that others have"
-        notes.append(f"{some}: it counts as handing on what it got")
+        notes.append(f"{some}: there the list of the stage before is taken for the missing stage's")
     lengths: list[list[int]] = []
     rows: list[tuple[int, str, int, list[int]]] = []
     for number, (sample, lists) in enumerate(samples):
@@ -216,7 +226,7 @@ def _journeys(samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: 
 
 
 def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
-    """Return the ranked lists of a sample's stages; none if it has no ids."""
+    """Return the name and the ranks of each stage of a sample; [] if its contexts have no document ids."""
     result = [(stage.name, _ranks(stage.ids)) for stage in sample.stages]
     if not sample.stages and sample.calls:
         searches = [ranks for _, contexts in rankings(sample) if (ranks := _ids(contexts)) is not None]
@@ -232,19 +242,19 @@ def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
 
 
 def _ids(contexts: Sequence[Context]) -> Ranks | None:
-    """Return the ranks of a list's documents; None if no context has an id."""
+    """Return the ranks of the documents in a list of contexts; None if no context has a document id."""
     if contexts and not any(context.id for context in contexts):
         return None
     return _ranks(context.id or f"\0{number}" for number, context in enumerate(contexts))
 
 
 def _ranks(ids: Iterable[str]) -> Ranks:
-    """Return the rank of each document in a list; a repeated one counts at its best rank, and later ones move up."""
+    """Return the rank of each document in a list, counting a repeated document once, at its best rank."""
     return {document: rank for rank, document in enumerate(dict.fromkeys(ids), 1)}
 
 
 def _merge(names: list[str], others: Sequence[str]) -> None:
-    """Add the new names of a sample's stages, each after the stage that precedes it."""
+    """Add a sample's stage names (`others`) to `names`, each new name after the stage that precedes it."""
     at = 0
     for name in others:
         if name in names:

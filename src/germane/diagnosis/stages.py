@@ -1,7 +1,7 @@
-"""The path of relevant documents through retrieval: the stage that found each, the one that dropped it, and its ranks.
+"""Follow relevant documents through the stages of retrieval: which found each, which lost it, and its ranks.
 
-What is lost at a stage stood in the list of the stage before and not in its own; at the first one, what it never retrieved.
-The records are what `germane stages --json` prints.
+A stage loses a document that is in the list of the stage before and not in its own; the first stage loses the
+documents that it does not retrieve. `germane stages --json` prints the records defined here.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ RETURNED, BELOW, LOST, NEVER = "returned", "below k", "lost", "never retrieved"
 
 
 class StageRow(Line):
-    """One stage. `recall` is the mean over the queries, `difference` the paired difference from the previous stage.
+    """One stage of retrieval, with its recall and its numbers of relevant documents.
 
-    `in` relevant documents are in its lists, `lost` were in the list of the stage before and not in this one (of the first
-    first stage: never retrieved), `saved` the other way round. `depth` is the most documents that it handed on.
+    `recall` is the mean over the queries, `difference` the paired difference from the previous stage. `in`
+    counts the relevant documents in the stage's lists. `lost` counts those that the previous stage has and
+    this stage lacks (for the first stage: that it did not retrieve), `saved` those that this stage has and
+    the previous lacks. `depth` is the length of the stage's longest list.
     """
 
     name: str
@@ -43,7 +45,7 @@ class StageRow(Line):
 
 
 class DocumentRow(Line):
-    """One relevant document: its outcome, the stage that lost it, and its rank in each."""
+    """One relevant document of a query: its outcome, the stage that lost it, and its rank in each stage."""
 
     sample: str
     document: str
@@ -54,9 +56,11 @@ class DocumentRow(Line):
 
 
 class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="known", rows="documents")):
-    """The stages of one system; `known` relevant documents in `queries`, and their outcomes in `ends`.
+    """The stages of one system's retrieval, and what became of the relevant documents.
 
-    `germane stages --json` prints it with its `schema_version` for one system, and as `systems` for several.
+    `known` counts the relevant documents, `queries` the queries, `ends` the documents by outcome. For one
+    system `germane stages --json` prints this record with a `schema_version`; for several it prints them as
+    `systems`.
     """
 
     schema_version: Literal[1] | UnsetType = UNSET
@@ -70,7 +74,11 @@ class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="kno
     journeys: Any
 
     def documents(self, *, lost: bool = False) -> Iterator[DocumentRow]:
-        """Yield every relevant document by query; `lost`: those missing at the end, the previously best-ranked first."""
+        """Yield a row per relevant document, in the order of the queries.
+
+        With `lost`, yield only the documents missing after the last stage: highest grade first, then best
+        rank.
+        """
         journeys: Journeys = self.journeys
         last, ends = _last(journeys.ranks), _ends(journeys)
         order = np.arange(len(last))
@@ -91,23 +99,23 @@ class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="kno
 
 
 def _last(ranks: Ints) -> Ints:
-    """Return the last stage that holds each document; -1 = none."""
+    """Return the index of the last stage whose list has each document, -1 if no stage has it."""
     stages = np.arange(len(ranks))[:, None]
     return np.asarray(np.where(ranks > 0, stages, -1).max(axis=0, initial=-1), np.int64)
 
 
 def _ends(journeys: Journeys) -> NDArray[np.str_]:
-    """Return the outcome of each document."""
+    """Return the outcome of each relevant document: returned, below k, lost, or never retrieved."""
     last, stages = _last(journeys.ranks), len(journeys.names)
     ends = [last == stages - 1, last < 0, (last == stages - 2) & journeys.cut]
     return np.select(ends, [RETURNED, NEVER, BELOW], LOST)
 
 
 def follow(journeys: Journeys, system: str = "") -> SystemStages:
-    """Return the relevant documents that each stage found, lost and saved, with intervals over the queries.
+    """Return how many relevant documents each stage found, lost and saved, and its recall with an interval.
 
-    Recall of a query = relevant documents in the list / relevant documents known, at the whole depth of the list.
-    Intervals are those of means (`mean_interval`); rephrasings of one case and its trials are one unit.
+    The recall of a query is the share of its relevant documents that are in the stage's whole list. Queries
+    of one cluster, and the trials of a case, count as one unit in the intervals.
     """
     rows, row = len(journeys.queries), journeys.query
     mask, clusters = np.ones(len(row), np.bool_), journeys.clusters
@@ -148,5 +156,8 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
 
 
 def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> list[SystemStages]:
-    """Return the relevant documents that each stage found, lost and saved, for each system; see `journeys_of`."""
+    """Return how many relevant documents each stage found, lost and saved, for each system of the samples.
+
+    `rel` is the lowest relevant grade; `k` adds the first k results as a last stage, see `journeys_of`.
+    """
     return [follow(journeys, system) for system, journeys in journeys_of(samples, rel=rel, k=k).items()]

@@ -1,8 +1,8 @@
-"""What-if changes: a measure computed again on changed lists, from stored labels. No judge is asked.
+"""Compute what would change a measure: the measure on changed lists, from stored labels. No judge is asked.
 
-Each change is a paired difference over the same queries: what came back in its best order, everything relevant on top, another
-k, irrelevant passages dropped. Limits say how much a perfect step could bring at most; the others say what the change would
-have brought on these lists.
+The changes are the retrieved documents in their best order, all relevant documents on top, another cut-off k,
+and irrelevant passages dropped. Each has a paired difference over the same queries. Some changes are limits,
+the gain of a perfect step; the others are the gain on these lists.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _DEPTHS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
 
 
 class ChangeRow(Line):
-    """One change: the measure's value with it, and the paired difference over the same queries.
+    """One change of the lists: the measure's mean after it, and the paired difference over the same queries.
 
-    `limit` says that a perfect step could bring so much at most. `k` is the new cut-off, `dropped` the share of places that the
-    change drops. `p_holm` is adjusted over the changes.
+    `limit` is true if the gain is the most that a perfect step could bring. `k` is the new cut-off, `dropped`
+    the share of passages that the change drops. `p_holm` is adjusted over the changes.
     """
 
     change: str
@@ -59,7 +59,7 @@ class ChangeRow(Line):
 
 
 class GainRow(Line):
-    """A query that would gain: its current value, and the change that adds most."""
+    """A query that would gain from a change: its current value, the change that adds most, and the gain."""
 
     sample: str
     trial: int
@@ -70,11 +70,12 @@ class GainRow(Line):
 
 
 class SystemDiagnosis(Line, kw_only=True):
-    """The changes that would help one system by one measure, over the `n` samples of `total` with a known value.
+    """The changes that would help one system, by one measure, over the `n` samples of `total` with a value.
 
-    `measure` and `mean` are null where the report ranks nothing. `blame` says of each query with a reference and a response
-    whether it is retrieval or generation that fails; null where there is none. `germane diagnose --json` prints it with its
-    `schema_version` for one system, and as `systems` for several.
+    `measure` and `mean` are null if the report has no ranked measure. `blame` says for queries with a
+    reference and a response whether retrieval or generation failed; null if there are no such queries. For
+    one system `germane diagnose --json` prints this record with a `schema_version`; for several it prints
+    them as `systems`.
     """
 
     schema_version: Literal[1] | UnsetType = UNSET
@@ -90,12 +91,14 @@ class SystemDiagnosis(Line, kw_only=True):
 
 
 def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[SystemDiagnosis]:
-    """Return the changes that would help each system of a report, by one ranked measure (None = the report's first).
+    """Return the changes that would help each system of a report, by one ranked measure.
 
-    A report that ranks nothing has no changes, if it tells retrieval from generation.
+    The measure is the report's first ranked one if `measure` is None. A report without a ranked measure has
+    no changes, but its verdicts may still tell whether retrieval or generation failed.
 
     Raises:
-        InputError: The measure is not ranked, says nothing of quality, or the report holds nothing that it reads.
+        InputError: The measure is not ranked or does not rate quality, or the report lacks the labels it
+            reads.
     """
     blames = blame_of(report)
     try:
@@ -111,19 +114,19 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[S
 
 
 def _diagnoses(report: ReportData, measure: Measure) -> Iterator[SystemDiagnosis]:
-    """Yield the changes that would help each system; InputError if no sample has the measure."""
+    """Yield the changes that would help each system. Raises InputError if no sample has a value."""
     settings, answers, systems = settings_of(report), recorded(report), dict[str, list[Sample]]()
     for sample in report.samples():
         systems.setdefault(sample.system, []).append(sample)
     if not systems:
-        problem = f"{report.where or 'the report'} has scores at most: the samples are missing"
+        problem = f"{report.where or 'the report'} holds no samples, which the diagnosis needs"
         raise InputError(problem, fix="name the folder that `germane run` wrote")
     listed = {system: _Lists(measure, samples, settings, answers) for system, samples in systems.items()}
     if not any(lists.samples for lists in listed.values()):
         whys = dict.fromkeys(why for lists in listed.values() for why in lists.left)
         raise InputError(
-            f"{measure} is known of no sample: {'; '.join(whys) or 'there are none'}",
-            fix="name a measure whose labels the report holds: -m nDCG@10",
+            f"{measure} cannot be computed for any sample: {'; '.join(whys) or 'there are no samples'}",
+            fix="name a measure whose labels the report holds, e.g. -m nDCG@10",
         )
     for system, lists in listed.items():
         if lists.samples:
@@ -131,7 +134,7 @@ def _diagnoses(report: ReportData, measure: Measure) -> Iterator[SystemDiagnosis
 
 
 def _measure(report: ReportData, asked: str | Measure | None) -> Measure:
-    """Return the requested measure, else the report's first ranked one; InputError if there is none."""
+    """Return the requested measure, else the report's first ranked one. Raises InputError if it is not ranked."""
 
     def ranks(measure: Measure) -> bool:
         quality = not is_diagnostic(str(measure)) and measure.definition.better == "higher"
@@ -142,15 +145,17 @@ def _measure(report: ReportData, asked: str | Measure | None) -> Measure:
         if (first := next(filter(ranks, measures), None)) is not None:
             return first
         have = ", ".join(report.measures) or "none"
-        raise InputError(f"the report has no ranked measure; it has {have}", fix="name one: -m nDCG@10")
+        problem = f"the report has no ranked measure (its measures: {have})"
+        raise InputError(problem, fix="name a ranked measure, e.g. -m nDCG@10")
     measure = (asked if isinstance(asked, Measure) else Measure.parse(asked)).require_cutoff()
     if ranks(measure):
         return measure
-    raise InputError(f"{measure} does not rank, or says nothing of quality", fix="name another: -m nDCG@10")
+    problem = f"{measure} is not a ranked measure of quality"
+    raise InputError(problem, fix="name a ranked measure, e.g. -m nDCG@10")
 
 
 class _Lists:
-    """The labelled lists of one system's samples, and the values of a measure on changes of them."""
+    """The labelled lists of one system's samples, on which a measure is computed before and after each change."""
 
     def __init__(
         self, measure: Measure, samples: Iterable[Sample], settings: Settings, answers: StoredAnswers
@@ -159,20 +164,20 @@ class _Lists:
         self.places = places = Places(measure.choice, settings)
         for sample in samples:
             if refused := applicable(measure, sample, settings):
-                self.left[refused.why or "not measured"] = None
+                self.left[refused.why or "the measure does not apply to the sample"] = None
             else:
                 places.add([sample])
         answers.label(places)
         self.table = places.table
         missing = places.missing_in(measure.depth, holes=open_holes(measure))
         if missing.any():
-            self.left["a label is missing"] = None
+            self.left["the sample has passages without a label"] = None
         self.counted = np.flatnonzero(~missing)
         self.samples = [places.samples[row] for row in self.counted.tolist()]
         self.clusters = [sample.id if sample.cluster is None else sample.cluster for sample in self.samples]
 
     def diagnosis(self, system: str, total: int) -> SystemDiagnosis:
-        """Return every change that can be computed, and the queries that gain most."""
+        """Return the system's diagnosis: every change that can be computed, and the queries that gain most."""
         now = self.values(self.measure, self.table)
         changes = [(self.row(now, *change), change[2]) for change in self.changes()]
         rows = [row for row, _ in changes]
@@ -190,16 +195,16 @@ class _Lists:
         )
 
     def values(self, measure: Measure, table: RankedLabels) -> Floats:
-        """Return the measure of each counted sample: the mean over its rankings, 0 without one."""
+        """Return the measure's value of each sample: the mean over its rankings, 0 without a ranking."""
         return sample_means(measure, table.within(measure.depth), self.places.rows)[self.counted]
 
     def without(self, dropped: Bools) -> tuple[Floats, dict[str, Any]]:
-        """Return the measure without some of the places, and the share of these places."""
+        """Return the measure's values without the dropped passages, and the share of dropped passages."""
         share = float(dropped.mean()) if len(dropped) else 0.0
         return self.values(self.measure, self.table.kept(~dropped)), {"dropped": share}
 
     def changes(self) -> Iterator[_Changed]:
-        """Yield each change with its values; changes that cannot be computed are noted."""
+        """Yield each change with the measure's values after it; note changes that cannot be computed."""
         measure, table = self.measure, self.table
         reranked = self.values(measure, table.reranked())
         yield "rerank", "perfect reranking of the retrieved documents", reranked, {}
@@ -212,22 +217,24 @@ class _Lists:
         yield "filter", "irrelevant passages dropped", *self.without(useless)
 
     def _cut_offs(self) -> Iterator[_Changed]:
-        """Yield the measure at other cut-offs, up to the depth of lists and labels."""
+        """Yield the measure's values at other cut-offs, as deep as the lists reach and have labels."""
         k = self.measure.k
         if not isinstance(k, int):
-            self.notes.append(f"{self.measure} has no cut-off: k is not varied")
+            self.notes.append(f"{self.measure} has no cut-off, so that no other k was tried")
             return
         others = [depth for depth in _DEPTHS if depth <= int(self.table.length.max(initial=0))]
         below, above = [other for other in others if other < k], [other for other in others if other > k]
         for depth in (*below[-2:], *above[:3]):
             other = self.measure @ depth
             if other.labels != "gold" and self.places.missing_in(depth, holes=True)[self.counted].any():
-                self.notes.append(f"not every place down to {depth} has a label: k = {depth} is not known")
+                self.notes.append(
+                    f"k = {depth} was not tried: not every passage down to rank {depth} has a label"
+                )
                 return
             yield "k", f"k = {depth} instead of {k}", self.values(other, self.table), {"k": depth}
 
     def row(self, now: Floats, kind: Any, change: str, then: Floats, more: Mapping[str, Any]) -> ChangeRow:
-        """Return the paired difference of a change."""
+        """Return the row of a change: the paired difference between the values before (`now`) and after it."""
         by = paired_difference(now, then, clusters=self.clusters, value_range=self.measure.definition.range)
         if (note := by.interval.note) and note not in self.notes:
             self.notes.append(note)
@@ -237,9 +244,10 @@ class _Lists:
         return ChangeRow(change=change, kind=kind, interval=by.interval.ends, **fields, **numbers)
 
     def gains(self, now: Floats, changes: Sequence[tuple[ChangeRow, Floats]]) -> Iterator[GainRow]:
-        """Yield the queries that gain by any change, largest gain first; a larger k is left out as it is another measure.
+        """Yield the queries that gain from a change, largest gain first.
 
-        Where nothing that came back could gain, yield those that better retrieval could raise.
+        Other cut-offs are left out, as they are other measures. If no query gains from reordering or dropping
+        what was retrieved, yield those that would gain from retrieving every relevant document.
         """
         kept = [(row.change, then - now) for row, then in changes if row.kind not in {"k", "ideal"}]
         if not any((gain > SAME).any() for _, gain in kept):

@@ -1,4 +1,4 @@
-"""The audit of a judge: its agreement with people's labels."""
+"""Audit a judge: measure how far its verdicts agree with people's labels."""
 
 from __future__ import annotations
 
@@ -36,18 +36,19 @@ _SCALES: dict[str, tuple[float, ...]] = {"graded": (0, 1, 2, 3), "binary": (0, 1
 
 
 class ShiftLine(Line):
-    """The change of a judged mean if new verdicts replace the stored ones."""
+    """The change (`shift`) of a judged mean if new verdicts replace the stored ones, with its interval."""
 
     shift: float | None
     interval: IntervalEnds | None
 
 
 class AgainLine(Line, kw_only=True):
-    """Stored verdicts asked again: `asked` of `of` that a measure reads.
+    """The result of asking stored verdicts again (--again): `asked` of `of` verdicts that a measure reads.
 
-    `flips` are other verdicts than the stored ones; of these a third answer `confirmed` some, and took others back
-    (`taken_back`). `errors` got no answer. `changed` is null where neither a change nor the absence of a large one can be
-    shown; `why` says so. `calls` and `cost_usd` are what was spent.
+    `flips` counts new verdicts that differ from the stored ones; asked a third time, the judge `confirmed`
+    some of these and returned to the stored verdict for others (`taken_back`). `errors` counts questions
+    without an answer. `changed` is null if neither a change nor the absence of a large one can be shown;
+    `why` says why. `calls` and `cost_usd` are the cost of asking again.
     """
 
     asked: int
@@ -64,7 +65,7 @@ class AgainLine(Line, kw_only=True):
     cost_usd: float | None
 
     def lines(self) -> list[str]:
-        """Return the comparison as text."""
+        """Return the lines that `germane audit` prints: whether the judge changed, its flips, shifts of means."""
         verdict = {
             True: "the judge has changed",
             False: "no change of the judge",
@@ -88,7 +89,10 @@ class AgainLine(Line, kw_only=True):
 
 
 class AuditDocument(Line):
-    """The document of `germane audit --json`: the judge against people by kind and scale; `again` is there with --again."""
+    """The document that `germane audit --json` prints: the judge's agreement with people, by kind and scale.
+
+    `again` is present with --again.
+    """
 
     schema_version: Literal[1]
     judge: str | None
@@ -99,9 +103,11 @@ class AuditDocument(Line):
 
 @dataclass(frozen=True, slots=True)
 class AuditedJudge:
-    """The part of a report that an audit reads: the judge's grades by kind, the query of each item, and the labels that count.
+    """The part of a report that an audit reads: the judge's grades, and the people's labels to compare with.
 
-    `left_out` are people's labels that do not count, `failed` the passages that the judge gave no usable answer on.
+    `kinds` holds the judge's grade of each item, by kind; `query_of` the query of each item; `labels` the
+    labels that count, `left_out` those that do not; `failed` the passages on which the judge gave no usable
+    answer.
     """
 
     kinds: Mapping[str, Grades]
@@ -112,7 +118,10 @@ class AuditedJudge:
 
     @classmethod
     def of(cls, report: ReportData, *, every: bool) -> AuditedJudge:
-        """Read a report. Only labels drawn at random count, or all of them: with `every`, or if everything is labelled."""
+        """Read the judge's grades and people's labels from a report.
+
+        Only labels drawn at random count, unless `every` is true or every judged item of a kind is labelled.
+        """
         query_of: dict[str, str] = {}
         parts: dict[str, list[tuple[int, str]]] = defaultdict(list)
         for row in report.places():
@@ -142,7 +151,7 @@ class AuditedJudge:
 
 
 def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, float, str]]:
-    """Yield each item that a judgement grades, with its grade and scale. Grades outside the scale are included."""
+    """Yield (item, grade, scale) for each item that a judgement grades, grades outside the scale included."""
     answer: Any = judgement.answer
     if judgement.error is not None:
         if (match := _OFF_SCALE.search(judgement.error)) and judgement.kind == "relevance":
@@ -158,10 +167,12 @@ def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[
 
 
 def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | None = None) -> AuditDocument:
-    """Return the audit as the document of `germane audit --json`. Judgements are read only if anybody labelled anything.
+    """Return the audit of a report's judge: its agreement with people's labels, and warnings.
 
-    `every`: labels count whatever queue they come from; their agreement is then that of what people chose to label.
-    `again`: what asking stored verdicts again gave.
+    Args:
+        report: The report.
+        every: True to count labels that were not drawn at random; agreement then describes chosen items only.
+        again: The result of asking stored verdicts again, if that was done.
     """
     labelled = next(iter(report.labels()), None) is not None
     read = AuditedJudge.of(report, every=every) if labelled else AuditedJudge({}, {}, ())
@@ -176,7 +187,10 @@ def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | N
 
 
 def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
-    """Yield one line per kind and scale. A grade that is compared with a yes or no becomes a yes or no."""
+    """Yield the judge's agreement with people for each kind and scale.
+
+    A grade that is compared with a yes or no is turned into a yes or no.
+    """
     for kind, graded in sorted(read.kinds.items()):
         book = LabelBook(label for label in read.labels if label.kind == kind)
         pairs: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
@@ -194,7 +208,7 @@ def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
 def _kind_line(
     kind: str, scale: str, rows: Sequence[tuple[str, float, float]], read: AuditedJudge
 ) -> JudgeAgreement:
-    """Return the judge's agreement with people on rows of (item, the judge's grade, a person's grade)."""
+    """Return the judge's agreement with people, given rows of (item, the judge's grade, a person's grade)."""
     items = [item for item, _, _ in rows]
     judge, people = (np.array([row[column] for row in rows], float) for column in (1, 2))
     result = agreement(
@@ -207,7 +221,7 @@ def _kind_line(
 
 
 def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
-    """Return the grades of a scale, ascending; for a scale of people's own, those that occur."""
+    """Return the grades of a scale, ascending; for a scale that germane does not know, the grades that occur."""
     return _SCALES.get(scale) or tuple(sorted({float(grade) for side in grades for grade in side}))
 
 
@@ -217,23 +231,24 @@ def yes(grade: float, scale: str) -> float:
 
 
 def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> list[str]:
-    """Return the warnings about the labels and the judge; without a judge, say that one is needed."""
+    """Return the warnings about the labels and the judge, or that the report has no judge."""
     if report.judge.source:
         return [*_label_warnings(read, kinds), *_judge_warnings(report)]
-    return ["no judge was asked: no verdicts to compare with people; germane run ... --judge JUDGE"]
+    problem = "no judge was asked, so there are no verdicts to compare with people's labels"
+    return [f"{problem}; run germane run SAMPLES --judge JUDGE"]
 
 
 def _label_warnings(read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> Iterator[str]:
     """Yield warnings about labels that were not drawn at random, are missing, or are few."""
     yield from not_counted(read.left_out)
     if not kinds:
-        yield "no people's labels to compare the judge with: germane label REPORT --budget 100"
+        yield "there are no people's labels to compare the judge with; run germane label REPORT --budget 100"
     for line in kinds:
         yield from (f"{line.kind}: {warning}" for warning in few_items(line.n, "label is", "labels are"))
         if (kappa := line.kappa_quadratic) is not None and kappa < SLIGHT:
             yield (
-                f"{line.kind}: the judge agrees with people hardly more than by chance (quadratic kappa {kappa:.2f}, 1 ="
-                " always): do not use its verdicts"
+                f"{line.kind}: the judge agrees with people hardly more than by chance (quadratic kappa"
+                f" {kappa:.2f} of 1); do not use its verdicts"
             )
         if line.illegal:
             text = ", ".join(f"{grade} ({count})" for grade, count in line.illegal.items())
@@ -241,33 +256,34 @@ def _label_warnings(read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> Iter
 
 
 def few_items(count: int, singular: str, plural: str) -> Iterator[str]:
-    """Yield a warning if an agreement on this many labels says little."""
+    """Yield a warning if there are fewer than `FEW` labels, too few for an agreement to say much."""
     if count < FEW:
-        yield f"{counted(count, singular, plural)} few; an agreement on fewer than {FEW} says little"
+        yield f"{counted(count, singular, plural)} too few to trust the agreement; give {FEW} or more"
 
 
 def not_counted(labels: Iterable[Label]) -> Iterator[str]:
-    """Yield how many of people's labels do not count since they were chosen by hand."""
+    """Yield a note on the number of people's labels that do not count as they were not drawn at random."""
     if count := len(list(labels)):
         are = counted(count, "label is", "labels are")
-        yield f"{are} not counted: not drawn at random (targeted or imported; --all counts them)"
+        yield f"{are} not counted: only labels drawn at random count, not targeted or imported ones; --all counts all"
 
 
 def _judge_warnings(report: ReportData) -> Iterator[str]:
-    """Yield the warnings about the judge: it is a stand-in, or it failed."""
+    """Yield the warnings about the judge: it is only a stand-in for a model, or some questions have no answer."""
     if stand_in := report.judge.stand_in:
         yield stand_in
     asked = report.manifest.get("asked") or {}
     failed = {kind: counts["errors"] for kind, counts in asked.items() if counts.get("errors")}
     if failed:
-        yield f"{counted(sum(failed.values()), 'question has', 'questions have')} no usable answer ({', '.join(sorted(failed))})"
+        have = counted(sum(failed.values()), "question to the judge has", "questions to the judge have")
+        yield f"{have} no usable answer ({', '.join(sorted(failed))}); run germane run --resume REPORT"
 
 
 # in words
 
 
 def audit_document(audit: AuditDocument) -> TextDocument:
-    """Return the audit as text and tables."""
+    """Return the audit as a document of text and tables: agreement by kind, then warnings."""
     document = TextDocument([f"# Audit of {audit.judge}" if audit.judge else "# Audit without a judge"])
     if audit.again:
         document += ["", "## Asked again", "", *(f"- {text}" for text in audit.again.lines())]

@@ -1,7 +1,8 @@
-"""A corpus: its identity, its documents, and the positions of texts in it. It is read as a stream.
+"""Read a corpus: its documents, its digest, and the documents that contain given texts. It is read as a stream.
 
-A file has a row per document (JSONL, JSON, CSV, TSV, Parquet) with an id and a text; a folder is a data set as BEIR has it
-(`corpus.jsonl`), or such files, or one text file per document, named by its path.
+A corpus is a file with a row per document (JSONL, JSON, CSV, TSV, Parquet) with an id and a text, or a
+folder: a data set in BEIR's layout (`corpus.jsonl`), such files, or one text file per document, named by its
+path.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ _FIX = 'write a row per document: {"id": "d7", "text": "..."}'
 
 
 class TextMatch(Line, rename=internal("exact", "all")):
-    """An occurrence of a text: the document, offsets in characters, and the share of the text that it contains.
+    """An occurrence of a text in a document: offsets in characters, and the share of the text that is there.
 
-    `exact`: to the letter, apart from white space. `all`: the document holds nothing else.
+    `exact` is true if the text occurs to the letter, apart from white space; `all` if the document holds
+    nothing else.
     """
 
     document: str
@@ -43,19 +45,20 @@ class TextMatch(Line, rename=internal("exact", "all")):
 
 
 class Corpus:
-    """The documents of a file or a folder.
+    """The documents of a corpus, read from a file or a folder.
 
     Raises:
-        InputError: There is no such file, a row has no id or no text, or two have one id.
+        InputError: The path does not exist. Reading documents raises it for a row without an id or a text.
     """
 
     def __init__(self, path: Path) -> None:
         self.path, self._location = path, SourceLocation(str(path))
         if not path.exists():
-            raise InputError("no such corpus", fix="check the path of --corpus", place=self._location)
+            problem = "there is no file or folder with this name"
+            raise InputError(problem, fix="check the path of --corpus", place=self._location)
 
     def documents(self) -> Iterator[tuple[str, str]]:
-        """Yield the id and the text of each document, in their order."""
+        """Yield the id and the text of each document, in the order of the files and their rows."""
         for file in self._files():
             if suffix_of(file) in READERS:
                 yield from _rows(file)
@@ -63,11 +66,12 @@ class Corpus:
                 yield file.relative_to(self.path).as_posix(), read_text(file)
 
     def _files(self) -> list[Path]:
-        """Return the files of documents. Raises InputError if there are none."""
+        """Return the files that hold the corpus's documents. Raises InputError if there are none."""
         if not self.path.is_dir():
             if suffix_of(self.path) not in READERS:
                 fix = f"name a {', '.join(READERS)} file, or a folder"
-                raise InputError("this is not a corpus", fix=fix, place=self._location)
+                problem = "this file is not a corpus: its ending names no table of documents"
+                raise InputError(problem, fix=fix, place=self._location)
             return [self.path]
         if whole := dataset_files(self.path, "corpus"):
             return whole
@@ -77,12 +81,12 @@ class Corpus:
         paths = rows or [file for file in files if file.suffix.lower() in _PLAIN]
         if not paths:
             fix = f"put corpus.jsonl there, or {', '.join((*READERS, *_PLAIN))} files"
-            raise InputError("no document in this folder", fix=fix, place=self._location)
+            raise InputError("this folder has no file of documents", fix=fix, place=self._location)
         return paths
 
     @cached_property
     def identity(self) -> dict[str, Json]:
-        """Its identity in reports: an order-independent digest of ids and texts, and the number of documents.
+        """The corpus as reports name it: a digest of its ids and texts, the number of documents, and a name.
 
         The digest is the sum of the SHA-256 of each (id, text) modulo 2^128, in hex.
         """
@@ -91,20 +95,20 @@ class Corpus:
             named = f"{len(document)}:{document}{text}".encode()
             total += int.from_bytes(hashlib.sha256(named).digest()[:16], "big")
             if document in seen:
-                problem = f"document {document} is there twice"
+                problem = f"two documents of this corpus have the id {document}"
                 raise InputError(problem, fix="give each document its own id", place=self._location)
             seen.add(document)
         return {"digest": f"{total % 2**128:032x}", "documents": len(seen), "name": self.path.name}
 
     def texts_of(self, ids: Collection[str]) -> dict[str, str]:
-        """Return the texts of these documents, as far as the corpus has them."""
+        """Return the texts of the documents with these ids, by id; ids that the corpus lacks are left out."""
         return {document: text for document, text in self.documents() if document in ids}
 
     def find(self, pieces: Iterable[str]) -> dict[str, list[TextMatch]]:
-        """Return the occurrences of each text, whole or partial, largest share first.
+        """Return the occurrences in the corpus of each of these texts, whole or partial, largest share first.
 
-        Words are compared, whatever their case and the white space between them. A document holds a part of a piece where it ends
-        in its beginning, begins with its end, or lies within it, by at least three words.
+        Words are compared, ignoring case and white space. A document holds a part of a text if it ends with
+        the text's beginning, begins with its end, or is a piece of it, by at least three words.
         """
         words_of = {piece: [token.word for token in tokens(piece)] for piece in dict.fromkeys(pieces)}
         grams: dict[tuple[str, ...], list[str]] = {}
@@ -135,7 +139,7 @@ class Corpus:
 
 
 def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] | None:
-    """Return the range of a document's words that equals the text, or the longest part of it, or None."""
+    """Return the range (start, end) of a document's words that equals the text or its longest part, or None."""
     size, count = len(piece), len(words)
     for at in range(count - size + 1):
         if words[at] == piece[0] and words[at : at + size] == piece:
@@ -152,18 +156,18 @@ def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] 
 
 
 def _rows(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield id and text of each row; of several plausible columns the first."""
+    """Yield the id and text of each row of a file, from the first column that is named like an id or a text."""
     reader, _ = READERS[suffix_of(file)]
     # a cell of a table is a text as it stands: no value is made of it
     cells = Cells(lambda name, among=(): "id" if id_keys((name,)) else "query")  # noqa: ARG005
     for _, row, where in reader(file, cells):
         if not isinstance(row, dict):
-            raise InputError("this is not a document", fix=_FIX, place=where(()))
+            raise InputError("this row of the corpus is not a JSON object", fix=_FIX, place=where(()))
         if (document := id_in(row)) is None:
-            raise InputError("this document has no id", fix=_FIX, place=where(()))
+            raise InputError("this document of the corpus has no id", fix=_FIX, place=where(()))
         names: Mapping[str, str] = {fold(key): key for key in reversed(list(row))}
         name = next((names[name] for name in _TEXTS if name in names), None)
         if name is None:
-            raise InputError(f"document {document} has no text", fix=_FIX, place=where(()))
+            raise InputError(f"the document {document} of the corpus has no text", fix=_FIX, place=where(()))
         text = row[name]
         yield document, "" if text is None else str(text)

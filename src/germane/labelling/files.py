@@ -1,4 +1,4 @@
-"""Import and export labels: JSON lines as in labels.jsonl, CSV, and TREC qrels."""
+"""Import and export people's labels as JSON lines (as in labels.jsonl), CSV, or TREC qrels."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ _CSV = (
 _GRADE = re.compile(r"([0-9]{1,9})(?:[.,]0*)?")
 _ANSWERS = ("answer", "grade", "relevant")
 _WRITE_GRADE = "write grade (0-3), or relevant (yes or no)"
+_WRITE_ROW = 'write a row per label: {"sample": "q1", "id": "d7", "grade": 2}'
 _YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 _Row: TypeAlias = Mapping[str, Json]
 
@@ -64,18 +65,19 @@ def import_labels(
     guideline: str | None = None,
     user: str | None = None,
 ) -> tuple[list[Label], list[str]]:
-    """Read the labels in a file, by its extension: .jsonl, .csv, anything else is TREC qrels.
+    """Read labels for a report from a file: .jsonl, .csv, or TREC qrels (any other extension).
 
-    A row of JSON names its `item`, or like a row of CSV its sample and its document (`id`), with `grade`, `relevant`
-    or `answer`. Rows keep their queue only with the design that they were drawn by; otherwise it is `import`. Rows without a
-    person are labels of `who`, else of `user` or, where two of them contradict each other, of UNNAMED.
+    A JSON row names its `item`, or like a CSV row its sample and its document (`id`), with `grade`,
+    `relevant` or `answer`. A row keeps its queue only together with the random design that drew it; else its
+    queue is `import`. Rows without a person become labels of `who`, else of `user`, or of UNNAMED if two such
+    rows contradict each other.
 
     Returns:
-        The labels of things in the report, and a sentence each on rows about anything else, rows without an answer, and labels
-        that change nothing.
+        The labels of items in the report, and notes on rows about other items, rows without an answer, and
+        labels that change nothing.
 
     Raises:
-        InputError: The file cannot be read, or no row is about anything in the report.
+        InputError: The file cannot be read, or no row is about an item of the report.
     """
     kinds, documents = _labelable(report)
     rows, results, others = LabelFile(path), list[Label](), 0
@@ -95,8 +97,8 @@ def import_labels(
         results += [load_label({**label, **fields}, location) for label in labels]
         others += not labels
     if not results:
-        problem = f"{path}: none of its {others} rows is about anything in this report"
-        fix = "rows name an item of the report, or a sample's id and a document's id"
+        problem = f"{path}: no row of {others} names a passage or claim of this report"
+        fix = "write a row for an item of the report, or for a sample's id and a document's id"
         if rows.unfilled and not others:
             problem, fix = f"{path}: none of its {counted(rows.unfilled, 'row')} has an answer", _WRITE_GRADE
         raise InputError(problem, fix=fix)
@@ -107,32 +109,34 @@ def import_labels(
     before = {(label.item, label.who): label for label in newest_labels(report.labels())}
     pairs = ((label, before.get((label.item, label.who))) for label in named if label.who != UNNAMED)
     unchanged = sum(old is not None and _changes_nothing(label, old) for label, old in pairs)
-    notes = [f"{counted(others, 'row is', 'rows are')} about nothing in this report"] if others else []
+    notes = []
+    if others:
+        notes.append(f"{counted(others, 'row names', 'rows name')} no passage or claim of this report")
     if rows.unfilled:
         notes.append(f"{counted(rows.unfilled, 'row has', 'rows have')} no answer yet")
     if unchanged:
-        why = "the same answer of the same person is stored, or a newer one; to correct it leave `at` empty"
+        why = "the person's stored answer is the same or newer; to replace it leave the field `at` empty"
         notes.append(f"{counted(unchanged, 'label changes', 'labels change')} nothing: {why}")
     return named, notes
 
 
 def _changes_nothing(label: Label, stored: Label) -> bool:
-    """Return True if a label says what the stored one of the same person says, or is older."""
+    """Return True if a label has the answer of the same person's stored label, or is older than it."""
     same = (label.answer, label.scale) == (stored.answer, stored.scale)
     return same or time_of(label) < time_of(stored)
 
 
 class LabelFile:
-    """People's labels in a file: its rows that have an answer, and the labels of passages among them.
+    """People's labels in a file, or in the labels.jsonl of a report folder.
 
-    A folder is a report, whose labels.jsonl is read. Labels of passages become the labels on the contexts of samples as these are
-    read (`on`), in place of those that a context had. Where a label of a sample names a person, a passage has several, or
-    somebody could not tell, all labels of that sample are in `book`, each with its person.
+    `on` puts the labels of passages on the contexts of a sample, in place of the labels that the contexts
+    had. If a label of the sample names a person or is "unsure", or a passage has several labels, all labels
+    of that sample go into `book` instead, each with its person.
 
     Attributes:
-        answered: The rows with an answer, each with its place in the file.
-        unfilled: The number of the other rows.
-        book: The labels that keep their persons, of the samples that `on` was called with.
+        answered: The rows with an answer, each with its location in the file.
+        unfilled: The number of rows without an answer.
+        book: The labels with their persons, of the samples that `on` was called with.
     """
 
     def __init__(self, path: Path) -> None:
@@ -144,7 +148,7 @@ class LabelFile:
         self._scale: tuple[int, int] | None = None
 
     def passages(self) -> Self:
-        """Read the labels of passages, and return self; InputError if the file has none."""
+        """Read the labels of passages for `on`, and return self. Raises InputError if the file has none."""
         labels = []
         for location, row in self.answered:
             if row.get("kind") in {None, "relevance"}:
@@ -155,8 +159,8 @@ class LabelFile:
                 labels.append(load_label(fields, location))
         alone, self._labels = LabelBook(labels), {}
         if not len(alone):
-            fix = "name a file of labels, or a report"
-            raise InputError(f"{self.path} holds no label of a passage", fix=fix)
+            fix = "name a file of relevance labels, or a labelled report"
+            raise InputError(f"the file {self.path} holds no label of a passage", fix=fix)
         for label in labels:
             if label.item in alone or alone.unsure(label.item):
                 self._labels.setdefault(label.item, []).append(label)
@@ -168,7 +172,7 @@ class LabelFile:
         return self
 
     def on(self, sample: Sample) -> tuple[Sample, tuple[Label, ...]]:
-        """Return the sample with these labels on its contexts, and the labels that keep their person, which are added to `book`."""
+        """Return the sample with the file's labels on its contexts, and the labels that were added to `book`."""
         labels = {item: some for item, some in self._on_places(sample) if some}
         people = any(len(some) > 1 or some[0].who or some[0].answer is None for some in labels.values())
         history = turns(sample)
@@ -191,7 +195,7 @@ class LabelFile:
         return changed, tuple(rows)
 
     def _on_places(self, sample: Sample) -> Iterator[tuple[str, list[Label]]]:
-        """Yield each passage's item with its labels, by the first of its names in the file."""
+        """Yield the item of each passage of a sample with its labels, found by item, else by document id."""
         place = {"sample": sample.id, "system": sample.system}
         for item, context in labelled_contexts(sample):
             names = (item, f"{sample.id}\n{context.id}")
@@ -200,7 +204,10 @@ class LabelFile:
 
 
 def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], dict[str, Label]]]:
-    """Return the kind of each item that can be labelled, and by (sample, document) a label without an answer per item."""
+    """Return what can be labelled in a report: each item's kind, and empty labels by (sample id, document id).
+
+    The empty labels have no answer; there is one for each item (passage) of the document.
+    """
     kinds = {row.item: row.kind for row in report.places()}
     documents: dict[tuple[str, str], dict[str, Label]] = {}
     for sample in report.samples():
@@ -215,19 +222,19 @@ def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str]
 
 
 def _document(row: _Row, location: SourceLocation) -> tuple[str, str]:
-    """Return the sample and document of a row; InputError if one is missing."""
+    """Return the sample id and document id of a row of labels. Raises InputError if one is missing."""
     if (sample := row.get("sample")) is None:  # or any spelling of `id` other than the document's
         others = row.keys() - set(id_keys(tuple(row)))
         sample = next((row[name] for name in row if name in others and SPELLINGS.get(name) == "id"), None)
     document = id_in(row)
     if sample is None or document is None:
-        fix = "name item, or sample and id (query_id and doc_id)"
-        raise InputError("this row does not say what it is about", fix=fix, place=location)
+        fix = "add the field item, or sample and id (query_id and doc_id)"
+        raise InputError("this row does not name the passage that it labels", fix=fix, place=location)
     return str(sample), document
 
 
 def _is_unfilled(row: _Row) -> bool:
-    """Return True if a row has no answer; an item whose answer is null says that somebody was unsure."""
+    """Return True if a row of labels has no answer yet. A row with an `item` and answer null means unsure."""
     given = [row[name] for name in _ANSWERS if name in row]
     if row.get("item") and None in given:
         return False
@@ -235,21 +242,22 @@ def _is_unfilled(row: _Row) -> bool:
 
 
 def _answer(row: _Row, location: SourceLocation) -> tuple[Json, str]:
-    """Return the answer of a row (None = unsure) and its scale; InputError if it is unusable."""
+    """Return a row's answer (None for unsure) and its scale. Raises InputError if the answer is unusable."""
     name = next((name for name in _ANSWERS if row.get(name) not in (None, "")), "")
     scale = str(row.get("scale") or "")
     if not name and "item" in row:  # unsure, or taken back
         return None, scale or "graded"
     value = _value(row.get(name))
     if value is None:
-        raise InputError("this row has no usable answer", fix=_WRITE_GRADE, place=location)
+        problem = f"this row has no usable answer: {name or 'grade'} is {row.get(name)!r}"
+        raise InputError(problem, fix=_WRITE_GRADE, place=location)
     if isinstance(value, bool) or name == "relevant" or scale == "binary":
         return bool(value), "binary"
     return value, scale or "graded"
 
 
 def _value(value: Json) -> int | bool | None:
-    """Return a grade, or a yes or no; None for anything else."""
+    """Return a cell's grade as an int, or its yes or no as a bool; None for anything else."""
     if isinstance(value, str):
         text = value.strip().casefold()
         grade = _GRADE.fullmatch(text)
@@ -260,9 +268,9 @@ def _value(value: Json) -> int | bool | None:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
-    """Return the rows of a file of labels with their numbers, as its extension says."""
+    """Return the rows of a file of labels with their line numbers; the extension names the format."""
     if not path.is_file():
-        raise InputError(f"no file {path}", fix="name a .jsonl, .csv or qrels file")
+        raise InputError(f"there is no file {path}", fix="name a .jsonl, .csv or qrels file of labels")
     readers = {".jsonl": _json_rows, ".csv": _csv_rows}
     return readers.get(suffix_of(path), _qrels_rows)(path)
 
@@ -274,23 +282,25 @@ def _json_rows(path: Path) -> Iterator[tuple[int, _Row]]:
         elif not line.isspace():
             row = json_in(line, path, number)
             if not isinstance(row, dict):
-                raise InputError("this line is not a JSON object", place=SourceLocation(str(path), number))
+                place = SourceLocation(str(path), number)
+                raise InputError("this line is not a JSON object", fix=_WRITE_ROW, place=place)
             yield number, row
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, _Row]]:
-    """Yield the rows of a CSV file; cells that say nothing (NA, null) are empty."""
+    """Yield the rows of a CSV file of labels, with line numbers; cells with NA or null are read as empty."""
     rows = table_rows((line for _, line in read_lines(path)), ",", str(path))
     start, header = next(rows, (1, []))
     names = [name.strip() for name in header]
     if not {"item", *_ANSWERS} & {*names}:
-        problem = f"no column is the grade; the columns are {', '.join(names)}"[:300]
+        problem = f"no column of this file holds the grade; its columns are {', '.join(names)}"[:300]
         place = SourceLocation(str(path), start)
         raise InputError(problem, fix="begin with a header: sample,id,grade", place=place)
     for number, cells in rows:
         if len(cells) > len(names):
-            problem = f"this row has {len(cells)} cells, the header {len(names)}"
-            raise InputError(problem, place=SourceLocation(str(path), number))
+            problem = f"this row has {len(cells)} cells, but the header has {len(names)}"
+            fix = "quote cells that contain a comma"
+            raise InputError(problem, fix=fix, place=SourceLocation(str(path), number))
         values = ("" if cell.strip() in MISSING else cell for cell in cells)
         yield number, dict(zip_longest(names, values, fillvalue=""))
 
@@ -305,13 +315,14 @@ def _qrels_rows(path: Path) -> Iterator[tuple[int, _Row]]:
 
 
 def export_labels(path: Path, report: ReportData) -> int:
-    """Write people's labels as the extension says, .jsonl, .csv or TREC qrels (.qrels, .txt), and return the number of rows.
+    """Write people's labels to a .jsonl, .csv or qrels file (.qrels, .txt), and return the number of rows.
 
-    In qrels each document of a sample has the label that counts for it; passages without an id are left out. Raises InputError
-    for another extension.
+    In qrels each document has one grade, the highest label of its passages; passages without a document id
+    are left out. Raises InputError for another extension.
     """
     if (suffix := path.suffix.lower()) not in {".jsonl", ".csv", ".qrels", ".txt", ".trec", ""}:
-        raise InputError(f"{path}: labels are not written as {suffix}", fix="name it .jsonl, .csv or .qrels")
+        problem = f"{path}: labels cannot be written to a {suffix} file"
+        raise InputError(problem, fix="name a file that ends in .jsonl, .csv or .qrels")
     labels = [label for label in report.labels() if label.answer is not None]
     if suffix == ".jsonl":
         write_whole(path, b"".join(encode(dump_label(label)) + b"\n" for label in labels))

@@ -1,4 +1,4 @@
-"""The audit of gold: the documents on which judges and gold disagree most."""
+"""Audit gold labels: list the documents on which judges and gold disagree most."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ SHOWN = 20
 
 
 class GoldDocument(Line, kw_only=True):
-    """A document of a query with its gold label and the judges' grades of its passage.
+    """A document of a query with its gold label and each judge's grade of its passage.
 
-    `gold` is its grade, None where it is not judged (which counts as not relevant). `doubt` is the probability that this is wrong.
+    `gold` is the document's grade; None if it has no gold label, which counts as not relevant. `doubt` is the
+    probability that the gold label is wrong.
     """
 
     sample: str
@@ -40,9 +41,10 @@ class GoldDocument(Line, kw_only=True):
 
 
 class GoldAudit(Line, kw_only=True):
-    """The document of `germane audit --gold --json`: the documents where judges and gold disagree most, most doubtful first.
+    """The document that `germane audit --gold --json` prints: the documents with the most doubtful gold first.
 
-    Gold counts as relevant from grade `counts_from` on; `places` documents have a label of gold and of a judge.
+    Gold counts as relevant from grade `counts_from` on. `places` is the number of documents with a judge's
+    grade, whose gold labels were checked.
     """
 
     schema_version: Literal[1] = 1
@@ -53,13 +55,12 @@ class GoldAudit(Line, kw_only=True):
 
 
 def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
-    """Return the audit of the gold as the document of `germane audit --gold --json`.
+    """Return the audit of the first report's gold by the judges of all reports; no report is changed.
 
-    The first report holds the samples with their gold, and the grade from which its first gold measure counts a document as
-    relevant; the judges are those of all reports. Nothing is changed in any of them.
+    A document is relevant from the grade that the first report's first gold measure uses.
 
     Raises:
-        InputError: There is no gold, or nothing that it is about was judged.
+        InputError: The first report has no gold, or no judge graded a passage with a document id.
     """
     of_gold = (Measure.remembered(line.type) for line in reports[0].summaries if line.basis.source == "gold")
     rel = next((int(measure.settings.get("rel") or 1) for measure in of_gold), 1)
@@ -78,10 +79,11 @@ def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
 
 
 def _documents(reports: Sequence[ReportData]) -> list[GoldDocument]:
-    """Return every document of a query whose passage a judge judged, in input order."""
+    """Return a row for each document of each query whose passage a judge graded, in input order."""
     samples = [sample for sample in reports[0].samples() if sample.qrels is not None]
     if not samples:
-        raise InputError("no sample of this report has gold", fix="name a report whose samples have qrels")
+        problem = "no sample of the first report has gold (qrels)"
+        raise InputError(problem, fix="name a report whose samples have gold")
     graded = [AuditedJudge.of(report, every=True).kinds.get("relevance", {}) for report in reports]
     rows: dict[tuple[str, str], GoldDocument] = {}
     for sample in samples:
@@ -98,13 +100,15 @@ def _documents(reports: Sequence[ReportData]) -> list[GoldDocument]:
                 grades=[mine[item][0] if item in mine else None for mine in graded],
             )
     if not rows:
-        fix = "run it with a judged measure, such as context_relevance, on samples whose contexts have ids and texts"
-        raise InputError("no judge judged a passage that gold could be about", fix=fix)
+        fix = "run a judged measure, e.g. context_relevance, on samples whose contexts have ids and texts"
+        raise InputError(
+            "no judge graded a passage with a document id, so gold has nothing to compare with", fix=fix
+        )
     return list(rows.values())
 
 
 def gold_document(audit: GoldAudit) -> TextDocument:
-    """Return the audit of the gold as text, with a table of the first suspects."""
+    """Return the audit of the gold as text, with a table of the most doubtful documents."""
     judges = ", ".join(map(str, audit.judges))
     suspects = Table(["doubt", "query", "document", "gold", "judges"], "rllrl")
     for suspect in audit.suspects[:SHOWN]:

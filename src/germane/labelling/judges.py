@@ -1,4 +1,4 @@
-"""Compare judges: several judges' reports on the same items, against the same people's labels."""
+"""Compare several judges with the same people's labels, on the items that all of them judged."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ ALPHA = 0.05
 
 
 class JudgeOnLabels(Line, kw_only=True):
-    """One of several judges on the same `n` labels in `queries` queries.
+    """One of several judges, compared with the same `n` labels of people in `queries` queries.
 
-    `kappa` is on yes and no; the `failed` labels, of items that it gave no usable answer on, count as wrong. `difference` is the
-    paired difference of its share of equal verdicts to that of the best judge, with `interval` and `p`; `distinguishable`
-    says that it is worse. `bias` is of its yes and no, failed items left out.
+    `kappa` is the agreement on yes and no; `failed` counts labels of items on which the judge gave no usable
+    answer, which count as wrong. `difference` is the judge's share of verdicts that equal people's labels
+    less that of the best judge, with `interval` and `p`; `distinguishable` is true if the judge is worse than
+    the best. `bias` is the judge's share of yes less people's, without failed items.
     """
 
     name: str
@@ -48,7 +49,10 @@ class JudgeOnLabels(Line, kw_only=True):
 
 
 class JudgesAudit(Line, kw_only=True):
-    """The document of `germane audit A B --json`: judges on the same `items`, which have `labels` of people."""
+    """The document that `germane audit A B --json` prints: several judges on the same labelled items.
+
+    `labels` and `items` are the numbers of people's labels and of labelled items.
+    """
 
     schema_version: Literal[1] = 1
     labels: int
@@ -60,13 +64,14 @@ class JudgesAudit(Line, kw_only=True):
 
 
 def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> JudgesAudit:
-    """Return the comparison of several reports' judges, as the document of `germane audit A B --json`.
+    """Return the comparison of several reports' judges with people's labels.
 
-    Every report's labels count for all, on the items that each judge was asked and people labelled, as yes or no (grade 2 and
-    more); where a judge gave no usable answer it counts as wrong. `every`: also labels that were not drawn at random.
+    The labels of all reports are pooled, and read as yes (grade 2 or 3) or no, on the items that every judge
+    was asked about. An unusable answer of a judge counts as wrong. `every` also counts labels that were not
+    drawn at random.
 
     Raises:
-        InputError: No item is judged by all and labelled.
+        InputError: No item is both judged in all reports and labelled.
     """
     read = [AuditedJudge.of(report, every=every) for report in reports]
     labels = list(dict.fromkeys(label for judge in read for label in judge.labels))
@@ -76,8 +81,8 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
     votes = [vote for label in by_all for vote in book.votes(label.item)]
     left_out = dict.fromkeys(label for judge in read for label in judge.left_out if label not in labels)
     if not votes or not all(graded):
-        problem = "no item is judged in all of these reports and labelled by people"
-        fix = "name reports on the same samples, at least one labelled (germane label)"
+        problem = "no passage is both judged in all of these reports and labelled by people"
+        fix = "name reports on the same samples, and label one of them (germane label)"
         raise InputError("; ".join([problem, *not_counted(left_out)]), fix=fix)
     items = [vote.item for vote in votes]
     query_of = {item: query for judge in read for item, query in judge.query_of.items()}
@@ -129,13 +134,13 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
 def _failures(lines: Sequence[JudgeOnLabels]) -> Iterator[str]:
     for line in lines:
         if line.failed:
-            on = f"on {line.failed} of {counted(line.n, 'label')}"
+            on = f"for {line.failed} of {counted(line.n, 'label')}"
             again = f"ask again: germane run --resume {line.report or 'REPORT'}"
-            yield f"{line.name} has no usable answer {on}, which count as wrong; {again}"
+            yield f"the judge {line.name} has no usable answer {on}, which counts as wrong; {again}"
 
 
 def _names(reports: Sequence[ReportData]) -> list[str]:
-    """Return the judges' names, or the reports' if two judges share one."""
+    """Return a distinct name for each judge: its own, or its report's path if two judges have one name."""
     names = [str(report.judge.source) for report in reports]
     if len(set(names)) == len(names):
         return names
@@ -146,7 +151,7 @@ _HEADS = ("failed", "kappa (yes or no)", "agreement less the best", "p", "bias",
 
 
 def judges_document(audit: JudgesAudit) -> TextDocument:
-    """Return the comparison of judges as text: a table, the best judge, and warnings."""
+    """Return the comparison of judges as text: a table of agreement, the best judge, and warnings."""
     table = Table(["judge", *_HEADS], "l" + "r" * len(_HEADS))
     for line in sorted(audit.judges, key=lambda line: -(line.kappa or -1.0)):
         table.add(

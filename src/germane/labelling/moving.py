@@ -1,9 +1,10 @@
-"""Labels after a corpus has changed: which gold ids, quotes and labelled passages still exist, and moving labels to the new documents.
+"""Check gold and labels against a corpus that has changed, and move them to its documents.
 
-A quote is carried to the documents that hold it. Without quotes the text of the old passage is: a document that holds all
-of it is as relevant; one that holds a part, or lies within it, may be (`unsure`), and measures over gold are bounds wherever it
-could change them. A person's label is of a passage: a document that holds all of a relevant passage is as relevant; one that
-lies within a passage that is not relevant is not relevant, either. Of any other document the person would be unsure.
+The gold of a quote moves to the documents that contain the quote. Without quotes, the text of the old passage
+is searched: a document that contains all of it is as relevant; one that contains a part of it, or is a part
+of it, may be relevant (`unsure`), and measures over gold then have bounds. A person's label is of a passage:
+a document that contains all of a relevant passage is as relevant, and a document that is a part of an
+irrelevant passage is irrelevant. The label of any other document becomes "unsure".
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from germane.types import Sample
 
 
 class QuoteRow(Line):
-    """A quote of a sample's evidence with its positions in the corpus; `whole`: some document contains all of it."""
+    """A quote of a sample's evidence with its positions in the corpus; `whole`: a document has all of it."""
 
     sample: str
     quote: str
@@ -37,10 +38,11 @@ does; others are labels of no single passage."""
 
 
 class LabelsCheckDocument(Line):
-    """The document of `germane labels check --json`.
+    """The document that `germane labels check --json` prints: which gold ids and quotes the corpus still has.
 
-    `corpus` is its digest, number of documents and name. Of the `ids` gold ids `missing` are not in it, `changed` have another text
-    there than where they were retrieved, and of `unknown` no context says which text they had.
+    `corpus` holds the digest, the number of documents and the name of the corpus, `ids` the number of gold
+    ids. `missing` lists the gold ids that the corpus lacks, `changed` those whose text differs from the
+    retrieved context's, and `unknown` counts those whose old text no context shows.
     """
 
     schema_version: Literal[1]
@@ -53,9 +55,11 @@ class LabelsCheckDocument(Line):
 
 
 class LabelsMoveDocument(Line):
-    """The document of `germane labels move --json`: how many graded documents and quotes were kept, carried or lost.
+    """The document that `germane labels move --json` prints: what became of gold documents, quotes and labels.
 
-    `lost` names the gold that could not be carried: a quote, or the id of a document.
+    `kept` counts the gold documents that are unchanged, `carried` the gold that moved to other documents, and
+    `unsure` the gold of which the corpus has only a part. `lost` lists gold that was not found: a quote, or
+    the id of a document. `labels` counts the people's labels by outcome.
     """
 
     schema_version: Literal[1]
@@ -75,7 +79,7 @@ _Split: TypeAlias = tuple[list[str], list[str]]
 
 
 def _known_texts(samples: Iterable[Sample]) -> dict[str, str]:
-    """Return the text of each document that was retrieved somewhere."""
+    """Return the text of each document that a sample retrieved, by document id."""
     texts: dict[str, str] = {}
     for sample in samples:
         for context in sample.retrieved():
@@ -89,7 +93,7 @@ def _same(text: str, other: str) -> bool:
 
 
 def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocument:
-    """Find the gold ids in a corpus, those with changed texts, and the positions of the evidence's quotes."""
+    """Return which gold ids a corpus lacks, which have changed texts, and where it contains the quotes."""
     ids = list(dict.fromkeys(gold_id for sample in samples for gold_id in gold_ids(sample)))
     before, now = _known_texts(samples), corpus.texts_of(set(ids))
     quotes = [(sample.id, quote) for sample in samples for _, quote in _quotes(sample)]
@@ -110,10 +114,11 @@ def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocume
 
 
 def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample], LabelsMoveDocument]:
-    """Return the samples with their gold moved to the documents of a corpus, without contexts.
+    """Return the samples with their gold moved to the documents of a corpus, and counts of the outcomes.
 
-    `qrels` are what is certain, `unsure` the documents that may be relevant, with the grade that they would have; `*1`, `*2`, ... stand
-    for gold that was not found. Groups (`gold`) name every document that a member was carried to.
+    The samples have no contexts. `qrels` holds the documents that are certainly relevant, `unsure` those that
+    may be, with the grade that they would have; `*1`, `*2`, ... stand for gold that was not found. Groups
+    (`gold`) name every document that a member moved to.
     """
     before = _known_texts(samples)
     ids = {gold_id for sample in samples for gold_id in gold_ids(sample)}
@@ -135,7 +140,7 @@ def _moved(
     of_document: Mapping[str, _Split],
     moved: LabelsMoveDocument,
 ) -> Sample:
-    """Return the sample with its gold carried over, and count what became of it in `moved`."""
+    """Return the sample with its gold moved to the corpus's documents, and count the outcomes in `moved`."""
     sure: dict[str, int] = {}
     unsure: dict[str, int] = {}
     qrels, quoted = dict(sample.qrels or {}), _quotes(sample)
@@ -172,7 +177,10 @@ def _moved(
 def _assign_grade(
     holders: _Split, grade: int, gold: tuple[dict[str, int], dict[str, int]], moved: LabelsMoveDocument
 ) -> bool:
-    """Give this grade to the documents that hold a piece of gold, and count what became of it; return False where none does."""
+    """Give this grade to the documents that contain a piece of gold; return False if no document contains it.
+
+    `gold` holds the grades of certain and of unsure documents. The outcome is counted in `moved`.
+    """
     for grades, documents in zip(gold, holders, strict=True):
         grades |= {document: max(grade, grades.get(document, grade)) for document in documents}
     if holders[0]:
@@ -186,12 +194,12 @@ def _assign_grade(
 
 
 def _quotes(sample: Sample) -> list[tuple[str | None, str]]:
-    """Return the quotes of a sample's evidence, each with its document or None."""
+    """Return the quotes of a sample's evidence, each with the id of its document or None."""
     return [(evidence.doc, evidence.quote) for evidence in sample.evidence or () if evidence.quote]
 
 
 def _holders_of_quote(matches: Sequence[TextMatch]) -> _Split:
-    """Return the documents that contain a quote (most of it if none has it whole), and possible ones."""
+    """Return the documents that contain a quote (at least half of it if none has all), and those with less."""
     whole = [at for at in matches if at.share == 1.0]
     if whole:  # words that only match without their signs are another place, where one matches to the letter
         return [at.document for at in whole if at.exact or not whole[0].exact], []
@@ -199,7 +207,7 @@ def _holders_of_quote(matches: Sequence[TextMatch]) -> _Split:
 
 
 def _holders_of_text(matches: Sequence[TextMatch]) -> _Split:
-    """Return the documents that contain an old passage, and those that contain a part."""
+    """Return the documents that contain an old passage, and those that contain only a part of it."""
     exact = [at.document for at in matches if at.exact]
     if exact:  # the same words with other signs may be another passage
         return exact, [at.document for at in matches if not at.exact]
@@ -214,7 +222,7 @@ def _split(matches: Sequence[TextMatch], least: float) -> _Split:
 def carry_labels(
     labels: Iterable[Label], samples: Sequence[Sample], corpus: Corpus
 ) -> tuple[list[Label], dict[LabelOutcome, int]]:
-    """Return people's labels carried to the documents of a corpus, and the number of each outcome."""
+    """Return people's labels moved to the documents of a corpus, and the number of labels by outcome."""
     passages: dict[str, tuple[Sample, str]] = {}
     for sample in samples:
         for item, context in labelled_contexts(sample):
@@ -242,14 +250,14 @@ def carry_labels(
 
 
 def _holds(label: Label, at: TextMatch) -> bool:
-    """Return True if a passage's label holds for a document that contains this share of it."""
+    """Return True if the label of an old passage is also right for the document of this match."""
     if at.share >= WHOLE and at.all:
         return True
     return at.share >= WHOLE if label.answer else at.all
 
 
 def _outcome(label: Label, matches: Sequence[TextMatch]) -> LabelOutcome:
-    """Return what becomes of a label whose passage these documents hold."""
+    """Return what becomes of a label: same, carried, unsure, or lost if no document contains its passage."""
     if any(at.share == 1.0 and at.all for at in matches):
         return "same"
     if any(_holds(label, at) for at in matches):

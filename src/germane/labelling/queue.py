@@ -1,6 +1,7 @@
-"""The order in which things are labelled: a random draw with known probabilities, or doubtful verdicts first.
+"""Order the passages and claims that people label: a random draw, or the most doubtful verdicts first.
 
-Every order is nested: whoever stops early, or goes on with a larger budget, has labelled a sample of the same design.
+Orders are nested: a session that stops early, or goes on with a larger budget, is a sample of the same
+design.
 """
 
 from __future__ import annotations
@@ -42,11 +43,12 @@ _TEXTS = ("reference", "criterion", "response")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelTask:
-    """One thing to label: a passage's relevance, the support of a claim, or sufficiency.
+    """One item for a person to label: a passage's relevance, a claim's support, or the passages' sufficiency.
 
-    `case` is the query that it belongs to, whatever the systems; `sample`, `system`, `call` and `rank` are the first place
-    where it stands. `texts` are what the judge was shown besides the query. `verdict` is the judge's (nan = none) and is not
-    shown; `doubt` is higher the less certain that verdict is. `design` is how a queue drew it; None where no probability is known.
+    `case` is the id of its query over all systems; `sample`, `system`, `call` and `rank` say where the item
+    was first retrieved. `texts` holds what the judge was shown besides the query. `verdict` is the judge's
+    grade (nan if there is none), which people are not shown; `doubt` is higher the less certain the verdict
+    is. `design` says how the queue drew the item; None if its probability is unknown.
     """
 
     item: str
@@ -67,11 +69,11 @@ class LabelTask:
 
 
 def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
-    """Return everything in a report that a person can label, once per query.
+    """Return every item of a kind that a person can label in a report, once per query.
 
-    For `relevance` that is what the judged measures read, to their cut-offs; where nothing was judged it is every passage.
-    For `support` it is the claims that were compared with the passages, for `sufficiency` the passages of each query together.
-    InputError where there is nothing.
+    For `relevance` these are the passages that the judged measures read, down to their cut-offs, or all
+    passages if no judge was asked. For `support` they are the claims that the judge compared with the
+    passages, for `sufficiency` the passages of each query together. Raises InputError if there are none.
     """
     settings, answers = settings_of(report), recorded(report)
     of_passages = kind == "relevance"
@@ -97,7 +99,7 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
 
 
 def _all_passages(report: ReportData) -> Iterator[LabelTask]:
-    """Yield a task for each place of the rankings whose context has a text."""
+    """Yield a labelling task for each retrieved passage that has a text."""
     for sample in report.samples():
         for call, rank, context in places_of(sample):
             if context.text.strip():
@@ -110,7 +112,7 @@ _Verdict: TypeAlias = tuple[str, Sequence[AnyQuestion], int, dict[str, Any]]
 
 
 def _passages(places: Places, sample: int) -> Iterator[_Verdict]:
-    """Yield the judged passages of a sample, by its number."""
+    """Yield each judged passage of a sample (given its number in `places`) with its question and verdict."""
     questions = places.questions(sample)
     for call, rank, at in places.ranks_of(sample):
         binary = places.scales[places.scale[at]] == "binary"
@@ -121,7 +123,7 @@ def _passages(places: Places, sample: int) -> Iterator[_Verdict]:
 def _claims(
     measure: Measure, sample: Sample, settings: Settings, answers: StoredAnswers
 ) -> Iterator[_Verdict]:
-    """Yield the claims of a sample, or its passages together, that a measure asked about."""
+    """Yield each claim of a sample (or its passages together) that a measure asked about, with the verdict."""
     for question, item, claim, verdict, _ in claim_verdicts(measure, sample, settings, answers):
         yield item, (question,), 0, {"claim": claim, "verdict": verdict}
 
@@ -129,7 +131,7 @@ def _claims(
 def queue_of(
     report: ReportData, kind: str = "relevance", design: Design = "passages", **how: Any
 ) -> LabelQueue:
-    """Return the queue of a report's tasks of one kind. InputError where there is nothing to label."""
+    """Return the queue of a report's labelling tasks of one kind. Raises InputError if there are none."""
     pool, tasks = pool_of(report.tables, kind), label_tasks(report, kind)
     judged = [task for task in tasks if task.item in pool.get(task.case, ())]
     return LabelQueue(tasks=judged or tasks, design=design, pool=fingerprint(pool), **how)
@@ -146,7 +148,10 @@ def _task(
     call: int = 0,
     rank: int = 0,
 ) -> LabelTask:
-    """Return the task of an item, which a question or one of its claims (from 1) is about, with the judge's verdict."""
+    """Return the labelling task for an item, with the texts of the judge's question and the judge's verdict.
+
+    `claim` is the number of the claim in the question (from 1), or 0 if the item is the whole question.
+    """
     fields = question.inputs()
     claims = fields.get("claims") or ()
     doubt = 0.0
@@ -172,11 +177,15 @@ def _task(
 
 @dataclass(frozen=True, kw_only=True)
 class LabelQueue:
-    """The order in which things are labelled.
+    """A queue of labelling tasks, in the order in which a person is asked.
 
-    `pool` is the fingerprint of everything that is drawn from. `queue`: random; targeted, the most doubtful verdicts first,
-    which corrects no mean. `design`: some passages of every query, or whole queries. `budget` is the number of labels;
-    None = all.
+    Attributes:
+        tasks: The items that can be labelled.
+        queue: random, a random draw; or targeted, the most doubtful verdicts first, which corrects no mean.
+        design: The unit of the draw: passages (some of every query), or whole queries.
+        budget: The number of labels; None means all.
+        seed: The seed of the draw.
+        pool: The fingerprint of all items that are drawn from.
     """
 
     tasks: Sequence[LabelTask]
@@ -188,17 +197,17 @@ class LabelQueue:
 
     @property
     def kind(self) -> str:
-        """The kind of its tasks; relevance where there are none."""
+        """The kind of the tasks: relevance, support or sufficiency; relevance if there are no tasks."""
         return self.tasks[0].kind if self.tasks else "relevance"
 
     @property
     def size(self) -> int:
-        """The number of labels wanted."""
+        """The number of labels to give: the budget, or the number of tasks if it is smaller."""
         return len(self.tasks) if self.budget is None else min(self.budget, len(self.tasks))
 
     @cached_property
     def drawn(self) -> list[LabelTask]:
-        """The tasks in order: most doubtful first; whole queries; or one per query in turn."""
+        """The tasks of the budget in order: most doubtful first, query by query, or one per query in turn."""
         if self.queue == "targeted":
             shuffled = np.random.default_rng([self.seed, 0]).permutation(len(self.tasks))
             doubts = np.array([task.doubt for task in self.tasks])[shuffled]
@@ -213,10 +222,10 @@ class LabelQueue:
 
     @property
     def cases(self) -> list[str]:
-        """The query of each task, in the order of the draw, ignoring the budget."""
+        """The id of each task's query, in the order of the draw, for all tasks whatever the budget."""
         return [self.tasks[position].case for position, _ in self._order(len(self.tasks))]
 
     def _order(self, size: int) -> Iterator[tuple[int, float]]:
-        """Yield the positions of the first tasks of the draw, each with its inclusion probability."""
+        """Yield the positions in `tasks` of the first `size` tasks of the draw, each with its probability."""
         order, chances = drawing_order([task.case for task in self.tasks], self.design, self.seed, size)
         return zip(order.tolist(), chances.tolist(), strict=True)

@@ -14,15 +14,15 @@ from germane.types import Json
 
 
 class LabellingSession:
-    """The state of one person's labelling, restored from stored labels, so that it can be interrupted at any time.
+    """One person's labelling session. It is restored from stored labels, and can be interrupted at any time.
 
     Args:
-        queue: What to label, in which order.
-        who: The person.
-        store: Called with each label at once; the label counts when it returns.
-        stored: The labels that there are; those of this person and queue are not asked again.
+        queue: The queue of tasks.
+        who: The name of the person.
+        store: Called with each label as soon as it is given; stores the label before it returns.
+        stored: The labels stored so far; tasks of the queue that this person answered are not shown again.
         scale: graded (0 to 3) or binary (yes or no).
-        guideline: The fingerprint of what the person was told.
+        guideline: The fingerprint of the guideline that the person was shown.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class LabellingSession:
 
     @property
     def next(self) -> LabelTask | None:
-        """The next task, an undone answer first; None = everything is labelled."""
+        """The next task to show, first the one whose answer was taken back; None if everything is labelled."""
         waiting = {task.item: task for task in self.queue.drawn if task.item not in self._labels}
         return waiting.get(self._back) or next(iter(waiting.values()), None)
 
@@ -67,22 +67,23 @@ class LabellingSession:
 
     @property
     def total(self) -> int:
-        """The number of tasks of the queue."""
+        """The number of tasks to label in this session."""
         return max(len(self.queue.drawn), self.queue.size if self.queue.design == "passages" else 0)
 
     def answer(self, value: int | bool) -> Label:
-        """Answer the next task; InputError if the value is not on the scale."""
+        """Store an answer to the next task and return its label. Raises InputError if it is not on the scale."""
         allowed = (True, False) if self.scale == "binary" else (0, 1, 2, 3)
         if value not in allowed or isinstance(value, bool) is not (self.scale == "binary"):
-            raise InputError(f"{value!r} is not on the {self.scale} scale", fix="answer 0 to 3, or y or n")
+            fix = "answer y or n" if self.scale == "binary" else "answer 0, 1, 2 or 3"
+            raise InputError(f"the answer {value!r} is not on the {self.scale} scale", fix=fix)
         return self._give(value)
 
     def unsure(self) -> Label:
-        """Answer the next task with unsure: it counts as not labelled, and is not asked again."""
+        """Store "unsure" for the next task and return its label; the item counts as not labelled."""
         return self._give(None)
 
     def undo(self) -> bool:
-        """Take back the last answer, whose task is then the next one; return False if there is none."""
+        """Take back the last answer, so that its task is shown next. Return False if there is no answer."""
         if not self._history:
             return False
         last = self._labels[self._history[-1]]
@@ -92,7 +93,7 @@ class LabellingSession:
 
     def _give(self, value: Json) -> Label:
         if (task := self.next) is None:
-            raise InputError("everything is labelled")
+            raise InputError("every task of this queue is labelled", fix="raise --budget to label more items")
         label = Label(
             task.item, task.kind, value, self.scale, self.who, at=now("milliseconds"), queue=self.queue.queue,
             design=task.design, blind=True, guideline=self.guideline, reason=UNSURE if value is None else None,

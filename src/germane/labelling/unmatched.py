@@ -1,4 +1,4 @@
-"""Notes on gold ids that no retrieved document has, with examples of both sides."""
+"""Notes on gold ids that no retrieved document has, with examples of gold ids and retrieved ids."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_SAMPLES = 1_000
 
 
 def _spelling(name: str) -> str:
-    """Return an id without differences of case, blanks, invisible characters, Unicode form, or a trailing .0."""
+    """Return an id in lower case, without invisible characters, repeated blanks or a trailing .0, to compare."""
     if name.isascii() and name.isprintable() and " " not in name and "." not in name:
         return name.lower()
     visible = "".join(c for c in unicodedata.normalize("NFC", name) if unicodedata.category(c) != "Cf")
@@ -35,22 +35,23 @@ def _spelling(name: str) -> str:
 
 
 def absent_note(absent: Sequence[str], total: int, listed: Collection[str]) -> str:
-    """Return the note that gold ids occur in no list, without its leading number: `of 7 gold ids occur in ...`.
+    """Return the note that no list contains the `absent` gold ids, without its leading number.
 
-    `listed` are the ids that were retrieved.
+    `listed` holds the ids that were retrieved, `total` is the number of gold ids.
     """
-    note = f"of {total} gold ids {'occurs' if len(absent) == 1 else 'occur'} in no list: "
+    note = f"of {total} gold ids {'occurs' if len(absent) == 1 else 'occur'} in no retrieved list: "
     note += some_of(absent, _EXAMPLES)
     if listed:
-        note += f"; the lists have ids like {some_of(list(islice(listed, _EXAMPLES)))}"
+        note += f"; the retrieved ids are like {some_of(list(islice(listed, _EXAMPLES)))}"
     pairs = near_misses([(absent, listed)])
-    return f"{note}; they differ only in spelling: {_example(pairs)}" if pairs else note
+    return f"{note}; the ids differ only in spelling: {_example(pairs)}" if pairs else note
 
 
 def near_misses(queries: Iterable[tuple[Iterable[str], Iterable[str]]]) -> list[Pair]:
-    """Return the gold ids that a query missed but retrieved in another spelling.
+    """Return (gold id, retrieved id) for each gold id that a query missed but retrieved in another spelling.
 
-    `queries` are the gold ids that each query missed, and the other ids that it retrieved, of which the first are compared.
+    `queries` holds, for each query, the missed gold ids and the other retrieved ids. Only the first
+    `MOST_COMPARED` retrieved ids of all queries are compared.
     """
     pairs, left = dict[Pair, None](), MOST_COMPARED
     for missed, listed in queries:
@@ -64,7 +65,7 @@ def near_misses(queries: Iterable[tuple[Iterable[str], Iterable[str]]]) -> list[
 
 
 def near_note(pairs: Sequence[Pair]) -> tuple[int, str]:
-    """Return the number of gold ids in these near misses, and the note that follows the number."""
+    """Return the number of gold ids retrieved in another spelling, and the note that follows the number."""
     count = len({gold for gold, _ in pairs})
     ids, counts = ("id differs", "counts") if count == 1 else ("ids differ", "count")
     what = "from retrieved ids only in spelling (case, blanks, Unicode form)"
@@ -72,10 +73,10 @@ def near_note(pairs: Sequence[Pair]) -> tuple[int, str]:
 
 
 def _example(pairs: Sequence[Pair]) -> str:
-    """Return the first pair, with invisible characters escaped, and the number of others."""
+    """Return the first (gold id, retrieved id) pair as text, with invisible characters escaped, "and N more"."""
     gold, doc = (ascii(name if len(name) <= 60 else f"{name[:59]}…") for name in pairs[0])
     more = f" and {len(pairs) - 1:,} more" if len(pairs) > 1 else ""
-    return f"{gold} in the gold, {doc} in the lists{more}"
+    return f"{gold} in the gold, {doc} in the retrieved lists{more}"
 
 
 def gold_ids(sample: Sample) -> list[str]:
@@ -85,9 +86,9 @@ def gold_ids(sample: Sample) -> list[str]:
 
 
 def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
-    """Yield the notes on gold ids that occur nowhere, or that were retrieved in another spelling.
+    """Yield notes on gold ids that no sample retrieved, or that were retrieved in another spelling.
 
-    Each comes with its count, which is to be written in front of it.
+    Each note comes with the number of gold ids, which is printed in front of the note.
     """
     of_gold = [line for line in report.summaries if line.basis.source == "gold"]
     if any(line.mean == 0 for line in of_gold):
@@ -104,7 +105,7 @@ def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
 
 
 def _missing_gold(report: ReportData, names: set[str]) -> set[SampleKey]:
-    """Return the samples that score 0 by some of these gold measures."""
+    """Return the keys of up to `_MOST_SAMPLES` samples that score 0 by a gold measure with one of these names."""
     table = report.tables.scores
     numbers = [number for number, (name, _) in enumerate(table.measures) if name in names]
     rows = np.flatnonzero((table.value == 0) & np.isin(table.measure, numbers))
@@ -112,7 +113,7 @@ def _missing_gold(report: ReportData, names: set[str]) -> set[SampleKey]:
 
 
 def _missed(sample: Sample) -> tuple[list[str], list[str]]:
-    """Return the relevant gold ids missing in a sample's lists, and the other ids there."""
+    """Return the relevant gold ids that a sample did not retrieve, and the retrieved ids that are not gold."""
     listed = {context.id: None for context in sample.retrieved()}
     gold = gold_ids(sample)
     missed = [name for name in _relevant(sample) if name not in listed]
@@ -124,7 +125,10 @@ def _relevant(sample: Sample) -> list[str]:
 
 
 def unknown_gold(samples: Iterable[Sample]) -> tuple[list[str], int]:
-    """Return the relevant gold ids, if none of them occurs in any list and lists have ids at all, and their number."""
+    """Return the relevant gold ids if no sample retrieved any of them, else []; and the number of gold ids.
+
+    If no retrieved context has an id, nothing can be compared, and the list is empty.
+    """
     gold: dict[str, None] = {}
     listed: set[str] = set()
     for sample in samples:

@@ -20,7 +20,7 @@ _MOST = 10
 
 
 def junit(report: ReportData) -> Iterator[str]:
-    """Return a report as JUnit XML: a suite with a test per gate, and one with a test per case.
+    """Yield a report as JUnit XML: a suite with a test per gate, and a suite with a test per case.
 
     A failed gate or case is a failure, an undecided one an error; a case without a verdict is skipped.
     """
@@ -37,13 +37,13 @@ def junit(report: ReportData) -> Iterator[str]:
 
 
 def _counts(suite: Element) -> dict[str, str]:
-    """Return the number of tests of each kind; the time of a case is not measured."""
+    """Return a suite's JUnit attributes: the counts of tests by result, and time 0 (it is not measured)."""
     names = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
     return {name: str(len(list(suite.iter(kind)))) for name, kind in names.items()} | {"time": "0"}
 
 
 def _gates(report: ReportData) -> Iterator[Element]:
-    """Yield a test per gate, and one for the end of the evaluation if no gate explains it."""
+    """Yield a JUnit test per gate; if all gates passed but the exit code is not 0, an error with the reasons."""
     words = {"failed": "failure", "undecided": "error"}
     for gate in report.verdict.gates:
         yield _test("gates", gate.gate, words.get(gate.outcome), gate.sentence or gate.detail)
@@ -61,17 +61,17 @@ def _case(report: ReportData, case: CaseResult) -> Element:
         lines += [f"  {remark}" for remark in of_mean if remark.startswith(("uncalibrated", "mixed"))]
     kind, why = _ENDED.get(case.verdict, (None, ""))
     if case.failed and case.failed_required:
-        why = f"required: {', '.join(case.failed_required)}"
+        why = f"below the threshold of a required grader: {', '.join(case.failed_required)}"
     elif case.undecided_required:
-        why = f"not measured: {', '.join(case.undecided_required)}"
+        why = f"a required grader has no score: {', '.join(case.undecided_required)}"
     return _test("cases", name, kind, why, "\n".join(lines), _location(report, case))
 
 
 _ENDED: dict[CaseVerdict | None, tuple[str, str]] = {
-    "fail": ("failure", "the verdict is fail"),
-    "undecided": ("error", "the verdict is undecided"),
-    "skipped": ("skipped", "nothing could be measured"),
-    None: ("skipped", "no verdict: the case has measures, and no grader, required or threshold"),
+    "fail": ("failure", "the case failed: its score is too low"),
+    "undecided": ("error", "the case is undecided: a score is missing, or a stand-in for a model judged"),
+    "skipped": ("skipped", "the case was skipped: no measure could be computed"),
+    None: ("skipped", "the case has no verdict: the eval file declares no grader, `required` or `threshold`"),
 }
 """The element of a case that did not pass, and why, by its verdict."""
 
@@ -105,10 +105,11 @@ def _location(report: ReportData, case: CaseResult) -> Sequence[Json] | None:
 
 
 def github_commands(report: ReportData, workspace: Path | None = None) -> Iterator[str]:
-    """Yield GitHub workflow commands: one at the line of each failed case, and one per gate.
+    """Yield GitHub workflow commands: one at the line of each failed case, one per gate that did not pass.
 
-    A case is an error if a required grader failed, else a warning. Texts, ids and file names are escaped: none of them can end a
-    command or begin another one. GitHub wants paths from its `workspace`.
+    A failed case is an error if a required grader failed, else a warning. Texts, ids and file names are
+    escaped, so that none of them can end a command or begin another one. File names are relative to GitHub's
+    `workspace`, else as they were given.
     """
     failed = [case for case in report.cases() if case.failed]
     for case in failed[:_MOST]:
@@ -127,7 +128,7 @@ def github_commands(report: ReportData, workspace: Path | None = None) -> Iterat
 
 
 def _within(file: str, workspace: Path | None) -> str:
-    """Return the path relative to the workspace, wherever the run was started."""
+    """Return a file's path relative to the workspace, or unchanged if the file is outside the workspace."""
     whole = Path(file).resolve()
     return str(whole.relative_to(workspace)) if workspace and whole.is_relative_to(workspace) else file
 

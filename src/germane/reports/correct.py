@@ -1,4 +1,4 @@
-"""Judged means corrected with people's labels."""
+"""Correct the judge's means with people's labels of some of the judged passages or claims."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _GRADED = {"dcg", "top"}
 
 
 class Corrections:
-    """The corrected mean of each judged measure of an evaluation.
+    """The corrected means of an evaluation's judged measures.
 
-    Labels drawn at random (queue `random`) correct a mean; of several draws the one with the most labels. If everything
-    that was judged is labelled, any labels do: nothing was selected.
+    A mean is corrected by labels that were drawn at random (queue `random`); of several draws the one with
+    the most labels is used. If everything that was judged has a label, labels of any queue correct the mean.
 
     Attributes:
         labels: The labels of people, oldest first.
-        book: The same, looked up by item.
+        book: The same labels, looked up by item.
     """
 
     def __init__(self, tables: Tables, manifest: Mapping[str, Json]) -> None:
@@ -65,13 +65,13 @@ class Corrections:
         self._drawn_of: dict[str, list[Label]] = {}
 
     def with_labels(self, labels: Iterable[Label]) -> Corrections:
-        """Return the corrections by these labels; stored verdicts are not read again."""
+        """Return a copy that corrects with these labels; stored verdicts are not read again."""
         other = copy(self)
         other.set_labels(labels)
         return other
 
     def of(self, summary: MeasureSummary) -> tuple[CorrectedMean | None, str]:
-        """Return the corrected mean, or None and the reason."""
+        """Return the corrected mean and "", or None and the reason why the mean is not corrected."""
         if summary.mean is None:
             return None, "nothing was measured"
         if not self.book:
@@ -80,24 +80,27 @@ class Corrections:
             return None, "no labels were drawn at random"
         rows = self.terms(summary)
         if not rows.items:
-            return None, "people's labels are about other things than this measure's verdicts"
+            return None, "people labelled no passage or claim whose verdict this measure reads"
         mean = self._of_all(rows, summary) or self._of_draw(rows, summary)
         return (None, mean) if isinstance(mean, str) else (mean, "")
 
     def terms(self, summary: MeasureSummary) -> ScoreTerms:
-        """Return the verdicts on which the scores of a system's measure rest."""
+        """Return the verdicts that the scores of a measure and system were computed from."""
         if not self._terms:
             self._terms.update(score_terms(self._tables, self._settings))
         return self._terms[summary.measure, summary.system]
 
     def pool(self, kind: str) -> Pool:
-        """Return everything of a kind that the report judged, by query; the places are read once per kind."""
+        """Return the items of a kind (relevance, support, sufficiency) that the report judged, by query.
+
+        They are read once per kind.
+        """
         if kind not in self._pools:
             self._pools[kind] = pool_of(self._tables, kind)
         return self._pools[kind]
 
     def drawn(self, kind: str) -> list[Label]:
-        """Return the labels of a kind that were drawn at random from this report; those drawn from another one are left out."""
+        """Return the labels of a kind that were drawn at random from this report, not from another report."""
         if kind not in self._drawn_of:
             own = fingerprint(self.pool(kind))
             mine = (label for label in self._drawn if label.kind == kind)
@@ -105,14 +108,14 @@ class Corrections:
         return self._drawn_of[kind]
 
     def _all_labelled(self) -> bool:
-        """Return True if everything judged of some kind has a label."""
+        """Return True if every judged item of at least one kind (e.g. relevance) has a person's label."""
         judged = {(row.kind, row.of is not None, row.item) for row in self._tables.places}
         groups = Counter((kind, is_part) for kind, is_part, _ in judged)
         labelled = Counter((kind, is_part) for kind, is_part, item in judged if item in self.book)
         return any(count == groups[group] for group, count in labelled.items())
 
     def _of_all(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | str:
-        """Return people's own mean if they labelled everything, or why there is no interval; "" if they did not."""
+        """Return the mean of people's own labels if they labelled every item, else ""."""
         values = self.human(rows, self.book, 0.0)
         if isinstance(values, str) or np.isnan(values).any() or any(map(self.book.unsure, rows.items)):
             return ""
@@ -128,13 +131,13 @@ class Corrections:
         )  # fmt: skip
 
     def _of_draw(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | str:
-        """Return the mean corrected with a random sample of labels, or the reason for none."""
+        """Return the mean corrected with a random sample of labels, or the reason why it is not corrected."""
         items = set(rows.items)
         mine = [label for label in self.drawn(rows.kind) if label.item in items]
         if not mine:
             return self._why_none(rows.kind)
         if np.isnan(rows.verdict).any():
-            return "some verdicts are missing"
+            return "some verdicts of the judge are missing: run `germane run --resume REPORT`"
         (design, _), *_ = Counter(str(design_of(label).get("design")) for label in mine).most_common(1)
         book = LabelBook(label for label in mine if str(design_of(label).get("design")) == design)
         if (why := rows.unreadable(book)) is not None:
@@ -154,7 +157,7 @@ class Corrections:
         return sides[0] if len(sides) == 1 else between(*sides, unsure=unsure)
 
     def _why_none(self, kind: str) -> str:
-        """Return why no drawn label is about a measure's verdicts, which are of this kind."""
+        """Return the reason why none of the drawn labels can correct a measure with verdicts of this kind."""
         kinds = sorted({label.kind for label in self._drawn})
         if not kinds:
             return "no labels were drawn at random"
@@ -162,10 +165,10 @@ class Corrections:
             return f"people labelled {' and '.join(kinds)}, this measure rests on {kind}"
         if not self.drawn(kind):
             return "the labels were drawn for another report: label this one (germane label)"
-        return f"none of the labels is about the {kind} verdicts of this measure"
+        return f"none of the {kind} labels is of a passage or claim that this measure reads"
 
     def _of_queries(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> CorrectedMean | str:
-        """Return the corrected mean if some queries are labelled completely: estimand B."""
+        """Return the mean corrected with queries whose items are all labelled, or the reason for none."""
         values = self.human(rows, book, unsure)
         if isinstance(values, str):
             return values
@@ -183,9 +186,10 @@ class Corrections:
         )
 
     def human(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> Floats | str:
-        """Return people's value of each case (nan if a label is missing), or the reason for none.
+        """Return each case's score by people's labels (nan if a label is missing), or why none can be computed.
 
-        If somebody could not tell, `unsure` 0 gives the smallest possible value, 1 the largest.
+        A label "unsure" counts as the answer with the smallest score if `unsure` is 0, the largest if it is
+        1.
         """
         labels = rows.people(rows.items, book, unsure)
         if not np.isnan(rows.weight).any():
@@ -193,7 +197,8 @@ class Corrections:
         measure = rows.measure
         others = {label.scale for label in book} - {rows.scale}
         if others and _GRADED & measure.definition.params.keys():
-            return f"{measure.name} reads grades: people's are {min(others)}, the judge's {rows.scale}"
+            scales = f"people's labels are on the scale {min(others)}, the judge's verdicts on {rows.scale}"
+            return f"{measure.name} reads grades, but {scales}"
         try:
             human = Measure(measure.name, {**measure.params, "labels": "human"}, measure.k)  # type: ignore[arg-type]
         except MeasureError as error:
@@ -214,14 +219,14 @@ class Corrections:
 
 
 def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> CorrectedMean | str:
-    """Return the corrected mean if some passages or claims of each query are labelled, or why there is none: estimand C.
+    """Return the mean corrected with labels of some passages or claims of each query, or why there is none.
 
-    Every verdict is scaled so that the mean of those of a query is its score: what counts twice has twice the weight.
+    Each verdict is scaled by its weight in the score, so that the mean of a query's verdicts is its score.
     """
     total, per_case = len(rows.cases), np.bincount(rows.case, minlength=len(rows.cases))
     judged = fsum((rows.weight * rows.values).tolist()) / total
     if summary.mean is None or abs(judged - summary.mean) > 1e-9:
-        return "the stored verdicts do not add up to the mean"
+        return "the stored verdicts do not add up to the stored mean: score again with germane score"
     scale = rows.weight * per_case[rows.case] * np.count_nonzero(per_case) / total
     both = [
         corrected_query_mean(
@@ -240,10 +245,11 @@ def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> Corr
 
 
 def _both(means: Iterable[CorrectedMean | str], limits: tuple[float, float]) -> CorrectedMean | str:
-    """Return the mean over queries like these, with the interval over these queries too, both within the measure's range.
+    """Return one corrected mean with both intervals: for queries like these, and for these queries alone.
 
-    `means` are of the `POPULATIONS`; a reason why there is none is returned. Estimated variances may order the two intervals
-    the wrong way round; the wider population never has the narrower one.
+    `means` holds the corrected mean (or the reason why there is none) for each of `POPULATIONS`; the reason
+    is returned if there is no mean for queries like these. Intervals are clipped to the measure's range, and
+    the first is widened to contain the second, which estimated variances do not ensure.
     """
     of_set, of_queries = means
     if isinstance(of_queries, str):
@@ -256,5 +262,5 @@ def _both(means: Iterable[CorrectedMean | str], limits: tuple[float, float]) -> 
 
 
 def corrections_of(report: ReportData) -> Corrections:
-    """Return the corrections of a report's judged means by its labels."""
+    """Return the `Corrections` of a report's judged means by the people's labels stored in the report."""
     return report.corrections or Corrections(report.tables, report.manifest)

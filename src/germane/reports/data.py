@@ -1,4 +1,4 @@
-"""The data of a report: its rows, and the numbers computed from them."""
+"""The data of a report: its samples, verdicts, labels and scores, and the means computed from them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ JUDGE_COUNTS = ("calls", "cached", "shared", "requests", "errors")
 
 
 class Tokens(Line):
-    """The tokens that were sent to a judge and received from it."""
+    """The number of tokens sent to a judge (input) and received from it (output)."""
 
     input: int
     output: int
@@ -54,10 +54,11 @@ class Tokens(Line):
 class JudgeLine(Line, rename=internal("identity")):
     """The judge and its cost, over all sessions of the evaluation.
 
-    `calls` are questions asked and paid for, `cached` those that an earlier evaluation had answered, `shared` those that
-    this one had asked already; `errors` are questions without an answer, whether or not a request was sent;
-    `requests` include those sent again. `estimated`: an endpoint did not report tokens, and the numbers are estimates. `stand_in` is
-    the remark on a judge that only stands in for a model.
+    `calls` counts questions asked and paid for, `cached` those answered by an earlier evaluation, `shared`
+    those that this evaluation had already asked, and `errors` those without an answer, whether or not a
+    request was sent. `requests` includes those sent again. `estimated` is true if an endpoint reported no
+    tokens and the numbers are estimates. `stand_in` is the warning about a judge that only stands in for a
+    model.
     """
 
     source: str | None
@@ -74,7 +75,10 @@ class JudgeLine(Line, rename=internal("identity")):
 
     @classmethod
     def stored(cls, entry: Mapping[str, Json] | None) -> JudgeLine:
-        """Return the record of a manifest's or a document's entry; counts that it lacks are 0. ValidationError if it is damaged."""
+        """Return the judge stored in a manifest or a `--json` document; missing counts are 0.
+
+        Raises ValidationError if the entry is damaged.
+        """
         given = entry or {}
         none = {"source": None, "cost_usd": None, "tokens": dict.fromkeys(("input", "output"), 0)}
         counts = dict.fromkeys(JUDGE_COUNTS, 0)
@@ -85,7 +89,7 @@ class JudgeLine(Line, rename=internal("identity")):
 
     @property
     def spent(self) -> str:
-        """The cost of judging in words."""
+        """The cost of judging as text: calls, cached answers, requests, tokens and price."""
         share = f" ({self.cached / (self.calls + self.cached):.0%})" if self.cached else ""
         words = [counted(self.calls, "call"), f"{self.cached} cached{share}"]
         if self.shared:
@@ -106,11 +110,11 @@ class ReportData:
 
     Attributes:
         folder: The report folder; None if the report is in memory.
-        where: The path that named it; "" for a report in memory.
+        where: The path that the report was opened with; "" for a report in memory.
         stopped: Why the evaluation stopped before its end; "" if it did not.
         corrections: The corrections of the judged means; None without labels.
         given_name: The name that `name` was set to; "" if it was not.
-        by: What the report is shown in slices by: a tag or a field of the samples' metadata; None = not in slices.
+        by: The tag or metadata field whose slices the report shows; None if it shows no slices.
     """
 
     def __init__(
@@ -132,7 +136,7 @@ class ReportData:
 
     @property
     def name(self) -> str:
-        """The name in comparisons: the given one, else that of the folder or file; "" in memory."""
+        """The name in comparisons: the name that was set, else of the folder or file, else ""."""
         return self.given_name or _FILE.sub("", Path(self.where).name)
 
     @name.setter
@@ -141,19 +145,19 @@ class ReportData:
 
     @cached_property
     def judge(self) -> JudgeLine:
-        """The judge and its cost; its `source` is None if none was asked."""
+        """The judge and its cost; `source` is None if no judge was asked."""
         return JudgeLine.stored(self.manifest.get("judge"))
 
     # the summaries
 
     @cached_property
     def systems(self) -> tuple[str, ...]:
-        """The systems measured, in order of appearance; ("",) if none is named."""
+        """The names of the measured systems, in order of appearance; ("",) if the only system has no name."""
         return tuple(dict.fromkeys(summary.system for summary in self.summaries)) or ("",)
 
     @cached_property
     def measures(self) -> tuple[str, ...]:
-        """The reported names of the measures, in their order."""
+        """The names of the measures as reported, in the order in which they were requested."""
         return tuple(dict.fromkeys(summary.measure for summary in self.summaries))
 
     def __iter__(self) -> Iterator[str]:
@@ -177,25 +181,25 @@ class ReportData:
         raise KeyError(f"{measure} was not measured{f' of {system}' if system else ''}; measured: {have}")
 
     def reported(self, measure: str) -> str:
-        """Return the reported name of a measure from any of its names; InputError if it was not measured."""
+        """Return a measure's reported name, given any of its names. Raises InputError if it was not measured."""
         try:
             return self[measure].measure
         except KeyError as error:
-            raise InputError(str(error.args[0]), fix="name one that is measured") from None
+            raise InputError(str(error.args[0]), fix="name one of these") from None
 
     def slices(self, by: str) -> list[Slice]:
-        """Return the summaries over each slice of the cases: a tag, "tags", or the values of a metadata field.
+        """Return the slices of the cases by a tag, by "tags" or by a metadata field, each with its summaries.
 
-        InputError if no sample is in any.
+        Raises InputError if no sample is in any slice.
         """
         return self._slices(self.cases_by(by))
 
     def cases_by(self, by: str) -> Mapping[str, set[str]]:
-        """Return the ids of the cases of each slice; InputError if no sample is in any."""
+        """Return the ids of the cases of each slice, by name. Raises InputError if no sample is in any slice."""
         return slices_of(self.samples(), by)
 
     def own_slices(self) -> tuple[list[Slice], str]:
-        """Return the slices requested by the report, or the reason for none."""
+        """Return the slices by the report's own `by` and "", or [] and the reason why there are none."""
         if not self.by:
             return [], ""
         try:
@@ -204,7 +208,7 @@ class ReportData:
             return [], str(error)
 
     def _slices(self, cases_of: Mapping[str, Collection[str]]) -> list[Slice]:
-        """Return the slices with these cases by name, without those in which nothing was scored."""
+        """Return the slices given the case ids of each; slices without a score are left out."""
         names: dict[str, list[str]] = {}
         for name, cases in cases_of.items():
             for case in cases:
@@ -218,11 +222,11 @@ class ReportData:
         return [value for value in slices if value.summaries]
 
     def values_of(self, line: MeasureSummary) -> NDArray[np.float64]:
-        """Return the values of a summary's measure over its system's samples, in input order."""
+        """Return the scores of the summary's system by the summary's measure, one per sample, in input order."""
         return self.tables.scores.taken(self._rows_of(line, line.system)).value
 
     def _rows_of(self, line: MeasureSummary, system: str | None) -> NDArray[np.int64]:
-        """Return the score rows of a summary's measure; None = of all systems."""
+        """Return the numbers of the score rows of a summary's measure; system None means all systems."""
         table = self.tables.scores
         rows = table.rows_of((line.measure, line.type))
         systems, codes = table.keys.systems()
@@ -232,12 +236,12 @@ class ReportData:
 
     @cached_property
     def case_scores(self) -> CaseScores:
-        """The scores by system, measure and case, from which every mean is computed."""
+        """The scores grouped by system, measure and case; every mean is computed from them."""
         return CaseScores(self.tables.scores)
 
     @cached_property
     def files(self) -> tuple[Slice, ...]:
-        """The summaries over each eval file's own cases, if several files were evaluated together."""
+        """A slice for each eval file, with the summaries over its own cases; empty unless several files ran."""
         slices, start, why = [], 0, "people's labels correct the mean over all files"
         for name, count in self.manifest.get("eval_files") or ():
             keep = np.arange(start, start + count, dtype=np.int64)
@@ -246,7 +250,7 @@ class ReportData:
         return tuple(slices)
 
     def summaries_of(self, keep: NDArray[np.int64], why: str = "") -> list[MeasureSummary]:
-        """Return the summaries over the samples with these numbers; `why` says why none is corrected."""
+        """Return the summaries over the samples with these numbers; `why` is the reason for no corrected means."""
         bases = {(line.measure, line.type, line.system): line.basis for line in self.summaries}
         lines = summarise(self.case_scores, clusters=self._clusters, keep=keep)
         for line in lines:
@@ -266,35 +270,38 @@ class ReportData:
         return iter(self.tables.samples)
 
     def samples_of(self, keys: Collection[SampleKey]) -> dict[SampleKey, Sample]:
-        """Return the samples with these keys (id, system, trial), by key; unknown keys are left out."""
+        """Return the samples with these keys (id, system, trial), by key; keys without a sample are left out."""
         return {sample.key: sample for sample in self.tables.samples_of(keys)}
 
     def places(self) -> Iterator[PlaceRow]:
-        """Yield the judged places of rankings, texts and claims in input order."""
+        """Yield a row per judged passage, text or claim, with its rank in its sample, in input order."""
         return iter(self.tables.places)
 
     def judgements(self) -> Iterator[Judgement]:
-        """Yield the judgements, each with how it was asked."""
+        """Yield the judge's verdicts, each with the model, prompt and price of its question."""
         return iter(self.tables.judgements)
 
     def labels(self) -> Iterator[Label]:
-        """Yield people's labels, each with its item, labeller and time."""
+        """Yield people's labels, each with the labelled item, the person and the time."""
         return iter(self.tables.labels)
 
     def scores(self) -> Iterator[Score]:
-        """Yield the scores in order of input, then of measures."""
+        """Yield the scores in the order of the samples, for each sample in the order of the measures."""
         return iter(self.tables.scores)
 
     def to_pandas(self) -> Frame:
-        """Return a pandas DataFrame with one row per sample: its keys, its value by each measure, and why values are missing."""
+        """Return a pandas DataFrame with one row per sample: id, system, trial, each measure's value, and `why`.
+
+        `why` gives the reasons of missing values.
+        """
         return to_frame(self._columns(), "pandas")
 
     def to_polars(self) -> Frame:
-        """Return the same as a DataFrame of polars, which needs the extra `tables`."""
+        """Return the table of `to_pandas` as a polars DataFrame, which needs the extra `tables`."""
         return to_frame(self._columns(), "polars")
 
     def _columns(self) -> dict[str, Sequence[Json]]:
-        """Return one row per sample, in input order: a column per measure, and the reasons of missing values."""
+        """Return the columns of a table with one row per sample: id, query, system, trial, measures and `why`."""
         rows: dict[SampleKey, dict[str, Json]] = {}
         for score in self.tables.scores:
             row = rows.setdefault(score.key, {})
@@ -310,11 +317,11 @@ class ReportData:
         return results | {"why": ["; ".join(row.get("", ())) or None for row in rows.values()]}
 
     def add_note(self, count: int, note: str) -> None:
-        """Add a counted note to the manifest."""
+        """Add a note to the manifest, printed as its count and text: "3 gold ids ..."."""
         self.manifest = {**self.manifest, "notes": {**self.manifest.get("notes", {}), note: count}}
 
     def settle(self, changes: Sequence[GateResult]) -> None:
-        """Decide the gates on the change against a baseline, and the verdict; both are kept in the manifest."""
+        """Store the results of gates on changes to a baseline in the manifest, and decide the verdict anew."""
         declared = [Gate.of_stored(gate) for gate in self.manifest.get("gates", ())]
         pending = {str(gate) for gate in declared if gate.how == "change"}
         others = [gate for gate in self.verdict.gates if gate.gate not in pending]
@@ -325,7 +332,7 @@ class ReportData:
         self.decide([*changes, *others])
 
     def decide(self, results: Sequence[GateResult]) -> None:
-        """Set the verdict from the results of gates and the share of missing scores."""
+        """Set `verdict` from the results of all gates and the share of missing scores."""
         limit, over = self.manifest.get("max_unmeasured", 0.05), self.manifest.get("over", "")
         if not self.manifest.get("allow_stand_in"):
             results = [result.without_stand_in() for result in results]
@@ -338,24 +345,27 @@ class ReportData:
     # what is derived from them
 
     def cases(self) -> Iterator[CaseResult]:
-        """Yield the result of each sample: weighted score, verdict, failed requirements; empty without graders."""
+        """Yield the result of each sample over its graders: weighted score, verdict and failed requirements.
+
+        Yields nothing if the report has no graders.
+        """
         open_to = frozenset[str]() if self.manifest.get("allow_stand_in") else self.stand_ins
         for key, scores in groupby(self.scores() if self._sets else (), key=lambda score: score.key):
             yield case_of(key, list(scores), self.graders_of(key), open_to)
 
     @cached_property
     def has_verdicts(self) -> bool:
-        """True if cases pass or fail, because one of the graders says so."""
+        """True if cases have verdicts, because the eval file declares a grader, `required` or a threshold."""
         return any(grader.declares for graders in self._sets for grader in graders.values())
 
     def failed(self) -> list[CaseResult]:
-        """Return the failed cases, worst first."""
+        """Return the results of the failed cases, lowest score first."""
         failed = (case for case in self.cases() if case.failed) if self.has_verdicts else ()
         return sorted(failed, key=lambda case: case.score or 0.0)
 
     @cached_property
     def stand_ins(self) -> frozenset[str]:
-        """The reported names of the measures judged by a stand-in for a model."""
+        """The reported names of the measures judged by a stand-in for a model, such as the lexical judge."""
         return frozenset(line.measure for line in self.summaries if line.basis.stand_in)
 
     def graders_of(self, key: SampleKey) -> Mapping[str, Grader]:
@@ -373,20 +383,23 @@ class ReportData:
 
     @property
     def required(self) -> list[str]:
-        """The names of the graders that every case must pass."""
+        """The names of the required graders, and of the threshold on each case's score if there is one."""
         graders = [grader for graders in self._sets for grader in graders.values()]
         names = dict.fromkeys(grader.name for grader in graders if grader.required is not None)
         return [*names, *[CASE_SCORE] * any(grader.threshold is not None for grader in graders)]
 
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
-        """Return the `n` worst scores of a measure, worst first (highest if lower is better); ties in input order."""
+        """Return the `n` worst scores of a measure, worst first; ties are in input order.
+
+        The worst are the highest scores of a measure for which lower is better.
+        """
         rows, goodness = self.goodness(measure, system)
         return list(self.tables.scores.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
 
     def goodness(
         self, measure: str | Measure, system: str | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the rows of a measure's scores that have a value, and how good each is: 0 to 1."""
+        """Return the row numbers of a measure's scores, and the goodness of each score from 0 (worst) to 1."""
         summary = self[measure] if system is None else self[measure, system]
         rows, good = self._rows_of(summary, system), Measure.remembered(summary.type).definition.good
         values, positions = np.unique(self.tables.scores.taken(rows).value, return_inverse=True)
@@ -395,9 +408,9 @@ class ReportData:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Some of the cases, by slice or eval file: the name, and the summary of each measure over them.
+    """A named group of cases (by tag, metadata or eval file) with the summary of each measure over its cases.
 
-    `keep` are the numbers of its samples.
+    `keep` holds the numbers of the group's samples in the report.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Explanations of scores: a sample's labels and each score's working, derived from the stored judgements."""
+"""Explain scores: a sample's labels and the steps of each score's computation, from the stored verdicts."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ Facts: TypeAlias = dict[str, Any]
 
 
 def settings_of(report: ReportData) -> Settings:
-    """Return the settings by which relevance was judged, with the labels that people gave separately from the samples."""
+    """Return the settings of a report (how relevance was judged), with the people's labels that it stores."""
     known = report.corrections
     people = LabelBook(report.tables.people() if known is None else filter(by_people, known.labels))
     return Settings.stored(report.manifest, people or None)
 
 
 def recorded(report: ReportData) -> StoredAnswers:
-    """Return the report's judgements by question; they are read on demand."""
+    """Return the report's stored verdicts, looked up by question; they are read on first use."""
     return StoredAnswers(report.tables.judgements)
 
 
@@ -67,9 +67,9 @@ _BLOCK = 500
 
 
 def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
-    """Return the results of the graders of each case as text, in the order of the scores.
+    """Return the explained result of every grader of each case, by the case's key, in the order of the scores.
 
-    Empty if the report has no graders or more than `MOST_EXPLAINED` scores.
+    The result is empty if the report has no graders or more than `MOST_EXPLAINED` scores.
     """
     result: dict[SampleKey, list[Facts]] = {}
     if not report.manifest.get("graders") or len(report.tables.scores) > MOST_EXPLAINED:
@@ -86,7 +86,7 @@ def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
 
 
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
-    """Return a grader's result for a case as a row of the judgements, as it is stored, unlike explanations."""
+    """Return the judgement row that stores a grader's result for a case (a measure's result is recomputed)."""
     key, provenance = result_item(sample.key, grader), FrozenDict(of=result_of_case(sample.key, grader))
     return Judgement(
         key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=provenance
@@ -94,7 +94,7 @@ def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judge
 
 
 def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
-    """Return the stored results of graders, by sample, system, trial and the grader's name."""
+    """Return the stored results of an eval file's graders, by (sample, system, trial, grader name)."""
     return {
         tuple(row.provenance.get("of", ())): row.answer
         for row in report.tables.judgements
@@ -103,9 +103,9 @@ def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
 
 
 def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
-    """Yield, for each score, its sample's rank strip (a sign per retrieved passage, see `strip`), the score, and the query.
+    """Yield (rank strip, score, query) for each score; a strip has one sign per retrieved passage, see `strip`.
 
-    The labels are those of the first score's measure if that is ranked, else of the first ranked measure of the report.
+    The signs show the labels of the first score's measure if it is ranked, else of the first ranked measure.
     """
     if not scores:
         return
@@ -127,7 +127,10 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
 
 
 def strip(places: Places, sample: int, measure: Measure, most: int = 20) -> str:
-    """Return one sign per place: ■ relevant, □ not, · unjudged, ? no verdict; a bar separates calls."""
+    """Return one sign per retrieved passage, up to `most` per search; a bar separates an agent's searches.
+
+    The signs are ■ relevant, □ not relevant, · unjudged, and ? for a judge's failure.
+    """
     least = least_level(measure)
 
     def sign(at: int) -> str:
@@ -139,9 +142,9 @@ def strip(places: Places, sample: int, measure: Measure, most: int = 20) -> str:
 
 
 def explain_query(report: ReportData, query: str | None, measure: str | None = None) -> ExplainDocument:
-    """Return everything known of one sample's scores, by its id or its query's text.
+    """Return the explanation of a sample's scores (or of one `measure`), given its id or its query's text.
 
-    Raises InputError if the report holds no such sample or measure, or no query is named; it names some.
+    Raises InputError if `query` is None or the report lacks the sample or measure; the message suggests some.
     """
     sample = _find(report, query)
     scores = list(report.tables.scores.of_sample(sample.key))
@@ -149,7 +152,10 @@ def explain_query(report: ReportData, query: str | None, measure: str | None = N
         name = report.reported(measure)
         scores = [score for score in scores if score.measure == name]
         if not scores:
-            raise InputError(f"{measure} was not measured for {sample.id}", fix="name another measure")
+            others = (
+                ", ".join(score.measure for score in report.tables.scores.of_sample(sample.key)) or "none"
+            )
+            raise InputError(f"{measure} was not measured for {sample.id}", fix=f"measured there: {others}")
     return Explainer(report).facts(sample, scores)
 
 
@@ -162,16 +168,19 @@ def _find(report: ReportData, query: str | None) -> Sample:
 
 
 def _worst(report: ReportData) -> str:
-    """Return some example ids: the worst by the first measure with values."""
+    """Return the fix of a message: name a sample, e.g. one of the worst by the first measure with values."""
     for line in report.summaries:
         if worst := report.worst(line.measure, 5, line.system):
-            return f"the worst by {line.measure} are {', '.join(score.sample for score in worst)}"
+            return (
+                f"name a sample; the worst by {line.measure} are {', '.join(score.sample for score in worst)}"
+            )
     some = next(iter(report.tables.samples), None)
-    return "it holds no sample" if some is None else f"name one by its id: {some.id}"
+    fix = "name the folder that `germane run` wrote: this report holds no samples"
+    return fix if some is None else f"name a sample by its id, e.g. {some.id}"
 
 
 class Explainer:
-    """The facts behind the scores of a report's samples: labels, formulas with numbers, missing gold."""
+    """Explains the scores of a report's samples: labels, formulas with their numbers, and missing gold."""
 
     def __init__(self, report: ReportData) -> None:
         self._report = report
@@ -184,21 +193,23 @@ class Explainer:
         return LabelBook(self._report.tables.labels)
 
     def use(self, samples: Iterable[Sample]) -> None:
-        """Read the labels of these samples together once one of them is explained."""
+        """Set the samples whose labels are read together, when the first of them is explained."""
         chosen = list(samples)
         self._numbers = {sample.key: number for number, sample in enumerate(chosen)}
         self._read = self._answers.places_reader(chosen, self._settings)
 
     def result(self, score: Score) -> Mapping[str, Json] | None:
-        """Return the stored result of an eval file's grader; None if a measure gave the score."""
+        """Return the stored result of the eval file's grader that gave a score, or None if a measure gave it."""
         return self._results.get((score.sample, score.system, str(score.trial), score.measure))
 
     def of(
         self, score: Score, sample: Sample | None
     ) -> tuple[Explanation, tuple[Places, int] | None, Sequence[tuple[AnyQuestion, Any]] | None]:
-        """Return a score's explanation, the places that it was computed from, and the questions asked for it.
+        """Return a score's explanation, the labelled ranking it was computed from, and the judge's questions.
 
-        The places are None unless the measure is ranked; both are None if no program can be run again.
+        The ranking (as `Places` and the number of the sample in them) is None unless the measure is ranked.
+        Both are None if the score cannot be computed again: it was skipped, or the sample or its measure is
+        unknown.
         """
         outcome = Outcome(score.value, score.status, score.why, score.bounds)
         measure = known_measure(score.type)
@@ -225,7 +236,7 @@ class Explainer:
         return explain_judged(measure, outcome, derived), None, exchange
 
     def facts_of_all(self) -> Iterator[tuple[Sample, ExplainDocument]]:
-        """Iterate over each sample of the report, in input order, with the facts about it."""
+        """Yield each sample of the report, in input order, with the explanation of its scores."""
         scores: dict[SampleKey, list[Score]] = {}
         for score in self._report.scores():
             scores.setdefault(score.key, []).append(score)
@@ -235,7 +246,7 @@ class Explainer:
                 yield sample, self.facts(sample, scores.get(sample.key, ()))
 
     def facts(self, sample: Sample, scores: Sequence[Score]) -> ExplainDocument:
-        """Return the facts about a sample and about these of its scores."""
+        """Return the explanation of these scores of a sample, with its labelled passages and missing gold."""
         asked: list[tuple[AnyQuestion, Any]] = []
         measures = [self._measure(sample, score, asked) for score in scores]
         matrices = [result for question, answer in asked if (result := _matrix(question, answer))]
@@ -268,7 +279,7 @@ class Explainer:
         return row
 
     def _calls(self, sample: Sample, asked: Sequence[tuple[AnyQuestion, Any]]) -> list[CallLine]:
-        """Return each search with its places, and at each place the label of every source."""
+        """Return each search of a sample with its passages, each with its gold, judge's and people's label."""
         judged: dict[tuple[str, str], Any] = {}
         for question, answer in asked:
             if isinstance(question, Relevance):
@@ -296,7 +307,7 @@ class Explainer:
 
 
 def _verdict(answer: Any) -> LabelLine:
-    """Return a judge's answer about one place."""
+    """Return a judge's answer about one passage as a label; its grade is None if the judge failed."""
     if isinstance(answer, Unanswered):
         return LabelLine("judge", None, None, reason=answer.why)
     binary = answer.scale == "binary"
@@ -305,7 +316,7 @@ def _verdict(answer: Any) -> LabelLine:
 
 
 def _matrix(question: AnyQuestion, answer: Any) -> MatrixLine | None:
-    """Return the numbers of the contexts that support each claim or nugget; None if that was not asked."""
+    """Return which contexts support each claim or nugget of a question; None if the question has no claims."""
     claims = getattr(question, "claims", None) or getattr(question, "nuggets", None)
     if not claims or isinstance(answer, Unanswered) or not isinstance(answer, Sequence):
         return None
@@ -319,7 +330,7 @@ def _matrix(question: AnyQuestion, answer: Any) -> MatrixLine | None:
 
 
 def missing_gold(sample: Sample) -> list[MissingLine]:
-    """Return the gold documents that were not retrieved, highest grade first."""
+    """Return the gold documents (grade above 0) that the sample did not retrieve, highest grade first."""
     retrieved = {context.id for context in sample.retrieved()}
     gold = (sample.qrels or {}).items()
     missing = [MissingLine(name, grade) for name, grade in gold if grade > 0 and name not in retrieved]
@@ -327,7 +338,7 @@ def missing_gold(sample: Sample) -> list[MissingLine]:
 
 
 def numbers_of(measure: Measure, places: Places, sample: int, value: float | None) -> str | None:
-    """Return a ranked measure's fraction with this sample's numbers; None if none gives the value."""
+    """Return a ranked measure's formula with one sample's numbers, e.g. "2 / 5"; None if it has no such form."""
     table = places.table_of(sample)
     if value is None or table.rows != 1 or measure.settings.get("holes", "zero") != "zero":
         return None

@@ -1,4 +1,4 @@
-"""The formats of a report by file extension: one function per format, and the writing of files."""
+"""Write a report in the format that a file's extension names: JSON, CSV, HTML, Markdown, JUnit and others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class SystemLine(Line, kw_only=True):
-    """The measures of one system: over all cases, over a `slice`, or over the cases of one eval `file`."""
+    """The summaries of one system: over all cases, over one `slice`, or over the cases of one eval `file`."""
 
     system: str
     measures: dict[str, MeasureSummary]
@@ -41,7 +41,7 @@ class SystemLine(Line, kw_only=True):
 
 
 def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[SystemLine]:
-    """Return one line per system; `of` is the slice or file."""
+    """Return one line per system with its summaries; `of` is `slice=NAME` or `file=NAME` for a part of the cases."""
     measures: dict[str, dict[str, MeasureSummary]] = {}
     for summary in summaries:
         measures.setdefault(summary.system, {})[summary.measure] = summary
@@ -49,9 +49,9 @@ def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[SystemL
 
 
 class Document(Line, kw_only=True):
-    """The document of `--json`. It has `measures` for one system, `systems` for several.
+    """The document that `--json` prints; it has `measures` for one system, `systems` for several.
 
-    `files` has the means over the cases of each of several eval files.
+    `files` holds the means over the cases of each of several eval files.
 
     `stopped` says why the run stopped and how to continue it; the document then holds the results so far.
     """
@@ -74,7 +74,7 @@ class Document(Line, kw_only=True):
 
 
 def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]:
-    """Return the document of `--json`; its schema is published."""
+    """Return the document that `--json` prints (docs/schema/report.schema.json); `scores` adds single scores."""
     systems, verdict = system_lines(report.summaries), report.verdict
     files = [system_lines(of.summaries, file=of.name) for of in report.files]
     slices = [system_lines(of.summaries, slice=of.name) for of in report.own_slices()[0]]
@@ -104,7 +104,7 @@ def _json(document: Json) -> Iterator[str]:
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
-    """Yield one line per score, with notes on its mean and its case's verdict."""
+    """Yield the report as JSON lines, one per score, with remarks on the mean and the verdict on the case."""
     verdicts, remarks = _verdicts(report), _remarks(report)
     if not verdicts and not any(remarks.values()):
         yield from (line.decode() for line in report.tables.scores.lines())
@@ -119,7 +119,7 @@ def _jsonl(report: ReportData) -> Iterator[str]:
 
 
 def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
-    """Return the verdict on each case that has one."""
+    """Return the verdict on each case by its key; {} if the eval file declares no verdicts."""
     return {case.key: case.verdict for case in report.cases()} if report.has_verdicts else {}
 
 
@@ -129,7 +129,7 @@ def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
 
 
 def _csv(report: ReportData) -> Iterator[str]:
-    """Yield one line per score, with its case's verdict and notes on its mean."""
+    """Yield the report as CSV lines, one per score, with the verdict on the case and remarks on the mean."""
     columns = report.tables.scores.to_columns()
     if verdicts := _verdicts(report):
         keys = zip(columns["sample"], columns["system"], columns["trial"], strict=True)
@@ -146,14 +146,14 @@ def html(
     excerpt: Excerpt | None = None,
     **sections: Json,
 ) -> Iterator[str]:
-    """Yield the report as one HTML file in pieces.
+    """Yield the text of the report's HTML page, piece by piece.
 
     Args:
         report: The report.
         baseline: A report to compare with.
-        excerpt: The queries on the page; None = all, or of a large report a random sample.
-        sections: What `germane audit`, `compare`, `stages` (without the documents) and `diagnose` say as JSON: `audit`,
-            `comparison`, `stages`, `diagnosis`.
+        excerpt: The queries on the page; None means all, or a random sample of a large report's queries.
+        sections: Further sections as JSON: `audit`, `comparison`, `stages` (without the documents) and
+            `diagnosis` are the documents of `germane audit`, `compare`, `stages` and `diagnose`.
     """
     from germane.reports.page.data import SOURCES, page_data
     from germane.reports.page.excerpt import Excerpt
@@ -199,10 +199,10 @@ ENDINGS = (*FORMATS, *_PICTURES, ".parquet")
 
 
 def known_format(path: Path) -> str | None:
-    """Return the longest extension of a file's name that is a format of germane or an add-on, or None.
+    """Return the longest ending of a file's name that is a report format, of germane or an add-on, or None.
 
     Raises:
-        InputError: One of germane's own add-ons writes it, and is not there.
+        InputError: The add-on of germane that writes this format is not installed.
     """
     name = path.name.lower()
 
@@ -211,28 +211,31 @@ def known_format(path: Path) -> str | None:
         return max(known, key=len, default=None)
 
     if owner := absent("writers", name) or absent("writers", "".join(path.suffixes[-2:]).lower()):
-        problem = f"{path}: this format is written by the add-on {owner}, which is not there"
-        raise InputError(problem, fix=f"use {', '.join(ENDINGS)}")
+        problem = f"{path}: the add-on {owner}, which writes this format, is not installed"
+        raise InputError(problem, fix=f"name a file that ends in {', '.join(ENDINGS)}")
     known = longest([*ENDINGS, *all_of("writers")])
     return known or (longest(all_of("writers", installed=True)) if path.suffix else None)
 
 
 def format_of(path: Path) -> str:
-    """Return the format of a file's name by its extension; InputError if there is none."""
+    """Return the report format that a file's name ends in, e.g. ".csv". Raises InputError for any other name."""
     if kind := known_format(path):
         return kind
-    problem = f"{path}: no report format ends in {path.suffix or 'nothing'}"
-    raise InputError(problem, fix=f"use {', '.join([*ENDINGS, *all_of('writers')])}")
+    ending = f"ends in {path.suffix}, which names no report format" if path.suffix else "has no extension"
+    endings = ", ".join([*ENDINGS, *all_of("writers")])
+    raise InputError(f"the file {path} {ending}", fix=f"name a file that ends in {endings}")
 
 
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
-    """Write a report file; InputError if its extension is unknown, or if it is one of the report's own files.
+    """Write a report to a file, in the format that its extension names.
 
-    HTML and pictures take `baseline`, a report to compare with; Markdown takes `comparison`, and HTML the sections of `html`.
+    HTML and pictures take `baseline`, a report to compare with. Markdown takes `comparison`, and HTML the
+    sections of `html`. Raises InputError if the extension is unknown or the file is one of the report's own.
     """
     kind = format_of(path)
     if report.folder is not None and is_own(path, report.folder):
-        raise InputError(f"{path} is the report's own", fix="write to another file")
+        problem = f"{path} is a file of the report folder itself, and would be overwritten"
+        raise InputError(problem, fix="write outside the folder, e.g. -o report.html")
     path.parent.mkdir(parents=True, exist_ok=True)
     if kind in _PICTURES:
         from germane.reports.plots import write_picture

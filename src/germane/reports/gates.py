@@ -1,4 +1,4 @@
-"""Gates: the values that an evaluation must reach, their results, and the verdict."""
+"""Gates: limits on the means of measures, their results, and the exit code of the evaluation."""
 
 from __future__ import annotations
 
@@ -71,12 +71,19 @@ _FIX = "write e.g. lower(nDCG@10)>=0.65, mean(nDCG@10)>=0.7 or change(nDCG@10)>-
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One comparison: `how(measure) op limit`; `measure` is a reported name or a canonical one.
+    """A gate: the condition `how(measure) op limit`, e.g. `mean(nDCG@10)>=0.7`.
 
-    `how`: mean, min, max or share of the cases' values; lower or upper end of the mean's interval;
-    change of the mean against a baseline, over the whole interval of the paired difference. `mean_of`: "corrected" = the mean
-    is the one corrected by people's labels, "judged" = the judge's own, "" = the corrected one if there is one. `share` is the condition that is counted, as in ">=0.5"; `by` names the slices whose means
-    are compared.
+    Attributes:
+        how: mean, min, max or share (of the cases' values), lower or upper (end of the mean's interval), or
+            change (the paired difference to a baseline, over its whole interval).
+        measure: The reported or the canonical name of the measure.
+        op: The comparison: >=, >, <=, < or ==.
+        limit: The number that the value is compared with.
+        location: The eval file that declares the gate; None if a flag or a call does.
+        mean_of: "corrected" for the mean corrected by people's labels, "judged" for the judge's own mean, ""
+            for the corrected mean if there is one.
+        share: The condition that cases must meet to be counted, as ">=0.5"; "" unless `how` is share.
+        by: The tag or metadata field whose slices are compared; "" for none.
     """
 
     how: str
@@ -90,7 +97,7 @@ class Gate:
 
     @classmethod
     def parse(cls, text: str, where: SourceLocation | None = None) -> Gate:
-        """Parse a gate; InputError for anything else."""
+        """Parse the text of a gate, as in `lower(nDCG@10)>=0.65`. Raises InputError for anything else."""
         text = re.sub(_WORD, lambda word: _IN_WORDS[word[1]], text)
         forms = (f" {form}{_HELD}".replace(" ", r"\s*") for form in _WRITTEN)
         match = next(filter(None, (re.fullmatch(form, text) for form in forms)), None)
@@ -105,9 +112,9 @@ class Gate:
         except ValueError:
             finite = False
         if not finite:
-            raise InputError(f"{text!r}: the limit is not a number", fix=_FIX, place=where)
+            raise InputError(f"the limit of the gate {text!r} is not a number", fix=_FIX, place=where)
         if how == "change" and result["op"] in {"=", "=="}:
-            problem = f"{text!r} can never pass: a change is an interval, never exactly one number"
+            problem = f"the gate {text!r} can never pass: the interval of a change never equals one number"
             raise InputError(problem, fix="write >, >=, < or <=, e.g. change(nDCG@10)>-0.02", place=where)
         mean_of = next((value for value in ("corrected", "judged") if value in {how, result.get("of")}), "")
         return cls(
@@ -122,7 +129,11 @@ class Gate:
         )
 
     def check_named(self, measured: Iterable[str]) -> None:
-        """Raise InputError if the gate's measure is not among these, reads mixed labels, or cannot change so much."""
+        """Raise InputError if the gate can never be decided.
+
+        Its measure is not among the `measured` names, reads labels=best, or cannot change as much as the
+        limit.
+        """
         names = dict.fromkeys(measured)
         if self.measure in names:
             measure = known_measure(self.measure)
@@ -132,26 +143,27 @@ class Gate:
                 check_change(self.measure, self.limit, f"the gate {self}", self.location)
             return
         problem = f"the gate {self} names {self.measure}, which is not measured"
-        fix = f"measured: {', '.join(names) or 'none'}"
+        fix = f"name a measure that is: {', '.join(names)}" if names else f"measure it: -m {self.measure}"
         raise InputError(problem, fix=fix, place=self.location)
 
     def mixed(self) -> InputError:
-        """Return the error that labels=best cannot be gated."""
-        problem = f"the gate {self} rests on labels=best, a mix, not a corrected estimate"
+        """Return the InputError for a gate on labels=best, a mix of people's and the judge's labels."""
+        problem = f"the gate {self} is on labels=best, which mixes people's and the judge's labels"
         return InputError(problem, fix="gate on labels=human or labels=judge", place=self.location)
 
     def no_slices(self) -> InputError:
-        """Return the error that no case is in any slice."""
-        problem = f"the gate {self}: no case has a tag, or metadata named {self.by!r}"
-        return InputError(problem, fix="write by tag, or give the cases that metadata", place=self.location)
+        """Return the InputError for a gate by a tag or metadata field that no case has."""
+        problem = f"the gate {self} has no slices: no case has a tag or a metadata field {self.by!r}"
+        fix = "write `by tags`, or name a tag or metadata field that the cases have"
+        return InputError(problem, fix=fix, place=self.location)
 
     def stored(self) -> Json:
-        """Return the manifest's entry: the gate, and the file that declares it, if any."""
+        """Return the gate as the manifest stores it: its text, with the file that declares it, if any."""
         return str(self) if self.location is None else [str(self), self.location.file]
 
     @classmethod
     def of_stored(cls, row: Json) -> Gate:
-        """Return the gate in a manifest's entry."""
+        """Return the gate that `stored` wrote into a manifest."""
         text, file = (row, None) if isinstance(row, str) else row
         return cls.parse(text, None if file is None else SourceLocation(file))
 
@@ -165,11 +177,11 @@ class Gate:
         return f"{how}({of}){self.op}{self.limit:g}"
 
     def name(self, system: str) -> str:
-        """The gate, with the name of the system that it is decided for."""
+        """Return the gate's text, with the name of the system it is decided for, as in `RR>=0.5 [bm25]`."""
         return f"{self} [{system}]" if system else str(self)
 
     def holds(self, low: float, high: float) -> GateOutcome:
-        """Return the outcome for a value between `low` and `high`: undecided unless it is the same for all of them."""
+        """Return the outcome for a value from `low` to `high`: undecided if the limit lies between them."""
         results = {COMPARE[self.op](end, self.limit) for end in (low, high)}
         if len(results) > 1 or (self.op in {"=", "=="} and low < self.limit < high):
             return "undecided"
@@ -181,10 +193,11 @@ NO_DECISION = "judged by a stand-in for a model, which decides nothing (unless -
 
 
 class GateResult(Line, kw_only=True, rename=internal("stand_in")):
-    """The result of one gate; `word` is the printed outcome, `passed (stand-in)` if a stand-in judged.
+    """The result of one gate: passed, failed or undecided, with the figures that decided it.
 
-    `decided_by` names the figures that decided it; null if they rest on no labels, as a script's score. `sentence` is the
-    result of a gate on a change: "nDCG@10 got worse: -0.14 (...)".
+    `word` is the outcome as printed, e.g. `passed (stand-in)` if a stand-in for a model judged. `decided_by`
+    names the labels behind the figures; it is null if no labels were read, as for a script's score.
+    `sentence` is set for a gate on a change: "nDCG@10 got worse: -0.14 (...)".
     """
 
     gate: str
@@ -197,7 +210,7 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in")):
 
     @property
     def text(self) -> str:
-        """The gate and its detail as printed, as its sentence if it has one."""
+        """The printed line: the sentence of a gate on a change, else the gate and its figures."""
         return self.sentence or f"{self.gate}  {self.detail}"
 
     def __post_init__(self) -> None:
@@ -205,7 +218,7 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in")):
         self.sentence, self.decided_by = self.sentence or None, self.decided_by or None
 
     def without_stand_in(self) -> GateResult:
-        """Return the result without a stand-in's verdicts: undecided if it rests on them."""
+        """Return the result, undecided if a stand-in for a model judged: its verdicts decide no gate."""
         if not self.stand_in or self.outcome == "undecided":
             return self
         sentence = self.sentence and f"{self.sentence}; {NO_DECISION}"
@@ -220,14 +233,17 @@ def check_gate(
     slices_by: Callable[[str], Slices] | None = None,
     keep: NDArray[np.int64] | None = None,
 ) -> list[GateResult]:
-    """Return one result per system; InputError if no measure of that name was computed, or if its labels are mixed.
+    """Decide a gate and return one result per system.
 
     Args:
         gate: The gate.
         summaries: The summaries of all measures.
-        cases: The scores by case, for gates on the values of the cases; None = all gates are on summaries.
-        slices_by: Gives the ids of the cases of each slice by a tag or a field.
-        keep: The numbers of the samples that count; None = all.
+        cases: The scores by case, needed by gates on the values of cases (`share`, `by`).
+        slices_by: Returns the ids of the cases of each slice, given a tag or a metadata field.
+        keep: The numbers of the samples that count; None means all.
+
+    Raises:
+        InputError: The measure was not computed, its labels are mixed, or no case is in a slice.
     """
     gate.check_named(name for summary in summaries for name in (summary.measure, summary.type))
     mine = [summary for summary in summaries if gate.measure in {summary.measure, summary.type}]
@@ -264,7 +280,7 @@ def check_gate(
 
 
 def with_count(result: GateResult, n: int, total: int, unit: str = "sample", more: str = "") -> GateResult:
-    """Return the result with the number of samples (or of another unit) that have the measure; `more` follows."""
+    """Return the result with "; measured on n of total samples" and `more` added to its text."""
     seen = f"; measured on {n:,} of {counted(total, unit)}{more}"
     sentence = result.sentence and result.sentence + seen
     return result.replace(detail=result.detail + seen, sentence=sentence)
@@ -277,7 +293,7 @@ def decides_corrected(gate: Gate, summary: MeasureSummary) -> bool:
 
 
 def _source(summary: MeasureSummary) -> DecidedBy:
-    """Return the source of the labels behind a mean, as named in `decided_by`."""
+    """Return the kind of labels that a mean was computed from, as `decided_by` names it."""
     sources: dict[str, DecidedBy] = {"gold": "gold", "human": "labels"}
     return sources.get(summary.basis.source, "judged")
 
@@ -285,7 +301,8 @@ def _source(summary: MeasureSummary) -> DecidedBy:
 def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
     mean = summary.corrected
     if mean is None:
-        return "undecided", f"no corrected mean: {summary.corrected_why or 'nothing is judged'}"
+        why = summary.corrected_why or "no verdict of the judge is stored"
+        return "undecided", f"{summary.measure} has no corrected mean: {why}"
     low, high = mean.ends
     value = {"lower": low, "upper": high}.get(gate.how, mean.mean)
     end = POINT if gate.how == "mean" else f", {_printed_end(gate, mean.ends)}"
@@ -299,9 +316,9 @@ def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
 
 
 def _end(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
-    """Decide a gate on an end of the interval, which covers missing scores."""
+    """Decide a gate on the lower or upper end of the mean's interval, which allows for missing scores."""
     if summary.interval is None:
-        return "undecided", f"there is no interval: {summary.interval_why or 'nothing was measured'}"
+        return "undecided", f"{summary.measure} has no interval: {summary.interval_why or UNMEASURED}"
     end = summary.interval[gate.how == "upper"]
     words = f"{_printed_end(gate, summary.interval)} of {summary.interval_in_words()}, {LIKE_THESE}"
     words += summary.basis.interval_note and f"; {summary.basis.interval_note}"
@@ -309,12 +326,12 @@ def _end(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
 
 
 def _printed_end(gate: Gate, ends: Sequence[float]) -> str:
-    """Return the interval's end that a gate is on, rounded as printed."""
+    """Return the end of the interval that the gate reads, as printed: "lower end 0.61"."""
     return f"{gate.how} end {interval_in_words(ends).split(' to ')[-(gate.how == 'upper')]}"
 
 
 def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> tuple[GateOutcome, str]:
-    """Decide a gate on the mean, least or largest value, which lies between `low` and `high`."""
+    """Decide a gate on the mean, smallest or largest value; with missing scores it is from `low` to `high`."""
     value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
     outcome, basis = gate.holds(low, high), summary.basis
     text = "not measured" if value is None else f"{gate.how} {value:.4f}"
@@ -325,8 +342,8 @@ def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> t
     if summary.n == 0 or outcome == "undecided":
         return "undecided", f"{text}, could be {low:.4f} to {high:.4f} once everything is judged"
     if basis.references_mixed:
-        mix = f"{basis.with_reference} verdicts with reference, {basis.without_reference} without"
-        return "undecided", f"{text}, from {mix}: set --against"
+        mix = f"{basis.with_reference} verdicts with reference and {basis.without_reference} without"
+        return "undecided", f"{text}, from {mix}: judge all alike with --against reference or --against query"
     return outcome, text + (POINT if gate.how == "mean" else "")
 
 
@@ -360,7 +377,10 @@ def _between(gate: Gate, low: float, high: float, about: str) -> tuple[GateOutco
 
 
 def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[GateOutcome, str]:
-    """Decide a gate on the least or largest mean of all slices; undecided if a slice of too few cases would decide it."""
+    """Decide a gate on the smallest or largest mean of all slices.
+
+    The gate is undecided if a slice of fewer than `SMALLEST` cases would change its outcome.
+    """
     numbers = {name: at for at, name in enumerate(names)}
     rows_of = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
     rows = {name: mine for name, mine in rows_of.items() if mine}
@@ -382,7 +402,7 @@ def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> t
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The end of an evaluation: the exit code, its reasons as sentences, and the results of the gates."""
+    """The result of an evaluation: its exit code, the reasons for the code, and the results of all gates."""
 
     exit_code: int
     reasons: tuple[str, ...]
@@ -390,12 +410,12 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """True if everything declared was reached."""
+        """True if the exit code is 0: no gate failed or is undecided, and enough scores could be measured."""
         return self.exit_code == 0
 
     @property
     def word(self) -> str:
-        """The verdict as it is printed; without gates nothing has passed."""
+        """The verdict as printed: passed, failed, undecided, not measurable, interrupted, or "no gates"."""
         if self.passed and not self.gates:
             return "no gates"
         if self.passed and any(gate.stand_in for gate in self.gates):
@@ -403,9 +423,9 @@ class Verdict:
         return _WORDS.get(self.exit_code, "interrupted")
 
     def lines(self, *, exit_code: bool = True) -> list[str]:
-        """Return the verdict with its reasons, then the gates, failed ones first, as printed.
+        """Return the printed lines: the verdict with its reasons, then one line per gate, failed ones first.
 
-        One line each, without control characters or workflow commands, which ids of samples may hold.
+        Control characters and workflow commands are removed, as sample ids may contain them.
         """
         reasons = [reason for reason in self.reasons if not reason.startswith(_OF_GATES)]
         because = f": {'; '.join(reasons)}" if reasons else ""
@@ -419,7 +439,7 @@ class Verdict:
         return list(map(clean, lines))
 
     def as_json(self) -> dict[str, Json]:
-        """Return the verdict for the manifest and the JSON document."""
+        """Return the verdict as it is stored in manifest.json and printed by `--json`."""
         fields = {"reasons": self.reasons, "gates": self.gates}
         return {"exit_code": self.exit_code, "passed": self.passed, **json_of(fields)}
 
@@ -438,10 +458,11 @@ def decide(
     *,
     max_unmeasured: float = 0.05,
 ) -> Verdict:
-    """Return the exit code and its reasons.
+    """Return the verdict of an evaluation: its exit code with the reasons, from the gates and missing scores.
 
-    In order of precedence: 2 = no sample could have a measure (unless a gate failed on what was measured, or the measure itself
-    is required), 3 = too much is unmeasured or a gate is undecided, 1 = a gate failed, 0 = passed.
+    The exit code is the first that applies: 2 if some measure could not be computed for any sample (unless
+    another gate failed, or the measure is itself a required grader); 3 if more than `max_unmeasured` of the
+    scores are missing or a gate is undecided; 1 if a gate failed; else 0.
     """
     results = tuple(gates)
 

@@ -1,4 +1,4 @@
-"""Entries of manifest.json: the judge, its cost, and the basis of each mean."""
+"""Build the entries of manifest.json: the judge, its cost, and whose labels each mean is computed from."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # `germane rank` starts without a judge
 
 
 def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """Return the first entries of a manifest; those counted from the rows are added when the report is built."""
+    """Return a manifest's version, date, judge and settings; counted entries are added by `Report.build`."""
     return {
         "germane": __version__,
         "created": now(),
@@ -37,7 +37,7 @@ def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[s
 
 
 def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """Return the judge and its cost."""
+    """Return the manifest's entry for the judge: its name, identity (URLs masked), and cost."""
     return {
         "source": judge.name if judge is not None else None,
         "identity": mask_urls(judge.identity) if judge is not None else None,
@@ -47,7 +47,10 @@ def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
 
 
 def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """Return the entry of one judge of several evaluations with its total cost, which is None if one is not known."""
+    """Return one manifest entry for a judge of several evaluations, with its total counts and cost.
+
+    The cost is None if that of one evaluation is unknown.
+    """
     counts = {name: sum(of[name] for of in entries) for name in JUDGE_COUNTS}
     tokens = {name: sum(of["tokens"][name] for of in entries) for name in ("input", "output")}
     costs = [of["cost_usd"] for of in entries]
@@ -61,7 +64,7 @@ def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
 
 
 class Bases:
-    """The basis of each measure of an evaluation, from the counts in its manifest."""
+    """Computes the `Basis` of each measure (whose labels it read) from the counts in a manifest."""
 
     def __init__(self, manifest: Mapping[str, Json], tables: Tables) -> None:
         self._manifest, self._tables = manifest, tables
@@ -70,7 +73,7 @@ class Bases:
         self._reads: Mapping[str, Any] = manifest.get("reads") or {}
 
     def of(self, canonical: str, system: str = "") -> Basis:
-        """Return the basis of a measure by its canonical name, over the cases of a system."""
+        """Return the basis of a measure for one system, given the measure's canonical name."""
         measure = known_measure(canonical)
         source = self._source(measure, canonical)
         outdated = self._tables.labels_added() and Measure.remembered(canonical).labels in {"human", "best"}
@@ -112,13 +115,13 @@ class Bases:
 
     @cached_property
     def _labelled(self) -> int:
-        """The number of labels that people gave, without those that were taken back."""
+        """The number of people's labels, without those that were taken back."""
         people = {(label.item, label.who): label.answer for label in self._tables.labels}
         return sum(answer is not None for answer in people.values())
 
     @cached_property
     def _mixed(self) -> float | None:
-        """The share of people's labels among all labelled places."""
+        """The share of passages labelled by people among all labelled or judged passages; None without any."""
         labels = [label for label in self._tables.labels if label.kind == "relevance"]
         people = len({(label.sample, label.system, label.call, label.rank) for label in labels})
         labelled = {label.item for label in labels}
@@ -134,7 +137,7 @@ def _sum(counts: list[Mapping[str, Any]], field: str) -> FrozenDict:
 
 
 def models_in(identity: Mapping[str, Json]) -> Iterator[str]:
-    """Yield the models that a judge of that identity asks: its own, or those of a panel's members."""
+    """Yield the names of the models that a judge asks, given its identity: its own, or a panel's members'."""
     if identity.get("model"):
         yield str(identity["model"])
     for member in identity.get("panel") or ():

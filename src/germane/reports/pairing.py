@@ -1,4 +1,4 @@
-"""Paired comparison of systems over the same cases: sides, common cases, paired differences, and the order of systems."""
+"""Compare two systems over the queries that both answered: paired differences, intervals and outcomes."""
 
 from __future__ import annotations
 
@@ -57,19 +57,22 @@ class MeasureComparison(
     kw_only=True,
     rename=internal(*_INTERNAL, ends="interval", margin_result="decision", in_words="sentence"),
 ):
-    """One measure of system `b` against system `a`; `difference` is b minus a over their `n` common queries.
+    """The comparison of system `b` with system `a` by one measure, over the `n` queries scored for both.
 
-    `decided_by` names the figures behind `decision` and `p_holm`: `corrected` unless that is null, else the judge's verdicts, gold,
-    or people's labels; `estimand`: they are of queries like these, or of this set alone.
+    `difference` is b minus a. `decided_by` names the figures that `decision` and `p_holm` are computed from:
+    `corrected` if there is a corrected difference, else the judge's verdicts, gold or people's labels.
+    `estimand` is the population of the interval: queries like these, or this set alone.
 
-    `outcome` is seen from `b`, in the measure's own direction, and `sentence` says it; null for a measure that is not primary.
-    "same": the whole interval of the figures that decide is within `margin`; "better" and "worse": it is on one side of 0, and
-    `p_holm` is at most 0.05; "not shown": neither, or a stand-in for a model judged.
+    `outcome` says how `b` compares with `a`, and `sentence` puts it in words; both are null for a measure
+    that is not primary. "same": the whole interval is within `margin`. "better" and "worse": the interval
+    excludes 0 and `p_holm` is at most 0.05. "not shown": none of these, or a stand-in for a model judged.
 
-    `mde` is the smallest difference that this number of queries could have shown with power 0.8. `decision` is against `margin`;
-    undecided, `needed_to_decide` queries would likely (0.8) pass a system that is no worse.
+    `mde` is the smallest difference that this number of queries would show with power 0.8. `decision` says
+    whether `b` is worse by `margin` or more; if it is undecided, `needed_to_decide` queries would show with
+    probability 0.8 that a system is no worse.
 
-    Over one `slice` of the queries, `p_holm` is adjusted over all slices, primary measures and systems, and `outcome` is null.
+    For one `slice` of the queries, `p_holm` is adjusted over all slices, primary measures and systems, and
+    `outcome` is null.
     """
 
     a: str
@@ -132,20 +135,20 @@ class MeasureComparison(
 
     @property
     def deciding(self) -> tuple[float | None, Interval, float | None]:
-        """The difference that decides, its interval and p-value: the corrected one if there is one."""
+        """The difference that decides, its interval and p-value: corrected by people's labels if possible."""
         if self.corrected is None:
             return self.difference, self.interval, self.p
         return self.corrected.difference, self.corrected.interval, self.corrected.p
 
     @property
     def gain(self) -> Interval:
-        """The deciding interval for B's gain: above 0 if B is better, also for measures where lower is better."""
+        """The interval of B's gain: above 0 if B is better, also for measures where lower is better."""
         interval = self.deciding[1]
         return interval if higher_is_better(self.type) else interval.negated()
 
     @property
     def finding(self) -> Outcome:
-        """The outcome by the figures alone, whoever judged."""
+        """The outcome by the interval and p-value alone, even if a stand-in for a model judged."""
         if self.undecided_why or (ends := self.gain.ends) is None:
             return "not shown"
         margin = self.decision.margin if self.decision else 0.0
@@ -157,7 +160,7 @@ class MeasureComparison(
 
     @property
     def figure(self) -> str:
-        """The deciding difference with its interval, in as few digits as distinguish it from 0."""
+        """The deciding difference and its interval as text, e.g. "+0.03 (95% interval +0.01 to +0.05)"."""
         difference, interval, _ = self.deciding
         if difference is None:
             return "not measured"
@@ -172,12 +175,12 @@ class MeasureComparison(
 
     @property
     def why_not_shown(self) -> str:
-        """The reason why no difference is shown, or the difference that these queries can detect."""
+        """The reason why no difference is shown, e.g. "60 queries detect 0.16 or more"."""
         difference, interval, p = self.deciding
         if self.stand_in or self.undecided_why:
             return STAND_IN if self.stand_in else self.undecided_why
         if difference is None:
-            return interval.why or "no query was measured in both"
+            return interval.why or f"no query has a score of {self.a} and of {self.b}"
         if self.corrected is None and self.n == self.due and not self.wins + self.losses:
             return f"{counted(self.n, 'query')}, no score differs"
         if p is not None and p <= ALPHA and self.p_holm is not None:
@@ -189,7 +192,7 @@ class MeasureComparison(
         return self.figure
 
     def sentence(self) -> str:
-        """Return the outcome as a sentence."""
+        """Return the outcome as a sentence: "B is better than A in nDCG@10: +0.03 (...)"."""
         match self.outcome or self.finding:
             case "same":
                 margin = self.decision.margin if self.decision else 0.0
@@ -203,9 +206,10 @@ class MeasureComparison(
                 return f"{self.b} is {outcome} than {self.a} in {self.measure}: {self.figure}"
 
     def decide(self, margin: float) -> Decision:
-        """Decide whether B is worse than A by the margin or more; InputError for a margin below 0."""
+        """Return whether B is worse than A by the margin or more. Raises InputError for a margin below 0."""
         if not margin >= 0:
-            raise InputError(f"a margin of {margin}", fix="give the loss that is acceptable, 0 or more")
+            problem = f"the margin {margin} is not a number from 0 on"
+            raise InputError(problem, fix="give the loss that is acceptable, e.g. 0.02")
         return Decision("undecided", margin) if self.undecided_why else decide_change(self.gain, margin)
 
     def __repr__(self) -> str:
@@ -213,10 +217,10 @@ class MeasureComparison(
 
 
 def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:
-    """Return the rows with p-values adjusted by Holm over the `primary` measures of all systems, diagnostic measures excepted.
+    """Return the comparisons with Holm-adjusted p-values for the `primary` measures of all systems.
 
-    Other rows get no adjusted p-value. A row without a p-value (scores are missing) enters the adjustment as 0.05 if its interval
-    excludes 0, else as 1.
+    Other measures, and diagnostic ones such as Judged@10, get no adjusted p-value. A comparison without a
+    p-value (scores are missing) enters the adjustment as 0.05 if its interval excludes 0, else as 1.
     """
     comparisons = list(rows)
     tested = [row for row in comparisons if row.measure in primary and not is_diagnostic(row.type)]
@@ -234,13 +238,13 @@ def _p(row: MeasureComparison) -> float | None:
 
 
 class Side:
-    """One of the systems compared.
+    """One of two compared systems, with the report that holds its scores.
 
     Attributes:
-        name: The name that is printed.
-        report: The report that holds it.
-        system: Its name in that report.
-        types: The canonical name of each measure by the reported one.
+        name: The printed name of the system.
+        report: The report that holds the system's scores.
+        system: The name of the system in that report.
+        types: The canonical name of each of its measures, by the reported name.
     """
 
     def __init__(self, name: str, report: ReportData, system: str) -> None:
@@ -254,12 +258,12 @@ class Side:
 
     @cached_property
     def has_samples(self) -> bool:
-        """True if the report holds the system's samples; a `--json` document does not."""
+        """True if the report holds the system's samples; a `--json` document has scores alone."""
         first = next((key for key in self.report.tables.scores.keys if key[1] == self.system), None)
         return first is not None and any(True for _ in self.report.tables.samples_of({first}))
 
     def first_of(self, cases: Collection[str]) -> Mapping[str, Sample]:
-        """Return the first sample of each of these cases; other samples are not read."""
+        """Return the first sample of each of these cases (query ids), by case. Other samples are not read."""
         keys = {key for key in self.report.tables.scores.keys if key[0] in cases and key[1] == self.system}
         first: dict[str, Sample] = {}
         for sample in self.report.tables.samples_of(keys):
@@ -267,15 +271,15 @@ class Side:
         return first
 
     def source(self, measure: str) -> str:
-        """Return the source of the labels that a measure reads, by its reported name."""
+        """Return whose labels a measure reads (gold, judge, human or best), given its reported name."""
         return self.report[measure, self.system].basis.source
 
 
 def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list[Side]:
-    """Return the systems to compare; the others are compared with the first.
+    """Return the systems to compare, the baseline first.
 
-    Of one report: its systems, or those named. Of several: the one system of each; `systems` names one for all or one for each
-    if a report holds several.
+    One report contributes all of its systems, or those named in `systems`. Several reports contribute one
+    system each; if a report holds several, `systems` names one for all reports, or one for each.
 
     Raises:
         InputError: A system is unknown or ambiguous, or there are fewer than two.
@@ -284,7 +288,7 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
         chosen = [(reports[0], system) for system in systems or reports[0].systems]
     elif several := next((of for of in reports if not systems and len(of.systems) > 1), None):
         problem = f"{several.where or 'a report'} holds several systems: {', '.join(several.systems)}"
-        raise InputError(problem, fix="name one: --systems NAME")
+        raise InputError(problem, fix=f"name the one to compare: --systems {several.systems[0]}")
     elif len(systems) in {0, 1, len(reports)}:
         names = systems or [value.systems[0] for value in reports]
         chosen = list(zip(reports, list(names) * (len(reports) // len(names)), strict=True))
@@ -292,18 +296,22 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
             chosen = [(of, "" if of.systems == ("",) else name) for of, name in chosen]  # it names none
     else:
         raise InputError(
-            f"{len(systems)} systems for {len(reports)} reports",
+            f"--systems names {len(systems)} systems for {len(reports)} reports",
             fix="name one system for all reports, or one for each",
         )
     for report, system in chosen:
         if system not in report.systems:
             have = ", ".join(name for name in report.systems if name)
             problem = f"unknown system {system!r} in {report.where or 'the report'}"
-            fix = f"name one of these: {have}" if have else "leave the name out: its only system has none"
+            fix = (
+                f"name one of these: {have}"
+                if have
+                else "leave --systems out: the report's system has no name"
+            )
             raise InputError(problem, fix=fix)
     if len(chosen) < 2:
-        fix = "name a second report, or a report of several systems"
-        raise InputError("one system cannot be compared", fix=fix)
+        fix = "name a second report, or a report of several systems: germane compare A B"
+        raise InputError("there is only one system, and nothing to compare it with", fix=fix)
     names = _names(chosen)
     return [Side(name, value, system) for name, (value, system) in zip(names, chosen, strict=True)]
 
@@ -311,10 +319,10 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
 def pairs_of(
     reports: Sequence[ReportData], systems: Sequence[str] = (), names: Sequence[str] = ()
 ) -> list[tuple[Side, Side]]:
-    """Return the pairs to compare, with these names: the first system with each other one.
+    """Return the pairs of systems to compare: the first with each other one, printed under these `names`.
 
-    If two reports hold the same several systems and none is named: each system with itself in the other report. InputError as
-    of `sides_of`.
+    Two reports that both hold several systems are paired by system name, unless `systems` are named. Raises
+    InputError as `sides_of` does.
     """
     if len(reports) == 2 and not systems and all(len(report.systems) > 1 for report in reports):
         a, b = reports
@@ -328,15 +336,15 @@ def pairs_of(
 
 
 def _checked(names: Sequence[str], n: int) -> Sequence[str]:
-    """Return the given names; InputError unless there are n different ones."""
+    """Return the given names of n systems. Raises InputError unless there are none or n different ones."""
     if names and (isinstance(names, str) or len(names) != n or len(set(names)) != n):
-        fix = f"give {n} different names, the first system's first"
-        raise InputError(f"names={names!r} for {n} systems", fix=fix)
+        fix = f"give {n} different names, the baseline's first"
+        raise InputError(f"names={names!r} does not name each of the {n} compared systems", fix=fix)
     return names
 
 
 def _names(chosen: Sequence[tuple[ReportData, str]]) -> list[str]:
-    """Return the first distinct names: the given ones, those of systems, of folders, of both, or letters."""
+    """Return distinct printed names: those given, or of systems, folders, folder:system, or else A, B, C."""
     given, stems = [report.given_name for report, _ in chosen], [report.name for report, _ in chosen]
     systems = [system for _, system in chosen]
     both = [f"{stem}:{system}" for stem, system in zip(stems, systems, strict=True)]
@@ -347,17 +355,17 @@ def _names(chosen: Sequence[tuple[ReportData, str]]) -> list[str]:
 
 
 def measures_in_common(sides: Sequence[Side]) -> list[str]:
-    """Return the reported names of the measures that every side has, of the same type, in the order of the first."""
+    """Return the reported names of the measures that all systems have with the same canonical name."""
     first, *others = sides
     return [name for name, of in first.types.items() if all(side.types.get(name) == of for side in others)]
 
 
 class PairedSystems:
-    """Two systems and the cases that both have.
+    """Two systems, `a` the baseline and `b` the one compared with it, with the pairing of their cases.
 
     Args:
         a: The baseline.
-        b: The system that is compared with it.
+        b: The system that is compared with the baseline.
     """
 
     def __init__(self, a: Side, b: Side) -> None:
@@ -368,7 +376,7 @@ class PairedSystems:
 
     @cached_property
     def by_query(self) -> Mapping[str, str | None]:
-        """The id in A of each case of B, if cases without ids are paired by their queries; {} if paired by id."""
+        """The id in A of each case of B, if the samples have no ids and are paired by query text; else {}."""
         sides = self.a, self.b
         for side in sides:
             ids = (side.scores.cases[number] for number in side.scores.cases_of(side.system))
@@ -377,12 +385,12 @@ class PairedSystems:
         return counterparts(*(texts_of(side.read()) for side in sides))
 
     def case_in_a(self, case: str) -> str | None:
-        """Return the id in A of a case of B; None if A does not have it."""
+        """Return the id in A of a case of B, or None if A does not have the case."""
         return self.by_query.get(case, case)
 
     @cached_property
     def _in_a(self) -> NDArray[np.int64]:
-        """The index in A of each case of B's report; -1 = A's report lacks it."""
+        """The index in A's report of each case of B's report, or -1 if A's report lacks the case."""
         ours, theirs = self.a.scores, self.b.scores
         if ours is theirs and not self.by_query:
             return np.arange(len(ours.cases))
@@ -391,7 +399,7 @@ class PairedSystems:
 
     @cached_property
     def asked(self) -> int:
-        """The number of cases of the larger side, measured or not."""
+        """The number of cases of the system that has more of them, measured or not."""
         return max(len(side.scores.cases_of(side.system)) for side in (self.a, self.b))
 
     def only_in(self) -> tuple[list[str], list[str]]:
@@ -405,12 +413,12 @@ class PairedSystems:
         return [case for case in a if case not in both], [case for case in b if in_a[case] not in a]
 
     def _due(self, measure: str) -> list[CaseValues]:
-        """Return the values of the cases due for each side."""
+        """Return, for A and for B, the values of all cases that a measure should have scored."""
         of, span = (measure, self.a.types[measure]), range_of(self.a.types[measure])
         return [side.scores.of(side.system, of, span) for side in (self.a, self.b)]
 
     def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
-        """Return the cases due for both sides, in A's order, with A's numbers."""
+        """Return A's and B's values of a measure for their common cases, in A's order, with A's numbers."""
         ours, theirs = self._due(measure)
         at = self._in_a[theirs.case]
         rows = np.flatnonzero(at >= 0)
@@ -420,28 +428,29 @@ class PairedSystems:
         return ours, replace(theirs.taken(positions[ours.case]), case=ours.case)
 
     def too_few(self, comparison: MeasureComparison) -> str:
-        """Return why a comparison of all cases decides nothing; "" if it may decide.
+        """Return why too few queries have scores of both systems to decide anything; "" if enough do.
 
-        It may not if fewer than half of the queries that should have been measured in either side were measured in both. Queries
-        left out of a random sample do not count.
+        Too few are fewer than half of the queries that either system should have scores for. A system that
+        was evaluated on a random sample of the queries does not count.
         """
         n, due = comparison.n, [len(side.case) for side in self._due(comparison.measure)]
         sampled = [side.report.manifest.get("sampled") for side in (self.b, self.a)]
         counted = [count for count, other in zip(due, sampled, strict=True) if not other]
         if n and 2 * n >= max(counted, default=0):
             return ""
-        both = f"{n} of the {due[0]} queries of {comparison.a} and of the {due[1]} of {comparison.b}"
-        return f"{comparison.measure} was measured in both for {both}"
+        both = f"the {due[0]} queries of {comparison.a} and the {due[1]} of {comparison.b}"
+        have = "query has" if n == 1 else "queries have"
+        return f"only {n} {have} {comparison.measure} in both reports, of {both}"
 
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
     ) -> MeasureComparison:
-        """Return the comparison of one measure.
+        """Return the comparison of the two systems by one measure.
 
         Args:
-            measure: Its reported name.
-            keep: Which of A's cases count, shape (cases of A's report,); None = all.
-            name: The name of the slice of these cases.
+            measure: The reported name of the measure.
+            keep: True for each case of A's report that counts; None means all cases.
+            name: The name of the slice that `keep` selects; "" for none.
         """
         ours, theirs = self.values(measure)
         if keep is not None:

@@ -1,4 +1,4 @@
-"""The charts of a report as SVG: relevance by rank, and differences per query. Colours follow the reader's light or dark mode."""
+"""Draw a report's charts as SVG: relevance by rank, and differences per query, in light and dark colours."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _MOST_SYSTEMS = 8
 
 
 def tag(name: str, *children: str, **attributes: object) -> str:
-    """Return an SVG element; children are SVG, attributes are escaped.
+    """Return an SVG element as text; `children` are SVG texts, attribute values are escaped.
 
-    `color` names one of our colours, light and dark. A trailing underscore of an attribute's name is dropped, others become
-    hyphens: `class_`, `text_anchor`.
+    `color` names a colour of `_COLOURS`, which has a light and a dark form. In names of attributes a trailing
+    underscore is dropped and others become hyphens: `class_` is class, `text_anchor` is text-anchor.
     """
     if (colour := attributes.pop("color", None)) is not None:
         attributes = {"class_": f"c-{colour}", "color": _COLOURS[str(colour)][0], **attributes}
@@ -66,36 +66,36 @@ def _number(value: object) -> str:
 
 
 def _text(words: object, x: float, y: float, color: str = "quiet", **more: object) -> str:
-    """Return a text element at x, y."""
+    """Return an SVG text element at x, y; the words are escaped."""
     words = escape(clean(str(words)), quote=False)
     return tag("text", words, x=float(x), y=float(y), color=color, fill="currentColor", **more)
 
 
 def _rect(x1: float, y1: float, x2: float, y2: float, color: str, words: str = "", **more: object) -> str:
-    """Return a rectangle, filled unless `more` says otherwise; `words` is its tooltip."""
+    """Return an SVG rectangle, filled unless `more` holds another `fill`; `words` is its tooltip."""
     title = [tag("title", escape(clean(words)))] if words else []
     size = {"x": x1, "y": y1, "width": x2 - x1, "height": y2 - y1}
     return tag("rect", *title, **size, **{"color": color, "fill": "currentColor", **more})
 
 
 def _line(y: float, color: str, **more: object) -> str:
-    """Return a horizontal line across the chart's area."""
+    """Return an SVG path: a horizontal line across the chart's area at height y."""
     path = f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}"
     return tag("path", d=path, color=color, stroke="currentColor", **more)
 
 
 def _scale(value: float, ends: tuple[float, float], start: float, stop: float) -> float:
-    """Return the position of a value in pixels, where `ends` lie at `start` and `stop`."""
+    """Return a value's position in pixels on an axis with the `ends` of its values at `start` and `stop`."""
     return start + (stop - start) * (value - ends[0]) / (ends[1] - ends[0])
 
 
 def _up(value: float, ends: tuple[float, float]) -> float:
-    """Return the position of a value on a y axis with these ends, in pixels."""
+    """Return a value's y position in pixels on an axis from `ends[0]` (bottom) to `ends[1]` (top)."""
     return _scale(value, ends, HEIGHT - BOTTOM, TOP)
 
 
 def _axes(ends: tuple[float, float], name_x: str, name_y: str) -> str:
-    """Return five grid lines of the y axis with their numbers, and the names of both axes."""
+    """Return the SVG of the axes: five grid lines with their numbers, and the names of both axes."""
     middle, drawn = (TOP + HEIGHT - BOTTOM) / 2, ""
     for value in np.linspace(*ends, 5).tolist():
         at = _up(value, ends)
@@ -107,7 +107,7 @@ def _axes(ends: tuple[float, float], name_x: str, name_y: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart: its title, its content as a sentence, its drawing (WIDTH x HEIGHT), and a note below it."""
+    """A chart: its title, its text for screen readers (`words`), its drawing as SVG, and a note below it."""
 
     title: str
     words: str
@@ -115,11 +115,11 @@ class Chart:
     note: str
 
     def svg(self) -> str:
-        """Return the chart as an element in the colours of the surrounding page."""
+        """Return the chart as an svg element, for an HTML page whose style sheet sets its colours."""
         return _svg(self.drawn(), WIDTH, _TITLE + HEIGHT + _NOTE, f"{self.title}: {self.words}")
 
     def drawn(self) -> str:
-        """Return the chart at the origin: title, drawing and note."""
+        """Return the SVG of the title, the drawing and the note, with its top left corner at 0, 0."""
         drawing = _text(textwrap.shorten(clean(self.title), 70), 20, 18, "ink", font_size=15, font_weight=600)
         drawing += tag("g", self.body, transform=f"translate(0 {_TITLE})")
         for at, line in enumerate(textwrap.wrap(clean(self.note), 92)[:2]):
@@ -128,7 +128,7 @@ class Chart:
 
 
 def document(charts: Sequence[Chart]) -> str:
-    """Return a standalone file with the charts one below the other."""
+    """Return the text of a standalone SVG file with the charts one below the other."""
     height = _TITLE + HEIGHT + _NOTE + 20
     placed = "".join(
         tag("g", chart.drawn(), transform=f"translate(12 {12 + height * at})")
@@ -141,13 +141,13 @@ def document(charts: Sequence[Chart]) -> str:
 
 
 def dark_colours(inside: str = "") -> str:
-    """Return the CSS that darkens the colours in dark mode; `inside` limits it to the content of these elements."""
+    """Return the CSS that sets the dark colours in dark mode, for elements inside the selector `inside`."""
     rules = "".join(f"{inside} .c-{name}{{color:{dark}}}".strip() for name, (_, dark) in _COLOURS.items())
     return f"@media screen and (prefers-color-scheme: dark) {{{rules}}}"
 
 
 def _svg(inside: str, width: int, height: int, words: str) -> str:
-    """Return the element of a picture, described by `words`."""
+    """Return an svg element of this size and content; screen readers read `words`."""
     size = {"viewBox": f"0 0 {width} {height}", "width": width, "height": height}
     font = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
     more = {"role": "img", "aria_label": clean(words), "font_family": font, "font_size": 12}
@@ -160,15 +160,16 @@ def _svg(inside: str, width: int, height: int, words: str) -> str:
 def ranks(
     report: ReportData, strips: Sequence[tuple[str, str]] | None = None, whose: str = ""
 ) -> list[Chart]:
-    """Return for each system the shares of its lists whose context at each rank is relevant, not relevant, or unlabelled.
+    """Return a chart for each system: the shares of relevant, irrelevant and unlabelled contexts at each rank.
 
     Shares are of the lists that reach the rank. Systems without a relevant context have no chart.
 
     Args:
         report: The report.
-        strips: (system, strip) of each sample: a sign per place, ■ or A to D relevant, □ or a to d not, others not known,
-            with a bar between calls. None = as the first ranked measure of the report has them.
-        whose: Whose labels they show, in words.
+        strips: (system, strip) for each sample. A strip has one sign per retrieved context: ■ or A to D if it
+            is relevant, □ or a to d if not, any other if unknown; a bar separates an agent's searches. None
+            means the labels of the report's first measure.
+        whose: The source of the labels, for the title, e.g. "gold labels".
     """
     if strips is None:
         first = [score for score in report.scores() if score.measure == report.measures[0]]
@@ -187,7 +188,7 @@ def ranks(
 
 
 def _ranks(counts: Sequence[Counter[str | None]], title: str) -> Chart:
-    """Return the chart of the labels at each rank."""
+    """Return one system's chart of labels by rank, from the number of lists with each label at each rank."""
     ends = (0.0, 1.0)
     body = _axes(ends, "rank", "share of the lists")
     step, shares = (WIDTH - LEFT - RIGHT) / len(counts), []
@@ -211,9 +212,9 @@ def _ranks(counts: Sequence[Counter[str | None]], title: str) -> Chart:
 
 
 def differences(report: ReportData, baseline: ReportData, measure: str, system: str | None = None) -> Chart:
-    """Return the difference of each query to the baseline, the largest gain first, with the mean and its interval.
+    """Return the chart of each query's difference to the baseline, largest gain first, with mean and interval.
 
-    InputError if the two have no query in common.
+    Raises InputError if no query has the measure in both reports.
     """
     system = report.systems[0] if system is None else system
     other = system if system in baseline.systems else baseline.systems[0]
@@ -252,27 +253,37 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
 
 
 def differences_of(report: ReportData, baseline: ReportData) -> list[Chart]:
-    """Return the differences of each system to a baseline in the report's first measure; InputError as of `differences`."""
+    """Return a chart per system of the differences to a baseline, by the report's first measure.
+
+    Raises InputError if no query has the measure in both reports.
+    """
     name = baseline.reported(report.measures[0])
     return [differences(report, baseline, name, system) for system in report.systems]
 
 
 def charts_of(report: ReportData, baseline: ReportData | None = None) -> list[Chart]:
-    """Return the charts that a report has data for: relevance by rank, and the differences to a baseline.
+    """Return the charts that a report has data for: relevance by rank, and differences to a baseline.
 
-    InputError if there are none.
+    Raises InputError if there are none.
     """
     if not report.measures:
-        raise InputError("the report has no measure to draw")
+        problem = "the report has no measure, and so no chart to draw"
+        raise InputError(problem, fix="name a report with scores: germane run SAMPLES -m nDCG@10")
     charts = [*ranks(report), *(differences_of(report, baseline) if baseline else [])]
     if not charts:
-        fix = "it takes labelled contexts (a ranked measure in a report of germane run), or --baseline REPORT"
-        raise InputError("the report holds nothing that could be drawn", fix=fix)
+        fix = "name a report of `germane run` with a ranked measure, e.g. nDCG@10, or give --baseline REPORT"
+        raise InputError(
+            "the report has no chart to draw: none of its contexts is labelled relevant", fix=fix
+        )
     return charts
 
 
 def write_picture(report: ReportData, path: Path, baseline: ReportData | None = None) -> None:
-    """Write the charts of a report to a .svg or .png file; MissingPart if a .png lacks its extra."""
+    """Write the charts of a report to a .svg or .png file.
+
+    Raises InputError if there are none, MissingPart if the extra `png` is not installed and the file is a
+    .png.
+    """
     drawn = document(charts_of(report, baseline))
     if path.suffix.lower() != ".png":
         write_whole(path, drawn.encode())
@@ -280,6 +291,6 @@ def write_picture(report: ReportData, path: Path, baseline: ReportData | None = 
     try:
         import resvg_py
     except ImportError:
-        fix = f"{install_extra('png')}, or write a .svg"
-        raise MissingPart("a .png takes the package resvg-py", fix=fix) from None
+        fix = f"{install_extra('png')}, or write a .svg file"
+        raise MissingPart(f"{path}: writing a .png needs the package resvg-py", fix=fix) from None
     write_whole(path, bytes(resvg_py.svg_to_bytes(svg_string=drawn, zoom=2)))

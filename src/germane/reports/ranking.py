@@ -1,4 +1,4 @@
-"""Tables of means for every format, and the output of `germane rank`."""
+"""Build tables of means, and write what `germane rank` prints: tables, values per query, trec_eval's format."""
 
 from __future__ import annotations
 
@@ -29,10 +29,14 @@ def means_table(
     counts: Sequence[str] | None = None,
     of_all: str = "n",
 ) -> Table:
-    """Return a table with a line per measure and system, for these slices (named under `first`) or the whole report.
+    """Return the table of means, one line per measure and system: of the whole report, or of each slice.
 
-    Means that people's labels corrected come first, with their intervals. `counts` are the columns of counts, None = those that
-    are not all 0; `of_all` is the heading of the number of scores.
+    Args:
+        report: The report.
+        slices: The slices; None means the whole report.
+        first: The heading of the column with the slices' names.
+        counts: The columns of `COUNTS` to show; None means those that are not all 0.
+        of_all: The heading of the column with the number of scores.
     """
     zero = "0" if counts else "-"
     lines = [("", summary) for summary in report.summaries]
@@ -57,7 +61,10 @@ def means_table(
 
 
 def ranked_table(report: ReportData) -> Table:
-    """Return the means of a ranking: a row per measure; for several systems a column each, the best of a row in bold."""
+    """Return the means of `germane rank`: a row per measure, a column per system, each row's best mean in bold.
+
+    For one system it is the table of `means_table`.
+    """
     measures, systems = list(report), report.systems
     if len(systems) == 1:
         return means_table(report, counts=(), of_all="n/N")
@@ -74,7 +81,7 @@ def ranked_table(report: ReportData) -> Table:
 
 
 def queries_table(report: ReportData) -> Table:
-    """Return a table with a line per query."""
+    """Return a table with one line per query (and system) and one column per measure."""
     heads = ["system", "query"] if len(report.systems) > 1 else ["query"]
     rows = (
         [*(system, query)[-len(heads) :], *map(in_digits, values)]
@@ -84,7 +91,10 @@ def queries_table(report: ReportData) -> Table:
 
 
 def print_trec(report: ReportData, out: TextIO, *, queries: bool) -> None:
-    """Print as trec_eval does: measure, query, value, separated by tabs; the means last, as query `all`."""
+    """Print the scores in trec_eval's format: measure, query and value by tabs, the means last as query `all`.
+
+    With `queries` the value of each query is printed too.
+    """
     rows = list(per_query(report)) if queries else []
     for system in report.systems:
         for (query, of, _), values in rows:
@@ -105,15 +115,16 @@ WRITTEN = (".csv", ".parquet", ".md", ".tex")
 
 
 def check_output(path: Path) -> None:
-    """Raise InputError if `write` has no format for this name."""
+    """Raise InputError if `germane rank` cannot write a file with this extension."""
     if path.suffix.lower() not in WRITTEN:
-        raise InputError(f"-o {path}: rank writes no such file", fix=f"name it {', '.join(WRITTEN)}")
+        problem = f"-o {path}: germane rank writes no file with this ending"
+        raise InputError(problem, fix=f"name a file that ends in {', '.join(WRITTEN)}")
 
 
 def write(report: ReportData, path: Path) -> None:
-    """Write the values per query (.csv, .parquet), or the table of means (.md, .tex with booktabs), the best of a line bold.
+    """Write the values of each query (.csv, .parquet) or the table of means (.md, .tex with booktabs).
 
-    MissingPart if a .parquet is asked for and polars is not installed.
+    Raises InputError for another extension, MissingPart if a .parquet is requested without polars.
     """
     check_output(path)
     suffix = path.suffix.lower()
@@ -135,7 +146,7 @@ def write(report: ReportData, path: Path) -> None:
 
 
 def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None]]]:
-    """Yield the values of every query, one per measure; None if there is none."""
+    """Yield each sample's key (id, system, trial) with its values, one per measure; None for a missing value."""
     scores = report.tables.scores
     values = np.full((len(scores.samples), len(scores.measures)), np.nan)
     values[scores.sample, scores.measure] = scores.value

@@ -1,4 +1,4 @@
-"""The report: one evaluation, whether it was run, ranked or scored again."""
+"""The class Report: build, open, find, save and explain the result of an evaluation."""
 
 from __future__ import annotations
 
@@ -73,18 +73,22 @@ class Report(ReportData):
         corrected: bool = True,
         **declared: Json,
     ) -> Report:
-        """Return the report of an evaluation's tables, with its gates decided.
+        """Return the report of an evaluation's tables: summarise its scores and decide its gates.
 
-        Entries of the manifest that are counted from the rows (graders, notes, prompts, how the judge was asked) are taken from the
-        tables. InputError if a gate names a measure that was not computed.
+        Entries of the manifest that are counted from the rows (graders, notes, prompts, how the judge was
+        asked) are taken from the tables.
 
         Args:
-            tables: The five tables.
+            tables: The samples, places, judgements, labels and scores.
             manifest: The manifest.
-            gates: The gates; None = those of the manifest.
-            corrected: Whether means are corrected with people's labels.
-            declared: Further entries: `max_unmeasured`, the share of scores that may be missing; `allow_stand_in`, whether gates
-                decide on verdicts of a stand-in; `over`, the limit that was exceeded, which makes the exit code 3.
+            gates: The gates; None means those stored in the manifest.
+            corrected: True to correct judged means with people's labels.
+            declared: Further entries of the manifest: `max_unmeasured` is the share of scores that may be
+                missing; with `allow_stand_in` gates also decide on verdicts of a stand-in for a model; `over`
+                is the limit that was exceeded, which makes the exit code 3.
+
+        Raises:
+            InputError: A gate names a measure that was not computed.
         """
         made = {**_counted(tables), **manifest, **declared}
         if gates is None:
@@ -97,7 +101,7 @@ class Report(ReportData):
         changes = [GateResult(**row) for row in made.get("changes", ())]
         for gate in gates:
             if gate.how == "change" and not any(row.gate.startswith(str(gate)) for row in changes):
-                what = "no baseline: give --baseline REPORT"
+                what = "there is no baseline to compare with: give --baseline REPORT"
                 changes.append(GateResult(gate=str(gate), outcome="undecided", detail=what))
         report.decide([*changes, *results])
         return report
@@ -106,7 +110,7 @@ class Report(ReportData):
     def so_far(
         cls, tables: Tables, manifest: Mapping[str, Json], verdict: Verdict, *, stopped: str
     ) -> Report:
-        """Return the report of a stopped evaluation: its finished blocks, its costs, and the command that resumes it."""
+        """Return the report of a stopped evaluation: means over the finished samples, and why it `stopped`."""
         made = {**_counted(tables), **manifest}
         if sampled := made.get("sampled"):
             made["sampled"] = {**sampled, "n": len(CaseScores(tables.scores).numbers)}
@@ -114,9 +118,10 @@ class Report(ReportData):
 
     @classmethod
     def open(cls, folder: str | Path, *, corrected: bool = True) -> Report:
-        """Read a report folder; `corrected` also corrects its judged means with people's labels.
+        """Return the report in a folder; `corrected` also corrects its judged means with people's labels.
 
-        InputError if it is none, was never finished, is of another version, or a file was changed since.
+        Raises InputError if the folder holds no report, the report was never finished or is of another
+        version, or a file was changed since.
         """
         tables = StoredTables.open(folder)
         try:
@@ -130,15 +135,17 @@ class Report(ReportData):
         """Return the report of an interrupted evaluation: the means so far, and the command that resumes it."""
         tables = StoredTables.unfinished(folder)
         again = f"continue it: germane run --resume {folder}"
-        verdict = Verdict(130, (f"interrupted, this is a part; {again}",))
+        verdict = Verdict(130, (f"interrupted: these are the results so far; {again}",))
         return cls.so_far(tables, tables.manifest, verdict, stopped=again)
 
     def save(self, path: str | Path, *, force: bool = False) -> Report:
-        """Write a file if the name ends in .html, .json, .jsonl, .csv, .md, .txt, .xml, .svg, .png or .parquet, else the folder.
+        """Write the report to a file if the path ends in a report format, else to a report folder.
 
-        A `.png` or `.svg` holds its charts, a `.parquet` the table of scores; add-ons bring further endings.
+        Formats are .html, .json, .jsonl, .csv, .md, .txt, .xml, .svg and .png (charts), .parquet (the table
+        of scores), and those of add-ons. Returns the report; after writing a folder, the one in that folder.
 
-        Returns the report: for a folder the one read from it. InputError if the folder holds the report of another evaluation (unless `force`), or another process writes there.
+        Raises InputError if the folder holds the report of another evaluation (unless `force`), or another
+        process writes there.
         """
         from germane.reports.formats import known_format, write
 
@@ -160,7 +167,7 @@ class Report(ReportData):
         return saved
 
     def finish(self, writer: FolderWriter) -> None:
-        """Complete the folder that the report's rows were written to: publish them with the manifest."""
+        """Complete the report folder: write the manifest with the verdict, after which the folder can be opened."""
         writer.finish({**self.manifest, "verdict": self.verdict.as_json()})
         self.manifest = writer.manifest
 
@@ -173,7 +180,7 @@ class Report(ReportData):
     def explain(
         self, sample: str, measure: str | Measure, *, system: str = "", trial: int = 0
     ) -> Explanation:
-        """Explain a sample's score: hits, misses, the working, one line of reasoning.
+        """Return the explanation of a sample's score by a measure: hits, misses and a line of reasoning.
 
         Raises KeyError if the report has no such sample or measure.
         """
@@ -187,14 +194,14 @@ class Report(ReportData):
         return Explainer(self).of(score, self.samples_of([score.key]).get(score.key))[0]
 
     def to_json(self, *, scores: bool = True) -> dict[str, Json]:
-        """Return the document of `--json`; `scores=False` leaves out the single scores."""
+        """Return the document that `--json` prints; `scores=False` leaves out the single scores."""
         from germane.reports.formats import json_document
 
         return json_document(self, scores=scores)
 
     @property
     def misses_gold(self) -> bool:
-        """True if some sample has a 0 for a gold measure."""
+        """True if a measure reads gold labels and some score is 0, as when a sample misses its gold."""
         names = {summary.measure for summary in self.summaries if summary.basis.source == "gold"}
         return bool(names) and bool((self.tables.scores.value == 0).any())
 
@@ -212,7 +219,7 @@ class Report(ReportData):
 
 
 def reports_in(folder: Path) -> list[Path]:
-    """Return the report folders in a folder, the latest first, by the time in their manifests, then that of the files."""
+    """Return the report folders in a folder, latest first by the date in their manifests, then by file time."""
 
     def created(manifest: Path) -> tuple[str, int]:
         time = ""
@@ -233,9 +240,9 @@ def complete_in(folder: Path) -> Iterator[Path]:
 
 
 def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
-    """Return the report at a path: a report folder, a `--json` document, or the latest report in a folder of reports.
+    """Return the report at a path: a report folder, a `--json` document, or the latest in a folder of reports.
 
-    `corrected` as of `Report.open`. InputError if there is none.
+    `corrected` also corrects judged means with people's labels. Raises InputError if there is no report.
     """
     path = Path(path)
     if path.is_file():
@@ -244,7 +251,7 @@ def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
         return read_document(path) if read_results(path) is None else open_together([path], {}, {})[0][0]
     if not path.is_dir():
         fix = "name a report folder, a --json document, a result file or a folder of reports"
-        raise InputError(f"no report {path}", fix=fix)
+        raise InputError(f"there is no report at {path}", fix=fix)
     if (path / "manifest.json").exists():
         return Report.open(path, corrected=corrected)
     latest = next(complete_in(path), None)
@@ -254,7 +261,7 @@ def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
 
 
 def find_baseline(path: str | Path | None) -> ReportData:
-    """Return the report given by --baseline; InputError if there is none."""
+    """Return the report that --baseline names. Raises InputError if the path is None or holds no report."""
     if path is None:
         raise InputError("--fail-on-regression needs a baseline", fix="give --baseline REPORT")
     return find_report(path)
@@ -273,43 +280,44 @@ class ScoredDocument(Line):
 
 
 def read_document(path: Path) -> ReportData:
-    """Return the scores and the judge in a `--json` document, as a report without samples and judgements."""
+    """Return the report in a `--json` document: its scores and judge, without samples and verdicts."""
     location = SourceLocation(str(path))
     fix = "name the folder that `germane run` wrote, or a document of germane run --json or germane rank --json -q"
     try:
         document = msgspec.json.decode(read_text(path), type=ScoredDocument)
         JudgeLine.stored(document.judge)
     except msgspec.DecodeError as error:
-        problem = f"not a --json document, nor a known log or export of another program: {error}"
+        problem = f"this is neither a --json document nor a known result file of another program: {error}"
         raise InputError(problem, fix=fix, place=location) from None
     if document.schema_version > 1:
         problem = f"this document is of version {document.schema_version}; this germane reads version 1"
         raise InputError(problem, fix="update germane", place=location)
     rows, table = document.scores, ScoreTable()
     if rows is UNSET:
-        raise InputError("this document holds no scores", fix=fix, place=location)
+        raise InputError("this --json document has no scores", fix=fix, place=location)
     for row in rows:
         try:
             table.add_row(row)
         except (ValueError, OverflowError) as error:
-            raise InputError(f"this is not a document of --json: {error}", fix=fix, place=location) from None
+            problem = f"this --json document has a damaged score: {error}"
+            raise InputError(problem, fix=fix, place=location) from None
     names = Counter((row.measure, (row.sample, row.system, row.trial)) for row in rows)
     if twice := next((name for name, times in names.items() if times > 1), None):
-        problem = f"this document holds two scores of {twice[0]} for {twice[1][0]!r}"
-        raise InputError(problem, fix="keep one of them", place=location)
+        problem = f"this --json document has two scores of {twice[0]} for the sample {twice[1][0]!r}"
+        raise InputError(problem, fix="remove one of the two scores", place=location)
     _check_values(table, path)
     return _of_scores(BlockRows(scores=table), {"judge": document.judge or {}})
 
 
 def _of_scores(tables: BlockRows, manifest: Mapping[str, Json]) -> ReportData:
-    """Return a report of scores alone."""
+    """Return a report with these scores and no gates; its means are computed and not corrected."""
     return ReportData(tables, manifest, Verdict(0, ()), *_summaries(tables, manifest))
 
 
 def report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportData:
-    """Return the scores in another program's file as a report without samples and verdicts.
+    """Return the scores in another program's result file as a report without samples and verdicts.
 
-    `types` name what each measure is, as `germane.results.naming.types_of` does.
+    `types` maps each measure's name in the file to germane's canonical name, see `naming.types_of`.
     """
     tables, cluster_of = BlockRows(), dict[str, str]()
     for row in results.rows:
@@ -325,7 +333,7 @@ def report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportDa
 
 
 def is_of_results(report: ReportData) -> bool:
-    """Return True if another program wrote the scores of a report."""
+    """Return True if a report's scores were read from another program's result file."""
     return "results" in report.manifest
 
 
@@ -334,10 +342,11 @@ def open_together(
     ranges: Mapping[str, tuple[float, float]],
     directions: Mapping[str, bool],
 ) -> tuple[list[ReportData], list[str]]:
-    """Return the reports given as such or as paths, without corrected means, and notes on guesses about measures.
+    """Open several reports, and return them with notes on guesses about measures; means are not corrected.
 
-    For files of other programs the `ranges` and `directions` of measures are those given, else what is known of their names in
-    all of these files and reports.
+    For result files of other programs, `ranges` (lowest and highest value) and `directions` (True if higher
+    is better) describe measures by name; otherwise they are derived from the names and values in all the
+    files.
     """
     from germane.results.naming import types_of  # not at the top: `germane rank` reads no such files
     from germane.results.reading import read_results, stated_directions
@@ -369,9 +378,10 @@ def required_gates(
     stand_ins: Collection[str] = (),
     summaries: Iterable[MeasureSummary] = (),
 ) -> list[GateResult]:
-    """Return one gate per required grader: every case that has it must reach its threshold.
+    """Return one gate result per required grader: failed if a case is below the grader's threshold.
 
-    `stand_ins` are the graders that a stand-in for a model judged; `summaries` say on how many samples each was measured.
+    `stand_ins` names the graders that a stand-in for a model judged. `summaries` tell on how many samples
+    each grader was measured.
     """
     listed, results = list(cases), []
     for name in required:
@@ -393,11 +403,11 @@ def required_gates(
 
 
 def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
-    """Return the results of a gate per system; a gate of one of several eval files is decided by that file's cases."""
+    """Return a gate's result for each system. A gate of one of several eval files reads that file's cases."""
     for file in report.files:
         if gate.location is not None and gate.location.file == file.name:
             if not file.summaries:
-                why = "none of its cases was chosen"
+                why = f"no case of {file.name} was evaluated: the selection leaves all of them out"
                 return [GateResult(gate=f"{gate} in {file.name}", outcome="undecided", detail=why)]
             keys = {report.tables.scores.keys[number] for number in file.keep.tolist()}
             mine = partial(slices_of, (sample for sample in report.samples() if sample.key in keys))
@@ -407,7 +417,7 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
 
 
 def _counted(tables: Tables) -> dict[str, Json]:
-    """Return the entries of a manifest that are counted from the rows."""
+    """Return the manifest's entries that are counted from the tables: graders, notes, prompts, questions."""
     if tables.is_complete:
         return {}  # its manifest says so already
     beside: dict[str, dict[str, float]] = {}  # by system the means that belong beside those over gold labels
@@ -430,7 +440,7 @@ _SLACK = 1e-9
 
 
 def _check_values(scores: ScoreTable, path: Path) -> None:
-    """Raise InputError at the first score of a document outside its measure's range."""
+    """Raise InputError if a score or bound in a `--json` document is outside its measure's range."""
     definitions = [Measure.remembered(name).definition for _, name in scores.measures]
     ours = [definition.compute.__module__.startswith("germane.") for definition in definitions]
     ends = [
@@ -445,20 +455,21 @@ def _check_values(scores: ScoreTable, path: Path) -> None:
         if outside.any():
             row = int(outside.argmax())
             low, high = ends[measure[row]]
-            problem = f"{scores.measures[measure[row]][0]} is {value[row]:g}, which is not between {low:g} and {high:g}"
-            fix = "restore the file, or run germane score"
+            name = scores.measures[measure[row]][0]
+            problem = f"a score of {name} is {value[row]:g}, which is not between {low:g} and {high:g}"
+            fix = "write the document again: germane run --json, or germane score REPORT"
             raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
 
 
 def panel_notes(asked: AskedCounts) -> dict[str, int]:
-    """Return the agreement of a panel as a note with the number of its questions; {} without a panel."""
+    """Return a note on the agreement of a panel of judges, with its number of questions; {} without a panel."""
     panel = sum(n for (_, field, _), n in asked.items() if field == "panel")
     if not panel:
         return {}
     voted = [(float(value), n) for (_, field, value), n in asked.items() if field == "agreement"]
     lost = sum(n for (_, field, _), n in asked.items() if field == "failed")
     mean = fsum(value * n for value, n in voted) / sum(n for _, n in voted) if voted else 0.0
-    words = f"mean agreement {mean:.2f}" if voted else "nothing was voted on"
+    words = f"mean agreement {mean:.2f}" if voted else "no question was put to a vote"
     others = f"{lost} without the answer of a member" if lost else "every member answered"
     return {f"questions to the panel: {words}, {others}": panel}
 
@@ -466,7 +477,7 @@ def panel_notes(asked: AskedCounts) -> dict[str, int]:
 def _summaries(
     tables: Tables, manifest: Mapping[str, Json], *, corrected: bool = True
 ) -> tuple[list[MeasureSummary], Corrections | None]:
-    """Return a summary of each measure and system, and the corrections of their means if people gave labels."""
+    """Return a summary per measure and system, and the `Corrections` of their means (None without labels)."""
     bases, corrections, summaries = Bases(manifest, tables), None, list[MeasureSummary]()
     for line in summarise(tables.scores, clusters=tables.clusters()):
         basis = bases.of(line.type, line.system).replace(interval_note=line.basis.interval_note)

@@ -1,4 +1,4 @@
-"""The summary of each measure: its mean and interval, the source of its labels, and its bounds."""
+"""Summarise the scores of each measure: mean, interval, bounds and the source of its labels."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ IntegerEnds = Annotated[Sequence[int], Meta(min_length=2, max_length=2, descript
 
 
 class Basis(Line, kw_only=True, rename=internal("labels", "stand_in", "outdated", "interval_note")):
-    """The source of the labels behind a mean: gold, judge, human or best; `mixed` is the share of people's labels under best.
+    """The basis of a mean: whose labels it reads (gold, judge, human or best), and how they were made.
 
-    `models` and `modes` count judgements by the model that answered and by output mode, `fused` those that shared a request,
-    `tokenizer` counts the tokens of a measure that counts any. `beside` are means to read with one of gold labels: the share of
-    judged places, RBP's residual. `remarks` are printed with the mean: `uncalibrated: no human labels`.
+    `mixed` is the share of people's labels under best, which are people's labels, else the judge's. `models`
+    and `modes` count verdicts by the model that answered and by output mode, `fused` those that shared a
+    request. `beside` holds means to read together with a mean of gold labels, such as the share of passages
+    with a label or RBP's residual. `remarks` are printed with the mean, as in `uncalibrated: no human
+    labels`.
     """
 
     source: Source = "gold"
@@ -57,11 +59,11 @@ class Basis(Line, kw_only=True, rename=internal("labels", "stand_in", "outdated"
 
     @property
     def references_mixed(self) -> bool:
-        """True if some verdicts were given with a reference and others without."""
+        """True if the judge was shown a reference for some verdicts and none for others."""
         return bool(self.with_reference and self.without_reference)
 
     def _remarks(self) -> Iterator[str]:
-        """Yield the notes on the basis of the mean."""
+        """Yield the remarks that are printed with the mean, e.g. "uncalibrated: no human labels"."""
         if self.source == "best":
             share = "" if self.mixed is None else f"{self.mixed:.0%} human, "
             yield f"mixed: {share}not a corrected estimate"
@@ -70,9 +72,9 @@ class Basis(Line, kw_only=True, rename=internal("labels", "stand_in", "outdated"
             note = f"{stored} stored; `germane audit` checks the judge against {'it' if self.labels == 1 else 'them'}"
             yield f"uncalibrated: {note if self.labels else 'no human labels'}"
         if self.outdated:
-            yield "people's labels were added since: score it again, germane score REPORT -m MEASURE"
+            yield "people's labels were added since it was scored: run germane score REPORT -m MEASURE"
         if self.references_mixed:
-            yield f"{self.with_reference} with reference, {self.without_reference} without"
+            yield f"verdicts: {self.with_reference} with reference, {self.without_reference} without"
 
         for name, mean in self.beside.items():
             if not name.startswith("Judged"):
@@ -88,7 +90,7 @@ class Basis(Line, kw_only=True, rename=internal("labels", "stand_in", "outdated"
 
 
 class Sampled(Line):
-    """The number of cases evaluated (`n`), of all cases (`of`), in an order drawn with the `seed`."""
+    """A random sample of the cases: `n` were evaluated of all (`of`), in an order drawn with `seed`."""
 
     n: int
     of: int
@@ -107,15 +109,16 @@ _INTERNAL = (
 
 
 class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_bounds="mean_bounds")):
-    """One measure over all cases; `mean` is null if nothing could be measured.
+    """The summary of one measure over all cases; `mean` is null if nothing could be measured.
 
-    `n` cases of `total` have a value; `skipped`, `incomplete` and `errors` count those without, by the worst of their trials.
-    `trials` is the number of trials of each case, [least, most] if that differs; `trials_failed` counts all trials that are
-    incomplete or errors. Both are absent if every case has one trial.
-    `mean_bounds` puts every incomplete score at its own bounds and every error anywhere in the measure's range.
+    `n` cases of `total` have a value; `skipped`, `incomplete` and `errors` count those without one, by the
+    worst of their trials. `trials` is the number of trials of each case, or [least, most] if it differs;
+    `trials_failed` counts the trials that are incomplete or errors. Both are absent if each case has one
+    trial. `mean_bounds` are the least and largest possible mean: incomplete scores at their own bounds,
+    errors anywhere in the measure's range.
 
-    `interval` is the confidence interval of the mean at `level` over `units` cases or clusters of cases; null for the
-    reason in `interval_why`. `estimand` is the population: "queries" = queries like these.
+    `interval` is the confidence interval of the mean at `level` over `units` cases or clusters of cases; if
+    it is null, `interval_why` says why. `estimand` is the population: "queries" means queries like these.
     """
 
     measure: str
@@ -158,20 +161,20 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         self.interval_why, self.corrected_why = self.interval_why or None, self.corrected_why or None
 
     def __repr__(self) -> str:
-        """Return the mean, its interval and its count, as a notebook shows `report["nDCG@10"]`."""
+        """Return the measure with its mean, interval and number of cases, as shown in a notebook."""
         system = f" of {self.system}" if self.system else ""
         interval = f" ({self.interval_in_words()})" if self.interval else ""
         return f"<{self.measure}{system} {self.in_words()}{interval}, {self.count_in_words()}>"
 
     def remarks(self) -> Iterator[str]:
-        """Yield the notes that accompany the mean wherever it is printed."""
+        """Yield the remarks printed with the mean: whose labels it reads, and why it is not corrected."""
         if self.mean is not None:
             yield from self.basis.remarks
             if self.basis.labels and self.corrected_why:
                 yield f"not corrected: {self.corrected_why}"
 
     def in_words(self) -> str:
-        """Return the mean as text; if cases or trials failed, also their number and the possible range."""
+        """Return the mean as text; if scores are missing, with their number and the possible range of the mean."""
         if self.mean is None:
             return "-"
         if not self.failed:
@@ -180,7 +183,7 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         return f"{self.mean:.4f} over {self.n} of {self.due} ({could} over all)"
 
     def count_in_words(self) -> str:
-        """Return the number of cases with a value and of all cases, their trials, and the sampled share, as text."""
+        """Return "n/total" for cases with a value and all cases, with the trials and the sampled share if any."""
         share = f"{100 * self.sampled.n / self.sampled.of:.3g}%" if self.sampled else ""
         more = ", ".join(filter(None, (self.trials_in_words(), share)))
         return f"{self.n}/{self.total}" + (f" ({more})" if more else "")
@@ -194,12 +197,12 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         )
 
     def interval_in_words(self) -> str:
-        """Return the interval as printed."""
+        """Return the confidence interval as text, e.g. "0.6123 to 0.7456"; "-" if there is none."""
         return interval_in_words(self.interval)
 
 
 def known_measure(name: str) -> Measure | None:
-    """Return the measure of this name; None if the name comes from an eval file."""
+    """Return the measure with this name, or None if germane has no such measure, as for an eval file's grader."""
     try:
         return Measure.parse(name)
     except InputError:
@@ -207,12 +210,12 @@ def known_measure(name: str) -> Measure | None:
 
 
 def canonical_name(name: str) -> str:
-    """Return the canonical spelling of a measure; a name from an eval file is returned unchanged."""
+    """Return the canonical spelling of a measure's name; names of an eval file's own graders are unchanged."""
     return str(known_measure(name) or name.strip())
 
 
 def range_of(canonical: str) -> tuple[float, float]:
-    """Return the range of a measure by its canonical name; 0 to 1 if unknown."""
+    """Return the lowest and highest value of a measure, given its canonical name; 0 and 1 if it is unknown."""
     if stated := declared(canonical):
         return stated.range
     measure = known_measure(canonical)
@@ -220,15 +223,17 @@ def range_of(canonical: str) -> tuple[float, float]:
 
 
 def check_change(canonical: str, change: float, problem: str, location: SourceLocation | None = None) -> None:
-    """Raise InputError with the `problem` if a measure's mean can never change by that amount."""
+    """Raise InputError, beginning with `problem`, if `change` is larger than the measure's whole range."""
     low, high = range_of(canonical)
     if abs(change) > high - low:
-        fix = f"{canonical.partition(' [')[0]} is from {low:g} to {high:g}: write a smaller number, e.g. 0.02 or 2%"
-        raise InputError(f"{problem} is beyond the range of the measure", fix=fix, place=location)
+        name = canonical.partition(" [")[0]
+        fix = "write a smaller number, e.g. 0.02 or 2%"
+        problem = f"{problem} asks for more than {name} can change: its values are from {low:g} to {high:g}"
+        raise InputError(problem, fix=fix, place=location)
 
 
 def higher_is_better(canonical: str) -> bool:
-    """Return True if higher values of a measure are better, or if it is unknown."""
+    """Return True if higher values of a measure are better, or if germane does not know the measure."""
     if stated := declared(canonical):
         return stated.higher
     measure = known_measure(canonical)
@@ -252,9 +257,9 @@ def summarise(
     """Return one summary per system and measure, in order of first appearance.
 
     Args:
-        scores: The scores: by case, as a table or as rows.
-        clusters: The cluster of each case that shares one with others, by the case's id.
-        keep: The numbers of the table's samples that count, in ascending order; None = all.
+        scores: The scores: grouped by case, as a table or as rows.
+        clusters: The cluster of each case that belongs to one (cases of a cluster are not independent).
+        keep: The numbers of the table's samples that count, in ascending order; None means all.
     """
     if not isinstance(scores, CaseScores):
         scores = CaseScores(scores if isinstance(scores, ScoreTable) else ScoreTable(scores))
@@ -265,7 +270,7 @@ def summarise(
 def _summary(
     cases: CaseScores, system: str, number: int, rows: NDArray[np.int64], clusters: Mapping[str, str] | None
 ) -> MeasureSummary:
-    """Return the summary of one measure and system over these rows, with its interval by clusters."""
+    """Return the summary of one system's scores of one measure; `rows` are their numbers in the table."""
     measure, canonical = cases.measures[number]
     span = range_of(canonical)
     case_values = cases.of_rows(rows, span)
@@ -324,9 +329,9 @@ def _summary(
 def interval_of_cases(
     values: CaseValues, clusters: NDArray[np.generic] | None, span: tuple[float, float], *, times: float = 1.0
 ) -> Interval:
-    """Return the interval of the mean over all cases that should have been measured; `span` is the range of the measure.
+    """Return the interval of the mean over all cases that were due to be measured; `span` is the measure's range.
 
-    `times`: as if there were this many times as many cases like these.
+    With `times` above 1 the interval is that of so many times as many cases like these.
     """
     low, high = values.low, values.high
     if not np.isfinite(high).all():
@@ -342,18 +347,18 @@ def interval_of_cases(
 
 
 def limits_of(span: tuple[float, float], *sides: CaseValues) -> tuple[float, float] | None:
-    """Return the range of a measure; None if a value lies outside it, as for a measure that is not loaded."""
+    """Return `span`, the range of a measure, or None if a value lies outside it (an unknown measure's may)."""
     ends = [(side.low.min(), side.high.max()) for side in sides if len(side.low)]
     return span if all(span[0] <= low and high <= span[1] for low, high in ends) else None
 
 
 def in_digits(value: float | None, sign: str = "", digits: int = 4) -> str:
-    """Return a number as printed, "-" for None; `sign` "+" keeps its sign."""
+    """Return a number as text with so many decimal digits, "-" for None; `sign` "+" also prints a plus sign."""
     return "-" if value is None else f"{value:{sign}.{digits}f}"
 
 
 def p_in_words(value: float | None) -> str:
-    """Return a p-value as printed."""
+    """Return a p-value as text with four digits, below 0.00005 as 3e-06; "-" for None."""
     return in_digits(value) if value is None or value >= 0.00005 else f"{value:.1g}"
 
 
@@ -366,9 +371,9 @@ LIKE_THESE, THESE = "for queries like these", "for these queries"
 
 
 def interval_in_words(ends: Sequence[float] | None, digits: int = 4, sign: str = "") -> str:
-    """Return an interval as printed: rounded outwards, one number if it has no width, "-" for None.
+    """Return an interval as text, rounded outwards: "0.61 to 0.74", one number if it has no width, "-" for None.
 
-    `sign` "+" keeps the signs.
+    `sign` "+" also prints plus signs.
     """
     if ends is None:
         return "-"
@@ -380,10 +385,10 @@ def interval_in_words(ends: Sequence[float] | None, digits: int = 4, sign: str =
 
 
 def sample_slices(sample: Sample, by: str) -> list[str]:
-    """Return the names of the slices that a sample is in.
+    """Return the names of the slices that a sample is in, e.g. ["lang=de"] by `lang`.
 
-    `by` is a field of the metadata or the part of tags before a colon (`lang` for `lang:de`), each value of which is a slice;
-    one tag; or "tags": each tag is a slice.
+    `by` is a metadata field or the part of tags before a colon (`lang` for `lang:de`), each value of which is
+    a slice; or a single tag; or "tags", for a slice per tag.
     """
     values = [tag.partition(":")[2] for tag in sample.tags if tag.startswith(f"{by}:")]
     if isinstance(value := sample.metadata.get(by), str | int | float):
@@ -396,9 +401,9 @@ def sample_slices(sample: Sample, by: str) -> list[str]:
 
 
 def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
-    """Return the ids of the cases of each slice, by its name; for a single tag also those without it.
+    """Return the ids of the cases of each slice, by name; for a single tag also the slice "not TAG".
 
-    InputError if no sample is in any.
+    Raises InputError if no sample is in any slice.
     """
     slices: dict[str, set[str]] = {}
     cases: set[str] = set()
@@ -411,13 +416,15 @@ def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
     if set(slices) == {by}:
         return {by: slices[by], f"not {by}": cases - slices[by]}
     if not slices:
-        fix = f"tags and metadata: {some_of(sorted(known), 10) or 'none'}"
-        raise InputError(f"no sample has the tag or metadata {by!r}", fix=fix)
+        fix = (
+            f"name one that samples have: {some_of(sorted(known), 10)}" if known else "give the samples tags"
+        )
+        raise InputError(f"no sample has a tag or a metadata field {by!r}", fix=fix)
     return dict(sorted(slices.items()))
 
 
 def with_measures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Iterate over each text once, with the measures that it is said of."""
+    """Yield each distinct text of the (text, measure) rows once, with its measures: "text (RR, nDCG@10)"."""
     measures_of: dict[str, dict[str, None]] = {}
     for text, measure in rows:
         measures_of.setdefault(text, {})[measure] = None
@@ -425,7 +432,7 @@ def with_measures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
-    """Yield a sentence for each corrected mean: the judge's mean, and the corrected one with its interval."""
+    """Yield a sentence for each corrected mean with the judge's mean, the corrected mean and its interval."""
     for summary in summaries:
         if (mean := summary.corrected) is not None:
             system = f" of {summary.system}" if summary.system else ""

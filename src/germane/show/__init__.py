@@ -1,1 +1,1 @@
-"""Tables and other text in the formats of a terminal, plain text, Markdown, HTML, CSV and TeX."""
+"""Render tables and text for the terminal, as plain text, Markdown, CSV and TeX."""

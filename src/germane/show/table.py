@@ -1,4 +1,4 @@
-"""A table, declared once and rendered for a terminal, as plain text, Markdown, CSV and TeX."""
+"""The class Table, rendered for a terminal, as plain text, Markdown and TeX, and the lines of CSV files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["Table", "TextDocument", "csv_lines"]
 
 
 class Table:
-    """Columns with headings, rows of text, and notes below; all texts are cleaned.
+    """A table of text with headings, rows, a title above and notes below; control characters are removed.
 
-    `align` has an l (names) or an r (numbers) for each column; its last letter holds for all further columns. `styles` are those of
-    columns in a terminal, by heading.
+    `align` has an l (left) or r (right) for each column; its last letter holds for all further columns.
+    `styles` are the rich styles of columns in a terminal, by heading.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class Table:
             self.add(row)
 
     def add(self, row: Iterable[object], bold: Collection[int] = ()) -> None:
-        """Append a row; None is shown as a dash, and `bold` holds the indices of bold cells."""
+        """Append a row of cells; None is shown as a dash. `bold` holds the indices of the cells in bold."""
         cells = ("-" if value is None else value for value in row)
         self.rows.append([clean(str(cell)) for cell in cells])
         self.bold.append(bold)
 
     def plain(self) -> Iterator[str]:
-        """Yield the lines with aligned columns of any width, between the title and the notes."""
+        """Yield the table as lines of plain text: the title, the rows with aligned columns, and the notes."""
         yield from filter(None, [self.title])
         widths = [max(map(len, cells)) for cells in zip(self.heads, *self.rows, strict=True)]
         for row in (self.heads, *self.rows):
@@ -57,7 +57,7 @@ class Table:
         yield from (f"  {clean(note)}" for note in self.notes)
 
     def rich(self, *, edge: bool = True) -> RenderableType:
-        """Return the table for a console; `edge` adds space around it."""
+        """Return the table for a rich console; `edge` adds space around the table."""
         from rich.box import SIMPLE_HEAD
         from rich.cells import cell_len
         from rich.table import Table as RichTable
@@ -82,7 +82,7 @@ class Table:
         return hanging([*title, FittedTable(table, width, records), *notes])
 
     def print(self, out: TextIO) -> None:
-        """Print to a terminal with rules and weight, fitted to its width; else in plain columns."""
+        """Print the table: to a terminal with lines and bold, fitted to its width, else as plain text."""
         if not out.isatty():
             out.writelines(f"{line}\n" for line in self.plain())
             return
@@ -91,16 +91,16 @@ class Table:
         Console(file=out, highlight=False).print(self.rich(edge=False))
 
     def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
-        """Return headings and rows with escaped cells; a bold one replaces @ in `bold`."""
+        """Return the headings and rows with escaped cells; bold cells are put in the place of @ in `bold`."""
         return [
             [bold.replace("@", escape(cell)) if at in marked else escape(cell) for at, cell in enumerate(row)]
             for row, marked in zip((self.heads, *self.rows), ((), *self.bold), strict=True)
         ]
 
     def markdown(self, escape: Callable[[str], str] = markdown_text, most: int | None = None) -> str:
-        """Return the table in Markdown with its notes below, each cell escaped.
+        """Return the table in Markdown with its notes below, each cell escaped by `escape`.
 
-        With `most`: at most this many rows and how many more there are; "" without rows.
+        With `most`, return at most so many rows and the number of others, or "" if there are no rows.
         """
         if most is not None and not self.rows:
             return ""
@@ -112,7 +112,7 @@ class Table:
         return text + "".join(f"{escape(note)}\n\n" for note in self.notes)
 
     def tex(self, rules: tuple[str, str, str] = ("toprule", "midrule", "bottomrule")) -> str:
-        """Return the table as LaTeX's tabular, with the rules of booktabs or others."""
+        """Return the table as a LaTeX tabular; `rules` are the commands of its lines, by default booktabs'."""
         head, *rows = (
             " & ".join(row) + r" \\"
             for row in self._written(lambda cell: cell.translate(_TEX), r"\textbf{@}")
@@ -129,7 +129,7 @@ _TEX = str.maketrans(
 
 
 class TextDocument(list[str | Table]):
-    """A document of lines and tables; a line may begin with #, ## or - as in Markdown, and is cleaned."""
+    """A document: a list of text lines and tables. A line may begin with #, ## or - as in Markdown."""
 
     def text(self) -> str:
         """Return the document as plain text, its tables in aligned columns."""
@@ -139,7 +139,7 @@ class TextDocument(list[str | Table]):
         return "".join(f"{line}\n" for lines in blocks for line in lines)
 
     def markdown(self) -> str:
-        """Return the document as Markdown whose texts are escaped."""
+        """Return the document as Markdown, with the text of lines and cells escaped."""
         return "".join(
             block.markdown(lambda cell: markdown_text(cell, 1000))
             if isinstance(block, Table)
@@ -149,13 +149,13 @@ class TextDocument(list[str | Table]):
 
 
 def _markdown(line: str) -> str:
-    """Return a line of a document with its text escaped behind the mark of a heading or a list."""
+    """Return a line with its text escaped for Markdown, keeping a leading "# ", "## " or "- "."""
     mark = next((mark for mark in ("# ", "## ", "- ") if line.startswith(mark)), "")
     return f"{mark}{markdown_text(line.removeprefix(mark), 1000)}\n"
 
 
 def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:
-    """Iterate over the lines of a CSV file, headings first, with each value as `germane.clean.cell` writes it."""
+    """Yield a CSV line for each row, headings first; cells are escaped against spreadsheet formulas."""
     import csv  # not at the top: a terminal does not need it
 
     out = io.StringIO(newline="")

@@ -1,4 +1,4 @@
-"""Text for a terminal: hanging indents, and what a console would print as plain text."""
+"""Text for a terminal: hanging indents, tables that fit its width, and rich output as plain text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from germane.clean import clean
 
 
 def plain_text(renderable: RenderableType, width: int) -> str:
-    """Return the output of a console of this width as plain text without colour."""
+    """Return a rich renderable as plain text without colour, as a console of `width` columns prints it."""
     out = io.StringIO()
     console = Console(
         file=out, width=width, no_color=True, highlight=False, legacy_windows=False, force_jupyter=False
@@ -27,7 +27,7 @@ _LEAD = re.compile(r"[a-z]+ {2,}| +")
 
 
 class HangingText:
-    """Lines of text with hanging indents: by the width of the first word (`judge `), else two more than the line's own."""
+    """Text whose wrapped lines are indented: to the text behind a first word (`judge    `), else by two."""
 
     def __init__(self, text: Text) -> None:
         self.text = text
@@ -47,13 +47,13 @@ class HangingText:
 
 
 class FittedTable:
-    """A table of this `width`, or in a narrower terminal its rows as lines of `heading value` pairs: no number is cut."""
+    """A table that a terminal narrower than `width` shows as lines of `heading value`, so that none is cut."""
 
     def __init__(self, table: Table, width: int, records: Sequence[str]) -> None:
         self.table, self.width, self.records = table, width, records
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Render the table or the lines."""
+        """Render the table if it fits the console's width, else its rows as lines (`records`)."""
         if self.width <= options.max_width:
             yield self.table
         else:
@@ -61,5 +61,5 @@ class FittedTable:
 
 
 def hanging(rows: Iterable[RenderableType]) -> RenderableType:
-    """Return the renderables one below the other; continuation lines of text are indented."""
+    """Return the renderables one below the other; wrapped lines of text are indented."""
     return Group(*(HangingText(row) if isinstance(row, Text) else row for row in rows))

@@ -124,5 +124,5 @@ class TestHeadline:
             [{"id": "q", "query": "q", "contexts": contexts}], "context_precision", judge="labels"
         )
         first = next_steps(report)[0]
-        assert first["text"] == "Label more passages: for lack of a label 1 score could not be measured."
+        assert first["text"] == "Label more passages: 1 score could not be measured without their labels."
         assert first["command"] == "germane label REPORT"

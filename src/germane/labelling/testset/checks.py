@@ -1,4 +1,4 @@
-"""Checks of a test set: each says how much of it has a fault, with examples, or why it cannot be checked."""
+"""Check a test set for repeated and copied questions, gold that is missing or one-sided, and its size."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ CheckName = Literal["duplicates", "leaks", "one-system gold", "dead gold", "clas
 
 
 class SetCheck(Line):
-    """One check of a test set: `count` of `of` queries or gold ids have a fault.
+    """The result of one check of a test set: `count` of `of` queries or gold ids have the fault.
 
-    `width` counts the independent queries. `note` says what the figures mean, or why there are none.
+    The check `width` counts the independent queries instead. `note` says what the numbers mean, or why the
+    check was not possible.
     """
 
     name: CheckName
@@ -56,7 +57,10 @@ class SetCheck(Line):
 
 
 class ValidationDocument(Line, kw_only=True):
-    """The document of `germane validate --json`: faults, what was not checked since it would import code, and the test set's checks."""
+    """The document that `germane validate --json` prints: faults of files, and the checks of the test set.
+
+    `not_checked` names what was left out because checking it would import code.
+    """
 
     schema_version: Literal[1] = 1
     exit_code: Literal[0, 2]
@@ -67,7 +71,7 @@ class ValidationDocument(Line, kw_only=True):
 
 
 def check_test_set(data: TestSet) -> list[SetCheck]:
-    """Return the checks of a test set in order."""
+    """Return the results of all checks of a test set: duplicates, leaks, gold, classes and width."""
     queries = data.queries
     known = {word for text in data.texts.values() for word in words(text)}
     groups = repeated(
@@ -100,7 +104,7 @@ def _result(
     ok: str = "",
     warn: bool | None = None,
 ) -> SetCheck:
-    """Return a warning with note `bad` if anything counts (or as `warn` says), else `ok`."""
+    """Return a check's result: a warning with note `bad` if count > 0 (or as `warn` says), else ok with note `ok`."""
     wrong = count > 0 if warn is None else warn
     return SetCheck(
         name, "warning" if wrong else "ok", count, of, [*examples[:EXAMPLES]], bad if wrong else ok
@@ -108,9 +112,9 @@ def _result(
 
 
 def _duplicates(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:
-    """Count the questions that repeat an earlier one; repeats within a `cluster` do not matter to statistics."""
+    """Check how many questions repeat another one, except within a `cluster`, which statistics take into account."""
     if not any(query.text for query in queries):
-        return _unchecked("duplicates", "the text of the queries is not known: give the file of queries, too")
+        return _unchecked("duplicates", "the queries have no texts: name the file of queries too")
     clusters = [len({queries[at].cluster or f" {at}" for at in group}) for group in groups]
     repeats = [group for group, several in zip(groups, clusters, strict=True) if several > 1]
     count, size = sum(several - 1 for several in clusters), len(queries)
@@ -118,33 +122,40 @@ def _duplicates(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -
         f"{', '.join(queries[at].id for at in group[:5])}{', ...' * (len(group) > 5)}: {shorten(queries[group[0]].text, 60)}"
         for group in repeats
     ]
-    bad = f"{count} of {counted(size, 'query repeats', 'queries repeat')} another one; intervals are too narrow until the same `cluster` is given to each of them"
-    ok = f"{counted(size, 'query', 'queries')}, no two the same"
+    bad = (
+        f"{count} of {counted(size, 'query repeats', 'queries repeat')} another query, so that intervals are too"
+        " narrow; give repeated queries the same `cluster`"
+    )
+    ok = f"no two of {counted(size, 'query', 'queries')} are the same"
     return _result("duplicates", count, size, examples, bad=bad, ok=ok)
 
 
 def _leaks(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
-    """Return how many questions repeat the words of their gold passage."""
+    """Check how many questions are copied from the words of their gold passage."""
     passages = [
         [*query.quotes, *(data.texts[name] for name in query.gold if name in data.texts)] for query in queries
     ]
     asked = [at for at, texts in enumerate(passages) if texts and queries[at].text]
     if not asked:
-        return _unchecked("leaks", "no text of a gold passage is at hand: --corpus names the documents")
+        return _unchecked("leaks", "no gold passage has a text: give the documents with --corpus")
     asked = asked[:: -(-len(asked) // _COMPARED)]
     found = overlaps([queries[at].text for at in asked], [passages[at] for at in asked], data.rest)
     copied = [at for at, overlap in zip(asked, found, strict=True) if overlap.copied()]
     examples = [f"{queries[at].id}: {shorten(queries[at].text, 70)}" for at in copied]
-    of = f"{len(copied)} of {counted(len(asked), 'question')} with a gold passage"
-    bad = f"{of} are copied from it: search by words finds them wherever they are; ask them in a user's words"
+    of = f"{len(copied)} of {counted(len(asked), 'question')} {'is' if len(copied) == 1 else 'are'} copied"
+    bad = f"{of} from the gold passage, which makes retrieval by words too easy; ask in a user's words"
     warn = len(copied) >= max(1, COPIED * len(asked))
-    return _result("leaks", len(copied), len(asked), examples, bad=bad, ok=f"{of} copied from it", warn=warn)
+    ok = f"{of} from the gold passage"
+    return _result("leaks", len(copied), len(asked), examples, bad=bad, ok=ok, warn=warn)
 
 
 def shares_by_depth(
     queries: Sequence[TestQuery], systems: AbstractSet[str]
 ) -> dict[int, dict[str, np.ndarray]]:
-    """Return by depth k and system the share of each query's gold in the first k, over queries that all systems have."""
+    """Return the share of each query's gold in a system's first k results, by depth k and system.
+
+    Only queries with gold and with results of every system are included.
+    """
     common = [query for query in queries if query.gold and systems <= query.ranks.keys()]
 
     def share(query: TestQuery, system: str, k: int) -> float:
@@ -157,17 +168,19 @@ def shares_by_depth(
 
 
 def _one_system(queries: Sequence[TestQuery], systems: AbstractSet[str]) -> SetCheck:
-    """Warn of gold that only one system found, as when only its results were labelled."""
+    """Check whether only one system found the gold, as happens if only that system's results were labelled."""
     name: CheckName = "one-system gold"
     if len(systems) < 2:
-        return _unchecked(name, f"the data hold {'the results of one system' if systems else 'no results'}")
+        have = "the results of only one system" if systems else "no results of a system"
+        return _unchecked(name, f"the test set holds {have}: name runs or samples of two or more")
     shares = shares_by_depth(queries, systems)
     common = len(next(iter(shares[1].values())))
     if common < FEWEST:
         have = counted(common, "query has", "queries have")
-        return _unchecked(name, f"{have} gold and results of every system; {FEWEST} are needed")
+        return _unchecked(name, f"only {have} gold and results of every system; {FEWEST} are needed")
     if not any(share.any() for share in shares[DEPTHS[-1]].values()):
-        return _unchecked(name, "no gold is in the first places of any system, or they have no ids")
+        problem = f"no system has a gold document in its first {DEPTHS[-1]} results"
+        return _unchecked(name, f"{problem}, or the results have no ids")
     total = sum(len(query.gold) for query in queries)
     for k, of_system in shares.items():
         best = max(of_system, key=lambda system: of_system[system].mean())
@@ -177,16 +190,23 @@ def _one_system(queries: Sequence[TestQuery], systems: AbstractSet[str]) -> SetC
             share = f"{of_system[best].mean():.0%} of the gold in its first {k}"
             example = f"{best or 'the unnamed system'}: {share}; {', '.join(rest)}"
             held = sum(rank <= k for query in queries for rank in query.ranks.get(best, {}).values())
-            bad = "nearly all gold is in one system's first places, as where only its results were labelled: label some of every system's"
+            bad = (
+                "nearly all gold is in the first results of one system, as if only that system's results were"
+                " labelled; label results of every system"
+            )
             return _result(name, held, total, [example], bad=bad)
-    ok = f"the gold of {counted(common, 'query', 'queries')} is in no system's results alone"
+    ok = f"several systems found the gold of {counted(common, 'query', 'queries')}, not one system alone"
     return _result(name, 0, total, [], bad="", ok=ok)
 
 
 def one_sided(
     best: np.ndarray, others: Sequence[np.ndarray], found: float = FOUND, ahead: float = AHEAD
 ) -> bool:
-    """Return True if one system's first ranks hold nearly all gold, and every other system's far less."""
+    """Return True if one system found nearly all gold, and every other system far less.
+
+    The arrays hold each query's share of gold in a system's first results. `found` is the least mean share of
+    the best system, `ahead` its least lead over each other system (as the lower end of an interval).
+    """
     if best.mean() < found:
         return False
     limits = [mean_interval(best - other, value_range=(-1.0, 1.0), differences=True).ends for other in others]
@@ -194,21 +214,23 @@ def one_sided(
 
 
 def _dead(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
-    """Return the gold ids that the corpus lacks."""
+    """Check which gold ids the corpus lacks."""
     if data.absent is None:
-        return _unchecked("dead gold", "no corpus is named: --corpus names the documents")
+        return _unchecked("dead gold", "there is no corpus to check the gold ids with: give --corpus PATH")
     gold = {name for query in queries for name in query.gold}
     if not gold:
-        return _unchecked("dead gold", "no gold names a document")
-    fix = "`germane labels move` carries gold to a corpus that has changed"
+        return _unchecked("dead gold", "no query has gold with a document id")
+    fix = "if the corpus has changed, run `germane labels move`"
     if len(data.absent) == len(gold):
-        fix = f"its ids are like {data.document}, the gold's like {next(iter(data.absent))}"
+        fix = f"ids of the corpus are like {data.document}, gold ids like {next(iter(data.absent))}"
     holders: dict[str, list[str]] = {}
     for query in queries:
         for name in data.absent.keys() & query.gold.keys():
             holders.setdefault(name, []).append(query.id)
     examples, some = [f"{name} ({', '.join(holders[name][:3])})" for name in data.absent], len(gold)
-    bad = f"{len(data.absent)} of {counted(some, 'gold id')} are not in the corpus: no system can find them; {fix}"
+    are = "is" if len(data.absent) == 1 else "are"
+    absent = f"{len(data.absent)} of {counted(some, 'gold id')} {are} not in the corpus"
+    bad = f"{absent}, so no system can find the documents; {fix}"
     ok = f"all {counted(some, 'gold id')} are in the corpus"
     return _result("dead gold", len(data.absent), some, examples, bad=bad, ok=ok)
 
@@ -224,12 +246,13 @@ _ANSWER = re.compile(r"(?i)^(is[ _-])?answerable$")
 
 
 def _classes(queries: Sequence[TestQuery]) -> SetCheck:
-    """Return the queries with tags that contradict their gold."""
+    """Check which queries have tags (e.g. multi-hop, unanswerable) that contradict their gold."""
     tagged = [
         query for query in queries if query.answerable is False or any(map(_known_class, query.classes))
     ]
     if not tagged:
-        return _unchecked("classes", "no tag says how many documents answer a question, or that none does")
+        why = "no tag says how many documents answer a query, e.g. multi-hop, or that none does, e.g. unanswerable"
+        return _unchecked("classes", why)
     wrong = [(query, why) for query in tagged if (why := next(_contradictions(query), ""))]
     examples, size = [f"{query.id}: {why}" for query, why in wrong], len(tagged)
     bad = f"{len(wrong)} of {counted(size, 'tagged query contradicts its gold', 'tagged queries contradict their gold')}"
@@ -242,37 +265,45 @@ def _known_class(name: str) -> bool:
 
 
 def _contradictions(query: TestQuery) -> Iterator[str]:
-    """Yield each contradiction between a query's gold and its tags or `answerable`."""
+    """Yield a text for each contradiction between a query's gold and its tags or its field `answerable`."""
     pieces = max(len(query.gold), len(query.quotes))
     gold = counted(pieces, "gold document")
     if query.answerable is False and pieces:
-        yield f"answerable is false, and has {gold}"
+        yield f"answerable is false, but the query has {gold}"
     for name in query.classes:
         if _NO_ANSWER.search(name):
             if pieces or query.answerable:
-                yield f"{name}, and has {gold}" if pieces else f"{name}, and answerable is true"
+                yield (
+                    f"tag {name}, but the query has {gold}"
+                    if pieces
+                    else f"tag {name}, but answerable is true"
+                )
             continue
         if _SEVERAL.search(name):
             if pieces == 1 or query.groups == 1:
-                yield f"{name}, and {'has one gold document' if pieces == 1 else 'one group of gold is enough'}"
+                one = "gold document" if pieces == 1 else "group of gold documents"
+                yield f"tag {name}, but the query has only one {one}"
         elif _ONE.search(name) and query.groups > 1:
-            yield f"{name}, and needs {query.groups} groups of gold"
+            yield f"tag {name}, but the query needs {query.groups} groups of gold documents"
         if _known_class(name) and query.answerable is False:
-            yield f"{name}, and answerable is false"
+            yield f"tag {name}, but answerable is false"
 
 
 def _width(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:
-    """Return the interval width and smallest difference that this many independent questions can show."""
+    """Return the width of intervals and the smallest difference that so many independent questions can show."""
     above = {at: group[0] for group in groups for at in group}
     n = len({queries[above.get(at, at)].cluster or f" {above.get(at, at)}" for at in range(len(queries))})
     if not n:
-        return _unchecked("width", "the data hold no query")
+        return _unchecked("width", "the test set holds no query")
     if n < 2:
-        bad = "one independent query: no interval and no difference can be given"
+        bad = "the test set has one independent query: no interval and no difference can be computed; add queries"
         return _result("width", n, len(queries), [], bad=bad)
     t, of_power = t_quantile(UPPER, n - 1), t_quantile(POWER, n - 1)
     half, difference = t * SPREAD / sqrt(n), (t + of_power) * SPREAD_OF_DIFFERENCE / sqrt(n)
     give = counted(n, "independent query gives", "independent queries give")
-    ok = f"{give} an interval of about +-{half:.2g} at best, and a difference of {difference:.2g} can be shown (power {POWER:g})"
+    ok = (
+        f"{give} an interval of about +-{half:.2g} at best, and can show a difference of {difference:.2g}"
+        f" (power {POWER:g})"
+    )
     figures = [f"interval +-{half:.3f}", f"difference {difference:.3f}"]
     return _result("width", n, len(queries), figures, bad="", ok=ok, warn=False)

@@ -1,7 +1,7 @@
-"""Faults of a test set's questions: copied from their gold passage, or repeated.
+"""Find faulty questions of a test set: copied from their gold passage, or repeated.
 
-A copied question is found by its words wherever the passage is, and tells little of a retriever. Two questions are one if they
-are equal but for case, punctuation and courtesy, or for one slip of the pen.
+A copied question is easily found by its words, and tells little about a retriever. Two questions are the same
+if they differ only in case, punctuation, courtesy phrases, or one misspelt letter.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ ELSEWHERE = 2
 
 @dataclass(frozen=True, slots=True)
 class PassageOverlap:
-    """The overlap of a question with the gold passage most similar to it.
+    """The overlap in words of a question with the gold passage most similar to it.
 
-    `run` is the longest run of words in both, `share` that of the question's `content` words which the passage holds. `run_elsewhere`
-    and `share_elsewhere` are the numbers of other passages with the same run, and with as large a share.
+    `run` is the number of words in the longest run that both contain, `length` that of the question's words.
+    `share` is the share of the question's `content` words that the passage contains. `run_elsewhere` counts
+    the other passages with the same run, `share_elsewhere` those with as large a share.
     """
 
     run: int
@@ -56,12 +57,12 @@ class PassageOverlap:
 def overlaps(
     questions: Sequence[str], passages: Sequence[Sequence[str]], rest: Iterable[str]
 ) -> list[PassageOverlap]:
-    """Return each question's overlap with its gold passages, and the number of other passages with as much.
+    """Return each question's overlap with its gold passages, and how many other passages overlap as much.
 
     Args:
         questions: The questions.
         passages: The texts of each question's gold passages.
-        rest: Other passages of the corpus, or some drawn from it; gold of other questions may be among them.
+        rest: Passages of the corpus, or a random sample of them; gold passages may be among them.
     """
     asked = [words(text) for text in questions]
     passed = list(rest)
@@ -104,7 +105,7 @@ def overlaps(
 
 
 def _common(passages: Sequence[str]) -> frozenset[str]:
-    """Return the words that too many passages contain to tell them apart, in any language."""
+    """Return the stems of words that so many passages contain that the words do not tell passages apart."""
     uses = Counter(word for text in passages[:_LOOKED_AT] for word in stems(text))
     most = max(_FEW, _COMMON * min(len(passages), _LOOKED_AT))
     return frozenset(word for word, count in uses.items() if count > most)
@@ -113,7 +114,10 @@ def _common(passages: Sequence[str]) -> frozenset[str]:
 def _indexes(
     runs: Sequence[tuple[str, ...]], shares: Sequence[float], content: Sequence[Terms]
 ) -> tuple[Mapping[tuple[str, ...], list[int]], Mapping[str, list[tuple[int, float]]]]:
-    """Return the questions indexed by the start of their run, and by each content word."""
+    """Return the numbers of the questions by the first words of their longest run, and by each content word.
+
+    A content word comes with its share of the weight of the question's content words.
+    """
     grams: dict[tuple[str, ...], list[int]] = defaultdict(list)
     holders: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for number, (run, share, needed) in enumerate(zip(runs, shares, content, strict=True)):
@@ -136,7 +140,7 @@ def _spaced(text: str) -> str:
 
 
 def _longest_run(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
-    """Return the longest run of words common to both lists."""
+    """Return the longest run of consecutive words that occurs in both lists."""
     places: Mapping[str, list[int]] = defaultdict(list)
     for at, word in enumerate(second):
         places[word].append(at)
@@ -198,17 +202,19 @@ def repeated(
     known: Collection[str] = (),
     shortest: int = SHORTEST,
 ) -> list[list[int]]:
-    """Return the positions of repeated questions, group by group; time and memory grow with the words.
+    """Return the positions of questions that repeat each other, one list per group of equal questions.
 
-    Two are one where their content words are equal; where these differ in one misspelt word, unless their gold differs or both
-    spellings occur elsewhere; and where one has a word more, or the words in another order, and the gold is the same.
+    Two questions are the same if their content words are equal; if these differ in one misspelt word, unless
+    the gold differs or both spellings occur elsewhere; or if one has a word more, or the words in another
+    order, and the gold is the same. Time and memory grow with the number of words.
 
     Args:
         texts: The questions.
-        situations: What was said before each one: questions of different situations are never one.
-        gold: The relevant documents of each one, as far as they are known.
+        situations: The conversation before each question: questions in different conversations are never the
+            same.
+        gold: The relevant documents of each question, as far as they are known.
         known: Words of the corpus, which are not misspelt.
-        shortest: Letters from which on a word may be misspelt.
+        shortest: The number of letters from which on a word may be misspelt.
     """
     groups: dict[tuple[Hashable, str], list[int]] = defaultdict(list)
     keys: list[Key] = []
@@ -242,7 +248,10 @@ def repeated(
 
 
 def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, str]]:
-    """Yield pairs of questions that differ in one word or in word order, with the two words ("" = missing)."""
+    """Yield pairs of questions that differ in one word or in word order, with the differing words.
+
+    A word is "" if the question lacks it; both are "" if only the order differs.
+    """
     position = {key: number for number, key in enumerate(keys)}
     orders: dict[Key, int] = {}
     rests: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -268,7 +277,7 @@ def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, s
 
 
 def _misspelt(alike: Sequence[tuple[int, str]], shortest: int) -> Iterator[tuple[int, int, str, str]]:
-    """Yield pairs of words in one position that differ by one slip: a letter more, less, other or swapped."""
+    """Yield pairs of questions that differ by one misspelt letter in one word, with the two words."""
     forms: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for number, word in alike:
         if len(word) >= shortest and word.isalpha():
@@ -287,7 +296,7 @@ _MOST_ALIKE = 50
 
 
 def _one_slip(one: str, other: str) -> bool:
-    """Return True if one inserted, missing, other or swapped letter turns one word into the other."""
+    """Return True if inserting, deleting, replacing or swapping one letter turns one word into the other."""
     if len(one) > len(other):
         one, other = other, one
     start = 0

@@ -1,4 +1,4 @@
-"""Read a test set: its queries, their gold, its rank in each system, and the available texts."""
+"""Read a test set: its queries, their gold documents with the ranks in each system, and the available texts."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ _CLASS_FIELDS = ("type", "class", "category", "kind", "question_type", "query_ty
 class TestQuery:
     """One query of a test set, over all systems and trials.
 
-    `gold` are the relevant documents that are known, `groups` those of which each group is needed, `quotes` gold text of its own.
-    `classes` are its tags, and the values of metadata that name a class. `ranks` are, by system, the ranks of its gold.
+    `situation` is the conversation before the query. `gold` holds the ids of its relevant documents, `groups`
+    is the number of groups of gold of which each is needed, `quotes` the quoted passages of its evidence.
+    `classes` are its tags and the metadata values that name a class, e.g. "2 hops". `ranks` holds the ranks
+    of its gold documents, by system.
     """
 
     id: str
@@ -49,14 +51,14 @@ class TestQuery:
 
 
 class TestSet:
-    """The queries of files, with their corpus if known.
+    """A test set: the queries read from files, with the texts of a corpus if one is given.
 
     Attributes:
-        systems: The systems whose results are known.
-        texts: The texts of gold documents, as far as the corpus or a sample holds them.
-        rest: Passages, gold or not; of more than DRAWN, as many, each with the same probability.
-        absent: Gold ids that the corpus does not hold; None without a corpus.
-        document: An id of the corpus.
+        systems: The names of the systems whose results the files hold.
+        texts: The texts of gold documents by id, as far as the corpus or a sample has them.
+        rest: Passages of the corpus or the samples, gold or not; a random sample of DRAWN if there are more.
+        absent: The gold ids that the corpus lacks; None without a corpus.
+        document: The id of the corpus's first document, as an example.
     """
 
     __test__ = False  # no test of pytest
@@ -78,7 +80,7 @@ class TestSet:
 
     @property
     def queries(self) -> list[TestQuery]:
-        """The queries in their order."""
+        """The queries in the order in which they were read."""
         return list(self._queries.values())
 
     def _read(self, files: Sequence[Path], grades: Mapping[str, Mapping[str, int]]) -> None:
@@ -139,7 +141,7 @@ class TestSet:
         self._random, self._count = np.random.default_rng(0), 0
 
     def _draw(self, text: str) -> None:
-        """Take a text into `rest`, perhaps in the place of another."""
+        """Add a passage to `rest`; once it is full, perhaps replace another, so that it is a random sample."""
         self._count += 1
         if len(self.rest) < DRAWN:
             self.rest.append(text)
@@ -147,7 +149,7 @@ class TestSet:
             self.rest[at] = text
 
     def _search(self, corpus: Corpus) -> None:
-        """Read the documents' texts from the corpus, which replace those found in samples."""
+        """Read gold documents' texts and a sample of passages from the corpus, not from the samples."""
         gold = {name for query in self.queries for name in query.gold}
         corpus.texts_of(gold)  # chooses among several columns that could be the id
         self._forget_texts()
@@ -161,12 +163,12 @@ class TestSet:
 
 
 def is_gold(path: Path) -> bool:
-    """Return True if a file has the four columns of TREC's gold: `query 0 document grade`."""
+    """Return True if a file holds TREC qrels: lines of `query 0 document grade`."""
     return _is_trec(path, GOLD) and len(first_lines(path)[0].split()) == 4
 
 
 def is_run(path: Path) -> bool:
-    """Return True if a file has the columns of a TREC run."""
+    """Return True if a file holds a TREC run: lines of `query Q0 document rank score name`."""
     return _is_trec(path, RUN) and not is_gold(path)
 
 
@@ -177,7 +179,10 @@ def _is_trec(path: Path, kind: Kind) -> bool:
 
 
 def is_set(path: Path, *, has_gold: bool) -> bool:
-    """Return True if a path is part of a test set other than samples: gold, a run, or queries of BEIR or MS MARCO."""
+    """Return True if a path holds qrels, a run, or the queries of BEIR or MS MARCO, but no samples.
+
+    `has_gold` is true if gold is given separately; without gold a table of texts may be documents.
+    """
     if path.is_dir():
         return bool(dataset_files(path, "queries")) and (has_gold or (path / "qrels").is_dir())
     # without gold they may be documents
@@ -185,7 +190,7 @@ def is_set(path: Path, *, has_gold: bool) -> bool:
 
 
 def _columns_of(path: Path) -> dict[str, str] | None:
-    """Return the columns of a BEIR file of queries; None for samples."""
+    """Return the columns of the query and its id in a BEIR file of queries; None if the file holds samples."""
     if not path.is_file() or suffix_of(path) not in READERS:
         return None
     reader, _ = READERS[suffix_of(path)]
@@ -198,7 +203,7 @@ def _columns_of(path: Path) -> dict[str, str] | None:
 
 
 def _topics(path: Path) -> list[tuple[str, str]]:
-    """Return the ids and texts of a table of two columns without a header (MS MARCO's queries.tsv); [] for other files."""
+    """Return the (id, text) rows of a table without a header, as MS MARCO's queries.tsv; [] for other files."""
     if not path.is_file() or suffix_of(path) not in {".tsv", ".txt"}:
         return []
     rows = [line.split("\t") for line in read_text(path).splitlines() if line.strip()]
@@ -208,7 +213,10 @@ def _topics(path: Path) -> list[tuple[str, str]]:
 
 
 def _samples_of(path: Path, grades: Mapping[str, Mapping[str, int]]) -> Iterator[Sample]:
-    """Yield the samples of a file or folder; with separate gold only those that it covers, or that have their own."""
+    """Yield the samples of a file or folder with their gold.
+
+    If `grades` holds separate gold, samples without gold in either place are left out.
+    """
     samples: Iterable[Sample]
     if topics := _topics(path):
         samples = (Sample(id=name, query=text) for name, text in topics)

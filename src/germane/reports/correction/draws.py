@@ -1,8 +1,8 @@
-"""Draws of labels: which labels were drawn at random, from which items, and with which probabilities.
+"""Draws of labels: which items were drawn at random for people to label, and with which probabilities.
 
-A draw is a set of labels of one queue, design and seed from one pool: everything of a kind that a report judged, or what
-two reports do not share (`germane label A B`). Probabilities are those of the labels given, not of the budget, so a
-session that stops early is a smaller draw.
+A draw is a set of labels of one queue, design and seed. Its items come from one pool: everything of a kind
+that a report judged, or what two reports do not share (`germane label A B`). Probabilities are computed from
+the labels that were given, not from the budget, so that a session that stops early is a smaller draw.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Pool: TypeAlias = Mapping[str, frozenset[str]]
 
 
 def design_of(label: Label) -> Mapping[str, Any]:
-    """Return the design by which a label's item was drawn; {} if unknown."""
+    """Return the random design (unit, seed, pool) by which a label's item was drawn; {} if unknown."""
     return label.design or {}
 
 
 def is_drawn(label: Label) -> bool:
-    """Return True if a label was drawn at random from everything that a report judged."""
+    """Return True if a label's item was drawn at random from everything that one report judged."""
     design = design_of(label)
     return label.queue == "random" and bool(design) and "between" not in design
 
 
 def pool_of(tables: Tables, kind: str) -> Pool:
-    """Return everything of a kind that a report judged and people can label, by query; for support the single claims."""
+    """Return the judged items of a kind that people can label, by query; for support these are single claims."""
     result: dict[str, set[str]] = defaultdict(set)
     for row in tables.places:
         if row.kind == kind and (row.of is not None) == (kind == "support"):
@@ -44,14 +44,17 @@ def pool_of(tables: Tables, kind: str) -> Pool:
 
 
 def fingerprint(*pools: Pool) -> str:
-    """Return the name of a pool, or of the pools of two reports in either order."""
+    """Return a short hash that identifies a pool of items, or the pools of two reports in either order."""
     names = sorted(digest(sorted(item for items in pool.values() for item in items)) for pool in pools)
     return digest(names)[:16]
 
 
 @dataclass(frozen=True)
 class Draw:
-    """The labels of one draw from a pool, any number per item; `whole`: queries were drawn, not single items."""
+    """The labels of one random draw from a pool, any number per item.
+
+    `whole` is True if whole queries were drawn, not single items.
+    """
 
     labels: Sequence[Label]
     pool: Pool
@@ -59,19 +62,19 @@ class Draw:
 
     @cached_property
     def items(self) -> frozenset[str]:
-        """The drawn items of the pool; for whole queries only those labelled completely."""
+        """The items that were drawn and labelled; if whole queries were drawn, those of complete queries only."""
         drawn = {label.item for label in self.labels}
         items = (items for items in self.pool.values() if items <= drawn or not self.whole)
         return frozenset(item for some in items for item in some if item in drawn)
 
     @cached_property
     def complete(self) -> bool:
-        """True if no query was drawn in part: whole queries were drawn, or everything was."""
+        """True if every query is labelled completely or not at all: whole queries or all items were drawn."""
         return self.whole or len(self.items) == len(frozenset[str]().union(*self.pool.values()))
 
     @cached_property
     def _chances(self) -> Mapping[str, float]:
-        """The probability with which an item of each query was drawn."""
+        """The probability with which each item of a query was drawn, by query."""
         if not self.pool:
             return {}
         if self.whole:
@@ -82,7 +85,7 @@ class Draw:
         return dict(zip(self.pool, chances.tolist(), strict=True))
 
     def chance(self, case: str, item: str) -> float:
-        """Return the probability with which an item of a query was drawn; 0 outside the pool."""
+        """Return the probability with which an item of a query was drawn; 0 if the item is not in the pool."""
         return self._chances[case] if item in self.pool.get(case, ()) else 0.0
 
 
@@ -92,7 +95,7 @@ def chance_of(draws: Iterable[Draw], case: str, item: str) -> float:
 
 
 def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
-    """Yield the draws from this pool behind these labels: one per queue, design and seed."""
+    """Yield the draws that these labels belong to, one per queue, design and seed; empty draws are left out."""
     groups: dict[tuple[object, ...], list[Label]] = defaultdict(list)
     for label in labels:
         design = design_of(label)

@@ -1,4 +1,4 @@
-"""The labels that correct a report's judged means, and how many answers that takes."""
+"""Find which of a report's judged means people's labels can correct, and how many answers that takes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ _LEAST_QUERIES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelTarget:
-    """The judged means of a report that are corrected by one queue of labels.
+    """The judged means of a report that one kind of people's labels can correct.
 
     Attributes:
         kind: The kind of the labels: relevance, support or sufficiency.
-        design: The design of the draw.
+        design: The unit of the random draw: single passages or claims, or whole queries.
         measures: The names of the measures.
-        ordered: Those that depend on the order of the passages: they need whole queries.
-        cases: The queries for which each of them has a value: the labels of others correct nothing.
+        ordered: The measures that depend on the order of the passages, and so need whole queries.
+        cases: The queries for which each of the measures has a value; labels of other queries correct
+            nothing.
     """
 
     kind: str
@@ -37,9 +38,9 @@ class LabelTarget:
     cases: frozenset[str] = frozenset()
 
     def answers_needed(self, cases: Sequence[str]) -> int:
-        """Return the number of answers after which the means are corrected; all if there are fewer.
+        """Return the number of answers after which the means are corrected, at most that of all tasks.
 
-        `cases` holds the query of each thing to label, in the order of the draw.
+        `cases` holds the query of each passage or claim to label, in the order of the draw.
         """
         labels, answers, seen = 0, 0, set[str]()
         if self.design == "queries":
@@ -57,20 +58,21 @@ class LabelTarget:
         return len(cases)
 
     def announcement(self, cases: Sequence[str], size: int) -> str:
-        """Return a sentence about which means the first `size` answers correct, and after how many."""
+        """Return a sentence that says which means the first `size` answers correct, and after how many answers."""
         names, needed = some_of(self.measures, 4), self.answers_needed(cases)
         what = {"relevance": "passages", "support": "claims"}.get(self.kind, "sets of passages")
         how = "whole queries" if self.design == "queries" else what
         if needed > size:
-            return f"not corrected by {counted(size, 'answer')}: {names}; that takes {needed:,} ({how})"
+            return f"not corrected by {counted(size, 'answer')}: {names}; correcting takes {needed:,} ({how})"
         return f"corrected after {counted(needed, 'answer')} of {size:,} ({how}): {names}"
 
 
 def label_targets(report: ReportData) -> tuple[list[LabelTarget], list[str]]:
-    """Return the queues that correct the judged means of a report, and the names of those that no labels correct.
+    """Return the kinds of labels that correct a report's judged means, and the measures that no labels correct.
 
-    Whole queries for measures that depend on the order of the passages, else some passages of every query; single claims for
-    context_recall and its kin; one answer per query for sufficiency.
+    Measures that depend on the order of the passages need labels of whole queries, others of some passages of
+    every query. context_recall and faithfulness need labels of single claims, context_sufficiency one answer
+    per query.
     """
     wanted: dict[str, list[str]] = {"relevance": [], "support": [], "sufficiency": []}
     ordered, never = list[str](), list[str]()
@@ -103,7 +105,10 @@ def label_targets(report: ReportData) -> tuple[list[LabelTarget], list[str]]:
 def choose_targets(
     report: ReportData, kind: str | None, design: Design | None
 ) -> tuple[list[LabelTarget], list[str]]:
-    """Return the queues to label, and the judged measures that they do not correct; None = no kind or design was given."""
+    """Return the targets of the given kind and design, and the judged measures that they do not correct.
+
+    None means that the user gave no kind or no design.
+    """
     targets, never = label_targets(report)
     if kind is None and design is not None and any(target.kind == "relevance" for target in targets):
         kind = "relevance"
@@ -120,9 +125,9 @@ def choose_targets(
 def shared_budget(
     targets: Sequence[LabelTarget], orders: Sequence[Sequence[str]], budget: int | None
 ) -> list[int]:
-    """Return the number of answers for each queue, reserving what later queues need; None = all.
+    """Return how many answers of the budget each target gets, reserving what later ones need; None means all.
 
-    `orders` hold the query of each thing to label, in the order of each queue.
+    `orders` holds, for each target, the query of each passage or claim to label in the order of its draw.
     """
     needed = [target.answers_needed(cases) for target, cases in zip(targets, orders, strict=True)]
     left, shares = sum(map(len, orders)) if budget is None else budget, list[int]()
@@ -133,7 +138,7 @@ def shared_budget(
 
 
 def _kind_of(measure: Measure) -> str:
-    """Return the kind of label from which a judged measure can be computed; "" if people cannot give it."""
+    """Return the kind of people's labels that a judged measure can be computed from; "" if there is none."""
     if measure.name in VERDICT_MEANS:
         return "sufficiency" if measure.name == "context_sufficiency" else "support"
     if measure.definition.family != "ranked":

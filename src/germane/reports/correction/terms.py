@@ -1,4 +1,4 @@
-"""The verdicts that judged scores rest on, under the items that people label: places as the judge labelled them, and claims."""
+"""Collect the verdicts that judged scores are computed from, by the passages and claims that people label."""
 
 from __future__ import annotations
 
@@ -34,17 +34,18 @@ BLOCK = 500
 
 
 def reads_verdicts(measure: Measure, settings: Settings) -> bool:
-    """Return True if a ranked measure reads a judge's verdicts on passages, which people can label."""
+    """Return True if a ranked measure reads the judge's verdicts on passages, which people can label too."""
     return measure.definition.family == "ranked" and measure.labels == "judge" and not settings.judged_by
 
 
 def claim_verdicts(
     measure: Measure, sample: Sample, settings: Settings, answers: StoredAnswers
 ) -> Iterator[tuple[AnyQuestion, str, int, float, float]]:
-    """Yield the verdicts of a sample that a measure takes the mean of: on claims, or on all passages together.
+    """Yield the verdicts of a sample that a measure is the mean of: on claims, or on all passages together.
 
-    Each with its question, its item, the number of the claim in the question (from 1; 0 = the whole question), 1 or 0 for yes or
-    no (nan = the judge gave none), and what a hit adds to the score.
+    Each is (question, item, claim, verdict, weight): `claim` is the number of the claim in the question, from
+    1, or 0 for the whole question; `verdict` is 1 for yes, 0 for no, nan if the judge failed; `weight` is
+    what a yes adds to the score.
     """
     if measure.name not in VERDICT_MEANS:
         return
@@ -62,10 +63,10 @@ def claim_verdicts(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreTerms:
-    """The verdicts that the scores of a measure of a system are made of: a row per item of a case, whatever its trials.
+    """The verdicts that a system's scores of one measure are computed from: a row per passage or claim.
 
-    `weight` is what a hit adds to the case's score; nan if that is not a sum over hits. `rank` is that of the first place of a
-    passage; 0 for a claim.
+    `weight` is what a relevant or supported item adds to the case's score, nan if the score is no such sum.
+    `rank` is the first rank of a passage, 0 for a claim. The trials of a case share its rows.
     """
 
     measure: Measure
@@ -82,25 +83,25 @@ class ScoreTerms:
 
     @property
     def kind(self) -> str:
-        """The kind of the verdicts."""
+        """The kind of the verdicts: relevance, support or sufficiency."""
         if self.measure.name not in VERDICT_MEANS:
             return "relevance"
         return "sufficiency" if self.measure.name == "context_sufficiency" else "support"
 
     @property
     def values(self) -> Floats:
-        """The value of each verdict: 1 for a hit, else 0."""
+        """The value of each verdict: 1 if the item counts as relevant (or supported, sufficient), else 0."""
         return np.asarray(_counted(self.measure, self.verdict, self.scale), float)
 
     @property
     def proxy(self) -> Floats:
-        """The best predictor of a person's yes or no: the judge's grade."""
+        """The judge's grade of each item, which predicts a person's yes or no better than the judge's yes or no."""
         return self.verdict
 
     def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
-        """Return for each item the share of people who call it a hit; nan if nobody labelled it.
+        """Return for each item the share of people who call it relevant (or supported), nan without a label.
 
-        A person who could not tell counts as `unsure`: 0 gives the smallest possible share, 1 the largest.
+        A label "unsure" counts as `unsure`: 0 gives the smallest possible share, 1 the largest.
         """
         counted = cache(lambda answer, scale: float(_counted(self.measure, float(answer), scale)))
         shares = []
@@ -112,16 +113,16 @@ class ScoreTerms:
         return np.array(shares)
 
     def unreadable(self, book: LabelBook) -> str | None:
-        """Return why people's labels cannot be read as hits (their scale has no known threshold), or None."""
+        """Return why people's grades cannot be read as relevant or not (no known threshold), or None if they can."""
         other = {label.scale for label in book} - {"graded", "binary"}
         if other and self.measure.settings.get("rel", 0) is None:
             where = f"people's grades are on the scale {min(other)}"
-            return f"{where}: say from which grade a context counts, rel="
+            return f"{where}: say from which grade a context is relevant, e.g. {self.measure.name}(rel=2)"
         return None
 
 
 def _counted(measure: Measure, answer: Any, scale: str) -> Any:
-    """Return 1 for a hit, else 0; for an array elementwise."""
+    """Return 1 if an answer (or each of an array) reaches the grade from which a passage is relevant, else 0."""
     threshold = 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
     return np.where(np.asarray(answer) >= threshold, 1.0, 0.0)
 
@@ -131,7 +132,7 @@ _Row: TypeAlias = tuple[int, str, str, float, float, int]
 
 
 def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], ScoreTerms]:
-    """Return the terms of each measure of each system, by both names; every sample is read once."""
+    """Return the verdicts behind the scores, by (measure, system); every sample is read once."""
     table = tables.scores
     systems, system = table.keys.systems()
     values: dict[tuple[str, str], tuple[Measure, dict[int, float]]] = {}
@@ -167,7 +168,10 @@ def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], Sco
 
 
 def _rows_of(places: Places, measure: Measure, samples: Mapping[int, int]) -> Iterator[_Row]:
-    """Yield the places that a ranked measure reads of these samples of a block, whose numbers in the report `samples` holds."""
+    """Yield a row for each passage that a ranked measure reads of these samples.
+
+    `samples` maps each sample's position in `places` to its number in the report.
+    """
     pointers, counts = np.array(places.pointers), np.diff(places.rows)
     lengths = np.diff(pointers)
     ranks = np.arange(len(places.level)) - np.repeat(pointers[:-1], lengths) + 1
@@ -197,7 +201,7 @@ def _joined(
     rankings: Mapping[int, list[list[str]]],
     ids: Sequence[str],
 ) -> ScoreTerms:
-    """Return the rows of samples as one row per distinct item of a case: the first one, with the mean weight over the trials."""
+    """Join the rows of a case's trials: one row per distinct item, with its mean weight over the trials."""
     cases: dict[str, list[float]] = {}
     lists: dict[str, list[list[list[str]]]] = {}
     for number, value in values.items():

@@ -1,1 +1,1 @@
-"""Results derived from a report's rows: verdicts on cases, results of searches, columns for a DataFrame."""
+"""Results computed from a report's tables: the verdict on each case, and the records of explanations."""

@@ -1,4 +1,4 @@
-"""The verdict on each case over all of its graders."""
+"""Compute the score and verdict of each case over all of its graders."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ class CaseResult(
 ):
     """The score of one sample over all graders, with its verdict.
 
-    `score` is their weighted mean, null if one of them could not be measured; skipped graders are left out. If lower is
-    better, the goodness of the value counts: 1 - noise_sensitivity, 1 / (1 + leaks).
+    `score` is the weighted mean of the graders' scores, null if one of them could not be measured; skipped
+    graders are left out. If lower values of a measure are better, its goodness counts, e.g. 1 -
+    noise_sensitivity or 1 / (1 + leaks).
 
-    `verdict` is null if the eval file declares neither a grader nor `required` nor a threshold: different measures have no
-    common limit. It is "undecided" if a score is missing, or a stand-in for a model judged. `failed_required` names required graders below their threshold.
+    `verdict` is null if the eval file declares neither a grader nor `required` nor a threshold, as different
+    measures have no common limit. It is "undecided" if a score is missing or a stand-in for a model judged.
+    `failed_required` names the required graders below their threshold.
     """
 
     sample: str
@@ -50,19 +52,22 @@ class CaseResult(
 
     @property
     def key(self) -> SampleKey:
-        """Return the key of its sample: id, system and trial."""
+        """The key of the sample: its id, system and trial."""
         return self.sample, self.system or "", self.trial or 0
 
     @property
     def failed(self) -> bool:
-        """True if the case counts as failed, in every format."""
+        """True if the verdict on the case is "fail"."""
         return self.verdict == "fail"
 
 
 def case_of(
     key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader], open_to: Collection[str]
 ) -> CaseResult:
-    """Return the score and verdict of one case; scores with a name in `open_to` (a stand-in judged them) decide no verdict."""
+    """Return the score and verdict of one case over its scores.
+
+    `open_to` names the measures that a stand-in for a model judged; their scores leave the verdict undecided.
+    """
     from germane.measures.graders import BORDERLINE, PASS, STRICT  # not at the top: `germane rank` has none
 
     rows = [(score, graders.get(score.measure)) for score in scores]
@@ -112,7 +117,7 @@ def _good(grader: Grader | None, value: float) -> float:
 
 
 def _is_below(score: Score, grader: Grader, least: float) -> bool | None:
-    """Return True if a required score is below its threshold; None if that depends on missing verdicts."""
+    """Return True if a required grader's score is below `least`, or None if missing verdicts leave that open."""
     ends = (score.value, score.value) if score.value is not None else score.bounds
     if ends is None:
         return None
@@ -121,16 +126,16 @@ def _is_below(score: Score, grader: Grader, least: float) -> bool | None:
 
 
 def dump_grader(grader: Grader) -> dict[str, Json]:
-    """Return a grader as a JSON object, from which a stored report can compute cases and verdicts again.
+    """Return a grader as the JSON object that manifest.json stores; `load_grader` reads it.
 
-    A grader that is not a measure comes from the eval file; its results are stored in the judgements.
+    The results of a grader that is not a measure are stored with the judge's verdicts.
     """
     row = {field.name: getattr(grader, field.name) for field in fields(grader) if field.name != "by"}
     return {**row, "measure": str(grader.measure)}
 
 
 def load_grader(row: Mapping[str, Json]) -> Grader:
-    """Return the grader in a JSON object."""
+    """Return the grader in a JSON object that `dump_grader` wrote."""
     from germane.measures.graders import Grader  # not at the top: `germane rank` has no graders
 
     return Grader(**{**row, "measure": Measure.remembered(row["measure"]), "options": freeze(row["options"])})

@@ -1,4 +1,4 @@
-"""Records of the document of `germane explain --json`: places with their labels, measures with their numbers."""
+"""Records of `germane explain --json`: retrieved passages with their labels, measures with their numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from germane.tables.scores import Bounds
 
 
 class LabelLine(Line):
-    """The label of one source at a place: gold, a judge's or a person's. `grade` and `relevant` are null if the judge failed."""
+    """The label of one retrieved passage by one source: gold, the judge or a person.
+
+    `grade` and `relevant` are null if the judge failed.
+    """
 
     source: Literal["gold", "judge", "human"]
     grade: float | bool | None
@@ -21,7 +24,7 @@ class LabelLine(Line):
 
 
 class PlaceLine(Line):
-    """A retrieved passage at its `rank` from 1, with the label of every source; `score` is the retriever's."""
+    """A retrieved passage at its `rank` (from 1), with the label of each source; `score` is the retriever's."""
 
     rank: int
     id: str | None
@@ -32,7 +35,7 @@ class PlaceLine(Line):
 
 
 class CallLine(Line):
-    """One search: its query and the retrieved passages, best first; or an agent's `final` list, which is no search."""
+    """One search: its query and the retrieved passages, best first; or, if `final`, an agent's final list."""
 
     query: str
     contexts: list[PlaceLine]
@@ -55,7 +58,7 @@ class SupportLine(Line):
 
 
 class MatrixLine(Line):
-    """The contexts that support each claim or nugget."""
+    """A table of the contexts that support each claim or nugget; `kind` is the kind of the judge's question."""
 
     kind: str
     rows: list[SupportLine]
@@ -64,8 +67,8 @@ class MatrixLine(Line):
 class ExplainedLine(Line):
     """One measure of a sample: its score and the reasons for it.
 
-    `formula` is the measure's, `numbers` the same with this sample's numbers; `hits` and `misses` are the items that
-    counted and those that did not; `details` the findings of a grader of an eval file.
+    `formula` is the measure's formula, `numbers` the formula with this sample's numbers. `hits` and `misses`
+    are the items that counted and those that did not. `details` holds the findings of an eval file's grader.
     """
 
     measure: str
@@ -83,7 +86,7 @@ class ExplainedLine(Line):
 
 
 class ExplainDocument(Line):
-    """The document of `germane explain --json`: the facts behind one sample's scores."""
+    """The document that `germane explain --json` prints: one sample with its passages, labels, gold and scores."""
 
     sample: str
     system: str

@@ -1,1 +1,1 @@
-"""The report as one HTML file that opens from disk."""
+"""Write a report as one HTML file that opens from disk, without a server."""

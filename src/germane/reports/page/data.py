@@ -1,4 +1,4 @@
-"""The data of a report's page: columns of the queries, and blocks of texts that are loaded on demand."""
+"""The data of a report's HTML page: tables of the queries, and compressed texts that are read on demand."""
 
 from __future__ import annotations
 
@@ -53,10 +53,12 @@ Strips: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
 def page_data(
     excerpt: Excerpt, baseline: ReportData | None = None
 ) -> tuple[dict[str, Json], tuple[list[bytes], list[bytes]], Strips]:
-    """Return the data that a page shows at once, the compressed blocks of the queries' details and of the passages, and the strips.
+    """Return the data that a page shows at once, the compressed details and passages, and the rank strips.
+
+    A rank strip has one sign per retrieved passage of a sample: its label by one source.
 
     Args:
-        excerpt: The report, and the queries of it that are on the page.
+        excerpt: The report, with the queries that are on the page.
         baseline: Another report on the same queries, to compare with.
     """
     report, passages = excerpt.whole, dict[str, int]()
@@ -109,16 +111,16 @@ def page_data(
 
 
 def _blocks(rows: Sequence[Json], size: int) -> list[bytes]:
-    """Return rows as compressed blocks of this size."""
+    """Return JSON rows in compressed groups of `size` rows each, which the page unpacks on demand."""
     return [deflated([encode(some)]) for some in batched(rows, size)]
 
 
 def _queries(
     report: ReportData, passages: dict[str, int]
 ) -> tuple[list[Facts], dict[str, Any], list[LabelSlot]]:
-    """Return the details of each query, columns over all queries, and the places where labels can be given.
+    """Return the details of each query, columns over all queries, and the passages that people can label.
 
-    New texts are added to the `passages`, each with its number.
+    The text of each passage is added to `passages` with a number, which stands for the text in the details.
     """
     systems = {name: number for number, name in enumerate(report.systems)}
     columns: dict[str, Any] = {name: [] for name in _COLUMNS}
@@ -158,7 +160,7 @@ def _queries(
 
 
 def _stored(facts: Facts, passages: dict[str, int]) -> Facts:
-    """Return the facts with passages as numbers."""
+    """Return a query's details with each passage's text replaced by its number in `passages`; empty fields go."""
     for context in (context for call in facts["calls"] for context in call["contexts"]):
         item = context.pop("item")  # 32 signs that hardly compress: the drawn ones alone are kept
         if context["id"] is None:
@@ -171,14 +173,14 @@ def _stored(facts: Facts, passages: dict[str, int]) -> Facts:
 
 
 def _signs(labels: Sequence[Facts]) -> str:
-    """Return four characters per place: its label by gold, by the judge, by people, and the best of the last two."""
+    """Return four signs for a passage: its label by gold, the judge, people, and by people or else the judge."""
     of = {label["source"]: _sign(label) for label in labels}
     gold, judge, human = (of.get(source, ".") for source in ("gold", "judge", "human"))
     return gold + judge + human + (judge if human == "." else human)
 
 
 def _sign(label: Facts) -> str:
-    """Return A to D for relevant with grade 0 to 3 or more, a to d for not relevant, ? for no verdict."""
+    """Return a label's sign: A to D for relevant with grade 0 to 3, a to d for not relevant, ? for no verdict."""
     if label["relevant"] is None:
         return "?"
     grade = label["grade"]
@@ -187,7 +189,10 @@ def _sign(label: Facts) -> str:
 
 
 def _sources(report: ReportData, strips: Sequence[Sequence[str]]) -> list[str]:
-    """Return the sources that label any place, the first ranked measure's first; `strips` has one string per source."""
+    """Return the sources (gold, judge, human, best) with a label of any passage, the first measure's first.
+
+    `strips` holds, for each sample, one string of signs per source.
+    """
     read = list(dict.fromkeys(summary.basis.source for summary in report.summaries))
     labelling = [
         source
@@ -201,7 +206,7 @@ def _sources(report: ReportData, strips: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _verdict_counts(report: ReportData) -> Json:
-    """Return the numbers of cases with a verdict and of those that failed; None if no case has one."""
+    """Return the number of cases with a verdict and the number of failed cases; None if no case has a verdict."""
     if not report.has_verdicts:
         return None
     verdicts = [case.failed for case in report.cases() if case.verdict is not None]
@@ -231,15 +236,15 @@ def _measure(summary: MeasureSummary, report: ReportData) -> Json:
 
 
 def _slices_of(report: ReportData) -> list[Slice]:
-    """Return the report's slices, else its tags."""
+    """Return the slices by the report's own `by`; if it has none, a slice per tag."""
     has_tags = next(report.tables.values_of("tags"), None) is not None
     return report.slices("tags") if has_tags and not report.by else report.own_slices()[0]
 
 
 def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerpt) -> Json:
-    """Return the passages offered for labels, as `germane label` draws them: judged ones, or all if none was.
+    """Return the passages that the page offers for labelling, in the random order of `germane label`.
 
-    `ids` are those of the queries on the page.
+    They are the judged passages, or all if none was judged. `ids` holds the id of each query on the page.
     """
     report = excerpt.whole
     targets, others = choose_targets(report, "relevance", None)
@@ -263,19 +268,19 @@ def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerp
 
 
 def _last_list(facts: Facts) -> list[Json]:
-    """Return the last list of a sample as names and signs."""
+    """Return a sample's final ranking as [name, signs] pairs: each passage's id and its labels by every source."""
     contexts = facts["calls"][-1]["contexts"] if facts.get("calls") else []
     names = (context["id"] or context.get("name") or context["item"][:8] for context in contexts)
     return [[name, _signs(context["labels"])] for name, context in zip(names, contexts, strict=True)]
 
 
 def _rounded(value: float | None) -> float | None:
-    """Return a score, and the baseline's, rounded for the page so that equal scores stay equal."""
+    """Return a score rounded to six digits, so that equal scores of report and baseline stay equal on the page."""
     return None if value is None else round(value, 6)
 
 
 def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json:
-    """Return the baseline's ranked lists and scores, in the order of the page's samples; null for samples it lacks."""
+    """Return the baseline's rankings and scores in the order of the page's samples; null for a missing sample."""
     report, baseline = excerpt.report, excerpt.of_other(whole)
     measures = [name for name in report.measures if name in baseline]
     rows: dict[SampleKey, Json] = {}

@@ -1,4 +1,4 @@
-"""The queries shown on a page, with all rows about them."""
+"""Choose the queries that a report's HTML page shows, and cut the report down to them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ MOST = 1200
 
 
 class Excerpt:
-    """The queries of a report that its page shows: all, or a simple random sample of a large report's.
+    """The queries of a report that its page shows: all, or a simple random sample of a large report's queries.
 
-    Charts over a random sample, and labels drawn from it, stand for all queries.
+    As the sample is random, charts over it and labels drawn from it represent all queries.
 
     Attributes:
-        whole: The report.
-        total: The number of its queries.
-        kept: The number of those in the excerpt.
-        report: The report with the rows of the kept queries alone, in memory; its summaries are of these.
+        whole: The whole report.
+        total: The number of queries of the whole report.
+        kept: The number of queries on the page.
+        report: A report in memory with the rows of these queries only; its summaries are over them.
     """
 
     def __init__(self, whole: ReportData, most: int = MOST) -> None:
@@ -47,22 +47,22 @@ class Excerpt:
         self.report = _cut(whole, {keys[number] for number in keep.tolist()}, summaries)
 
     def of_other(self, other: ReportData) -> ReportData:
-        """Return another report restricted to the kept queries."""
+        """Return another report restricted to the queries that are on this page."""
         ids = set(self.report.tables.scores.keys.ids())
         return _cut(other, {key for key in other.tables.scores.keys if key[0] in ids}, other.summaries)
 
     @property
     def share(self) -> float:
-        """The share of all queries that are kept, 0 to 1."""
+        """The share of the report's queries that are on the page, from 0 to 1."""
         return self.kept / self.total if self.total else 1.0
 
     def in_words(self) -> str:
-        """Return a text with the numbers of queries kept and of all; "" if all are kept."""
+        """Return "1,200 of 5,000": the queries on the page and in the report; "" if all are on the page."""
         return f"{self.kept:,} of {self.total:,}" if self.kept < self.total else ""
 
 
 def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[MeasureSummary]) -> ReportData:
-    """Return a report with all rows that belong to these samples, and these summaries; each table is read once."""
+    """Return a report in memory with the rows of these samples only, and with these summaries."""
     tables: Tables = report.tables
     samples = list(tables.samples_of(keys))
     places = list(tables.places_of(keys))
@@ -83,7 +83,7 @@ def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[Me
 
 
 def _passages_of(sample: Sample) -> Iterator[str]:
-    """Yield the items of a sample's passages, which people may label whether or not a judge was asked."""
+    """Yield the item (the key that labels are stored by) of each passage that a sample retrieved."""
     pairs = [
         (query, context.passage)
         for own, contexts in sample.lists()

@@ -1,4 +1,4 @@
-"""The top of a report's page: the result, the worst slice, and the next steps."""
+"""Text for the top of a report's HTML page: the main result, the worst slice, and the next steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEPS = 3
 
 
 def answer(report: ReportData) -> Json:
-    """Return the first measure's mean, and sentences about its basis; None if nothing could be measured."""
+    """Return the first measure's name, mean, meaning and interval for the page; None if nothing was measured."""
     lines = _first(report)
     if not lines:
         return None
@@ -43,7 +43,10 @@ def in_a_sentence(doc: str) -> str:
 
 
 def weakest(report: ReportData, slices: Sequence[Slice]) -> Json:
-    """Return the slice with the worst mean of the first measure, and whether it differs beyond chance; None without slices."""
+    """Return the slice with the worst mean of the first measure, and whether the gap may be chance.
+
+    Returns None without two slices of at least five cases.
+    """
     lines = _first(report)
     if not lines or not slices:
         return None
@@ -72,19 +75,19 @@ def weakest(report: ReportData, slices: Sequence[Slice]) -> Json:
 
 
 def next_steps(report: ReportData) -> list[Json]:
-    """Return the next steps, most urgent first: a sentence each, with a link within the page or a command."""
+    """Return up to three next steps, most urgent first: a sentence with a link in the page or a command."""
     return list(islice(_steps(report), _STEPS))
 
 
 def _steps(report: ReportData) -> Iterator[Json]:
-    """Yield the next steps in the order of their urgency."""
+    """Yield all suggested next steps in the order of their urgency, see `next_steps`."""
     judge, where = report.judge, report.where or "REPORT"
     if "results" in report.manifest:  # of another program, which alone can ask again
         yield _step("Read the worst queries.", link="queries")
         return
     lost = max((summary.failed for summary in report.summaries), default=0)
     if lost and judge.source == "labels":
-        missing = f"Label more passages: for lack of a label {counted(lost, 'score')} could not be measured."
+        missing = f"Label more passages: {counted(lost, 'score')} could not be measured without their labels."
         yield _step(missing, f"germane label {where}", "label")
     elif lost:
         missing = f"Ask again for the {counted(lost, 'score')} that could not be measured."
@@ -95,7 +98,7 @@ def _steps(report: ReportData) -> Iterator[Json]:
         what = f"Judge with a model: {judge.source} stands in for one and compares words only."
         yield _step(what, "germane run SAMPLES --judge MODEL")
     elif any(line.basis.source == "judge" and not line.basis.calibrated for line in report.summaries):
-        what = "Label some of it: that tells how far the judge can be trusted, and corrects its means."
+        what = "Label some passages: labels show how far the judge can be trusted, and correct its means."
         yield _step(what, f"germane label {where}", "label")
     if report.measures:
         yield _step("Read the worst queries.", link="queries")
@@ -106,7 +109,7 @@ def _step(text: str, command: str = "", link: str = "") -> Json:
 
 
 def _first(report: ReportData) -> list[MeasureSummary]:
-    """Return the summary of each system for the first measure with a mean that rates the lists."""
+    """Return each system's summary of the first measured measure that rates quality (not e.g. Judged@10)."""
     summaries = [summary for summary in report.summaries if summary.mean is not None]
     first = next((line for line in summaries if not is_diagnostic(line.type)), next(iter(summaries), None))
     return [summary for summary in summaries if first is not None and summary.measure == first.measure]

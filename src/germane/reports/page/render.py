@@ -1,4 +1,4 @@
-"""The HTML file: the page's modules, styles and data under a strict content policy."""
+"""Write the HTML page: its scripts, styles and data in one file, under a strict content security policy."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def page_html(
     blocks: Iterable[Iterable[bytes]] = (),
     charts: Mapping[str, str] = FrozenDict(),
 ) -> Iterator[str]:
-    """Yield the HTML file in pieces.
+    """Yield the text of the HTML page, piece by piece.
 
     Args:
-        data: What the page shows at once; written as JSON in which no text can end its element.
-        blocks: What it reads later, in several groups of compressed blocks (JSON, deflated).
-        charts: SVG elements by their kind.
+        data: The data that the page shows at once; it is escaped so that no text can end its script element.
+        blocks: The data that the page reads on demand: groups of compressed rows (deflated JSON).
+        charts: The charts as SVG, by name.
     """
     script, style = script_text(), style_text()
     policy = policy_of([script], [style])
@@ -46,7 +46,7 @@ def page_html(
 
 
 def embedded(value: Json) -> str:
-    """Return JSON for use in a script element, escaped so that no text can end the element or open a comment."""
+    """Return a value as JSON for a script element, escaped so that no text can end it or open a comment."""
     text = encode(value).decode()
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -59,7 +59,7 @@ _SAFE = bytes.maketrans(b"<&>", b",./")
 
 @cache
 def script_text() -> str:
-    """Return all modules as one script, in the order of their imports, without import and export statements."""
+    """Return the page's JavaScript modules as one script, in import order, without imports and exports."""
     done: dict[str, str] = {}
 
     def add(name: str) -> None:
@@ -80,7 +80,7 @@ def _file(name: str) -> str:
 
 @cache
 def style_text() -> str:
-    """Return the page's style sheet, with the colours of the dark theme."""
+    """Return the page's CSS, with the charts' colours in dark mode."""
     return _file("page.css") + dark_colours("main")
 
 

@@ -1,1 +1,1 @@
-"""A report as text: for the terminal and notebooks, and as Markdown."""
+"""Write a report as text: for the terminal, for notebooks, and as Markdown."""

@@ -1,4 +1,4 @@
-"""An explanation as text: one table of ranks, the missing gold, then each measure with its numbers."""
+"""Print the explanation of a sample's scores: ranked passages, missing gold, and each measure's numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from germane.show.table import Table
 
 
 def lines_of(facts: ExplainDocument, width: int = 100) -> Iterator[str]:
-    """Yield the lines of an explanation, wrapped to the width."""
+    """Yield the printed lines of a sample's explanation, wrapped to `width` columns."""
     wrap = functools.partial(textwrap.wrap, width=width, break_long_words=False, break_on_hyphens=False)
     system = f"  [{facts.system}]" if facts.system else ""
     yield from wrap(f"{clean(facts.sample)}{system}  {clean(facts.query)}", subsequent_indent="  ")
@@ -42,7 +42,7 @@ def lines_of(facts: ExplainDocument, width: int = 100) -> Iterator[str]:
 
 
 def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
-    """Yield the lines of the table of ranks, with each label's reason."""
+    """Yield the lines of a table of retrieved passages by rank, with their labels and the labels' reasons."""
     table = Table(["rank", "", "label", "id", "score"], "rlllr")
     for context in contexts:
         labels = ", ".join(f"{label.source} {_grade_word(label)}" for label in context.labels) or "unjudged"
@@ -66,7 +66,7 @@ def _grade_word(label: LabelLine) -> str:
 
 
 def _sign_of(labels: Sequence[LabelLine]) -> str:
-    """Return ■ if any label says relevant, □ if all say not, ? if the judge failed, · without labels."""
+    """Return a passage's sign: ■ if a label is relevant, else □ if one is not, ? if the judge failed, · if none."""
     verdicts = {label.relevant for label in labels}
     return "■" if True in verdicts else "□" if False in verdicts else "?" if verdicts else "·"
 

@@ -1,4 +1,4 @@
-"""A report as Markdown, for a pull request and the summary page of a workflow."""
+"""Write a report as Markdown, for a pull request and the summary page of a GitHub workflow."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _MOST_OUTCOMES, _MOST_GATES, _MOST_MEANS, _MOST_WORST, _MOST_NOTES = 3, 6, 8, 10
 
 
 def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -> Iterator[str]:
-    """Return the report for a pull request: outcome, verdict, gates, means and the ten worst queries; notes are folded.
+    """Yield the report as Markdown for a pull request: verdict, gates, means and the ten worst queries.
 
-    At most 60 lines are not folded. `comparison` is the document of `germane compare --json`.
+    Notes are in a folded section; at most 60 lines are outside it. `comparison`, the document of `germane
+    compare --json`, adds its outcomes at the top.
     """
     if comparison:
         sentences = [row["sentence"] for row in comparison["comparisons"] if row["sentence"]]
@@ -51,7 +52,7 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
 
 
 def _first(lines: Sequence[str], most: int) -> Iterator[str]:
-    """Yield the first of these lines and the number of others, as a paragraph; nothing without lines."""
+    """Yield the first `most` lines and "and N more" as a paragraph; yield nothing if there are no lines."""
     if lines:
         yield from lines[:most]
         more = len(lines) - most
@@ -59,7 +60,7 @@ def _first(lines: Sequence[str], most: int) -> Iterator[str]:
 
 
 def _worst(report: ReportData) -> Iterator[str]:
-    """Yield the table of the ten worst cases: failed ones, then the lowest by the first measure."""
+    """Yield a Markdown table of the ten worst cases: failed cases, then the lowest by the first measure."""
     table = Table(["query", "score", "why"], "l")
     failed = report.failed()
     for case in failed[:_MOST_WORST]:

@@ -1,4 +1,4 @@
-"""A report for people, in the terminal and as plain text; and the sentences that all formats share."""
+"""Print a report in the terminal and as plain text; holds the notes that all formats share."""
 
 from __future__ import annotations
 
@@ -30,17 +30,20 @@ _WORST = 5
 
 
 def render_plain(report: ReportData, width: int = 120, *, every: bool = True) -> str:
-    """Return the report as plain text without colour; `every` as of `render`."""
+    """Return the report as plain text without colour; `every` includes every note, as in `render`."""
     return plain_text(render(report, every=every), width)
 
 
 def render(report: ReportData, *, every: bool = True) -> RenderableType:
-    """Return the report for a rich console, with every note, or those that change the meaning of a number and a few more."""
+    """Return the report for a rich console; without `every`, only the most important notes are shown."""
     return hanging(_sections(report, every=every))
 
 
 def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
-    """Yield the sections in the order of a terminal, where the last is read first: details, notes, means, gates, verdict."""
+    """Yield the report's sections: slices, worst queries, notes, means, gates, and last the verdict.
+
+    The verdict is last since a terminal's last lines are read first.
+    """
     slices, problem = report.own_slices()
     if problem:
         yield Text(f"no slices: {clean(problem)}", style="yellow")
@@ -69,7 +72,7 @@ _MOST_NOTES = 3
 
 
 def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
-    """Yield up to `most` notes, those that change the meaning of a number first; None = all."""
+    """Yield the lines of up to `most` notes (None means all), first those that change what a number means."""
     first = [*filter(None, [report.judge.stand_in or ""]), *quiet_notes(report)]
     others = [*corrected_in_words(report.summaries), *remarks_of(report)]
     room = len(others) if most is None else max(most - len(first), 0)
@@ -82,7 +85,7 @@ def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
 
 
 def _whys(report: ReportData) -> Iterator[str]:
-    """Return the most frequent reasons why scores are missing, each with its measures."""
+    """Return each measure's two most frequent reasons for missing scores, with their counts and measures."""
     return with_measures(
         (f"{count} x {shorten(why, 240, end=120)}", summary.measure)
         for summary in report.summaries
@@ -92,43 +95,43 @@ def _whys(report: ReportData) -> Iterator[str]:
 
 
 def remarks_of(report: ReportData) -> list[str]:
-    """Return the notes on the basis of the means, each with its measures."""
+    """Return the remarks on whose labels the means read (e.g. "uncalibrated"), each with its measures."""
     return list(
         with_measures((remark, line.measure) for line in report.summaries for remark in line.remarks())
     )
 
 
 def quiet_notes(report: ReportData) -> Iterator[str]:
-    """Yield the notes that change the meaning of a number: missing scores, and what was counted while measuring."""
+    """Yield the notes that change what a number means: why scores are missing, and the report's own notes."""
     yield from _whys(report)
     yield from notes_of(report)
 
 
 def notes_of(report: ReportData) -> Iterator[str]:
-    """Yield the notes of a report: what was counted while measuring, and why no more cases were judged."""
+    """Yield a report's notes: the random sample of cases, the end of --until, and problems counted in the run."""
     if sampled := report.manifest.get("sampled"):
-        yield f"{sampled['n']:,} of {sampled['of']:,}, seed {sampled['seed']}"
+        yield f"a random sample of {sampled['n']:,} of {sampled['of']:,} cases, seed {sampled['seed']}"
     yield from _stop_reason(report)
     notes = report.manifest.get("notes") or {}
     yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
 
 
 def _stop_reason(report: ReportData) -> Iterator[str]:
-    """Yield why --until judged no more cases, and the intervals that are wider than it asked for."""
+    """Yield the number of cases judged for --until, and the intervals that are still wider than requested."""
     until = report.manifest.get("until") or {}
     widths = until.get("widths") or {}
     if widths:
         stages = ", then ".join(f"{count:,}" for count in until.get("stages", ()))
-        yield f"{stages} cases were judged for --until; more cases narrow an interval, and do not mend a judge"
+        yield f"{stages} cases were judged for --until; more cases narrow an interval, but do not improve the judge"
     for summary in report.summaries:
         width, ends = widths.get(summary.measure), summary.interval
         if width is not None and (ends is None or ends[1] - ends[0] > 2 * width):
             reached = interval_in_words(ends) if ends else "no interval"
-            yield f"{summary.measure}: +-{width:g} is not reached: {reached}"
+            yield f"the interval of {summary.measure} is wider than --until asked for, +-{width:g}: {reached}"
 
 
 def lowest(report: ReportData, most: int) -> list[Score]:
-    """Return the worst scores by the first measure of the first system, without perfect ones."""
+    """Return up to `most` of the first system's worst scores by the first measure, without perfect scores."""
     if not report.summaries or report.summaries[0].n == 0:
         return []
     first = report.summaries[0]
@@ -139,9 +142,9 @@ def lowest(report: ReportData, most: int) -> list[Score]:
 
 
 def _worst(report: ReportData) -> Iterator[RenderableType]:
-    """Yield the worst queries by the first measure of the first system, a line each, cut at the terminal's width.
+    """Yield a line for each of the worst queries by the first measure, cut at the terminal's width.
 
-    Ranked lists have a sign for each place.
+    A line shows the score, one sign per retrieved passage (see `SIGNS`), the id and the query.
     """
     rows = [
         (in_digits(score.value), strip, clean(score.sample), shorten(query, 200))
@@ -161,13 +164,13 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
 
 
 def case_name(case: CaseResult) -> str:
-    """Return the id of a case's sample, with its system and trial if there are several."""
+    """Return a case's printed name: its sample's id, with the system and trial if they are named."""
     trial = f" trial {case.trial}" if case.trial else ""
     return f"{case.sample}{f' of {case.system}' if case.system else ''}{trial}"
 
 
 def _failed(report: ReportData) -> Iterator[Text]:
-    """Yield the lines of the worst failed cases."""
+    """Yield the number of failed cases, and a line for each of the worst."""
     if failed := report.failed():
         yield Text(counted(len(failed), "failed case"), style="red")
         yield from (
