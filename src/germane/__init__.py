@@ -1,7 +1,6 @@
-"""germane: how good is the retrieval of a RAG system, what does that number rest on, and did a change help?
+"""germane measures how good the retrieval of a RAG system is, how reliable that number is, and whether a change helped.
 
-A verdict is a label with provenance: a gold document id, a person's grade and a model's answer are labels of
-the same kind, and every measure is a pure function of labels.
+Every measure is computed from relevance labels, which come from gold documents, people's grades or a model's verdicts.
 """
 
 from __future__ import annotations

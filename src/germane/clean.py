@@ -1,4 +1,4 @@
-"""Makes untrusted text harmless for terminals, spreadsheets, Markdown and CI logs, and masks secrets in URLs."""
+"""Functions that make untrusted text harmless for terminals, spreadsheets, Markdown and CI logs, and mask secrets in URLs."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _COMMAND = re.compile(
     r"|##(?=[a-z]*\[)",
     re.IGNORECASE,
 )
-"""The beginning of a CI command: GitHub's (both kinds), Azure's ##vso[, TeamCity's.
+"""The beginning of a command that a CI log would execute: GitHub's `::name::` and `##[`, Azure's `##vso[`, TeamCity's.
 
-GitHub obeys only the names that it knows: `test_search.py::TestSearch::test_one` is not a command.
+Only names that GitHub knows match: `test_search.py::TestSearch::test_one` is not a command.
 """
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 MASK = "***"
-"""Replaces a secret."""
+"""The text that replaces a secret."""
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*:/+\S+|\S+\?\S*=\S*", re.IGNORECASE)
-"""A URL with a scheme, or without one and with a query."""
+"""A URL with a scheme, or a word with a query such as `host/path?key=value`."""
 _PASSWORD = re.compile(r"(:/+[^/?#@:]*):[^/?#]*(?=@)")
 _PARAMETER = re.compile(r"([?&])([^=&#]*=)?([^&#]+)")
 _NO_SECRET = {
@@ -62,7 +62,7 @@ def _is_hidden(name: str, value: str) -> bool:
 
 
 def mask_urls(value: Any) -> Any:
-    """Return a text or JSON value with passwords and query values masked in its URLs, since they may be keys."""
+    """Return a text or JSON value in whose URLs passwords and query values, which may be API keys, are replaced by ***."""
     if isinstance(value, Mapping):
         return {name: mask_urls(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -79,13 +79,13 @@ def _masked(url: re.Match[str]) -> str:
 
 
 def hidden_in(url: str) -> dict[str, str]:
-    """Return the parameters of a URL that `mask_urls` masks, with their values."""
+    """Return the query parameters of a URL whose values `mask_urls` would replace, by name."""
     found = {name[:-1]: value for _, name, value in _PARAMETER.findall(url)}
     return {name: value for name, value in found.items() if _is_hidden(name, value)}
 
 
 def clean(text: str) -> str:
-    """Return a text on one line, without control characters, terminal escapes, direction overrides and CI commands."""
+    """Return a text as one line without control characters, terminal escapes, direction overrides and CI commands."""
     if text.isascii() and text.isprintable() and ":" not in text and "#" not in text:
         return text  # as most are
     kept = (" " if char in "\n\r\t\v\f\x85\u2028\u2029" else char for char in text)
@@ -109,7 +109,7 @@ _TERMINAL = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|\r|[{_CONTROLS}]")
 _JSON_ESCAPED = re.compile(f"(?<=#)#|[{_CONTROLS}]")
 _ANYWHERE = re.compile(r"##(?=[a-z]*\[)", re.IGNORECASE)
 _AT_START = re.compile(r"^([^\S\n]*)::(?=.*::|.*\Z)", re.MULTILINE)
-"""Any possible CI command: two colons at the start of a line, and two more."""
+"""Two colons at the start of a line with two more after them: any possible CI command."""
 
 
 def clean_json(text: str) -> str:
@@ -123,9 +123,9 @@ def without_controls(text: str) -> str:
 
 
 class CleanStream:
-    """A text stream that removes control characters and escape sequences, and breaks up CI commands.
+    """A text stream that writes to `inner` without control characters, escape sequences and CI commands.
 
-    With `colours` colour codes and cursor moves are kept. `inner` is the wrapped stream.
+    With `colours`, colour codes and cursor moves are kept.
     """
 
     def __init__(self, inner: TextIO, *, colours: bool) -> None:
@@ -135,7 +135,7 @@ class CleanStream:
         return getattr(self.inner, name)
 
     def write(self, text: str) -> int:
-        """Write cleaned text."""
+        """Write a text without control characters, escape sequences and CI commands; return its original length."""
         kept = _TERMINAL.sub(self._kept, text)
         kept = _ANYWHERE.sub("# #", kept)
         started, line_end, rest = ("", "", kept) if self._fresh else kept.partition("\n")
@@ -146,7 +146,7 @@ class CleanStream:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write cleaned lines."""
+        """Write each of these lines as `write` does."""
         for line in lines:
             self.write(line)
 
@@ -155,7 +155,7 @@ class CleanStream:
 
 
 def shorten(text: str, most: int, *, end: int = 0) -> str:
-    """Return the cleaned text cut to `most` characters with an ellipsis, keeping the last `end` characters."""
+    """Return a text as one clean line of at most `most` characters: cut parts become "…", the last `end` characters stay."""
     if end and len(text) > 4 * most:
         text = f"{text[: 2 * most]} {text[-2 * most :]}"
     line = " ".join(clean(text if end else text[: 4 * most]).split())
@@ -165,7 +165,7 @@ def shorten(text: str, most: int, *, end: int = 0) -> str:
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:
-    """Return a number with its noun: `1 query`, `2,000 queries`; `plural` is for irregular nouns."""
+    """Return a number with its noun, such as `1 query` or `2,000 queries`; give `plural` for irregular nouns."""
     if number == 1:
         return f"1 {singular}"
     if not plural and re.search(r"[^aeiou]y$", singular):
@@ -174,13 +174,13 @@ def counted(number: int, singular: str, plural: str = "") -> str:
 
 
 def some_of(names: Sequence[str], most: int = 10) -> str:
-    """Return the first names, each cut to 60 characters, and the number of others."""
+    """Return the first `most` names as one text, each cut to 60 characters, with "and N more" for the rest."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(shorten(name, 60) for name in names[:most]) + more
 
 
 def cell(value: object) -> object:
-    """Return a value for a spreadsheet; a text that would be a formula gets a leading apostrophe."""
+    """Return a value that is safe in a spreadsheet: a text that would be a formula gets a leading apostrophe."""
     if isinstance(value, str):
         text = "".join(char for char in value if char in "\n\t" or unicodedata.category(char) != "Cc")
         return f"'{text}" if text.startswith(_FORMULA) else text
@@ -188,7 +188,7 @@ def cell(value: object) -> object:
 
 
 def markdown_text(text: str, most: int = 200) -> str:
-    """Return shortened text for Markdown without markup, links, or references that GitHub resolves."""
+    """Return a text of at most `most` characters escaped for Markdown: no markup, no links, no GitHub references."""
     words = shorten(text, most)
     for char in "\\|`*_<>[]~$&":
         words = words.replace(char, f"\\{char}")
@@ -200,10 +200,13 @@ _REFERENCE = re.compile(
     r"|(?<![\w.])(?=[a-f]*\d)[0-9a-f]{6}(?=[0-9a-f]{1,34}\b)",
     re.IGNORECASE,
 )
-"""The beginning of a reference that GitHub links. An invisible comment after it prevents the link; an entity does not."""
+"""The beginning of a text that GitHub would turn into a link (@user, #12, a commit hash, a URL).
+
+An invisible comment after the match prevents the link; an HTML entity would not.
+"""
 
 
 @lru_cache(maxsize=4096)
 def fold(name: str) -> str:
-    """Return a name without case, underscores, dashes and blanks."""
+    """Return a name in lower case without underscores, dashes and blanks, to compare names in any spelling."""
     return name.replace("_", "").replace("-", "").replace(" ", "").casefold()

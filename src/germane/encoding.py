@@ -1,4 +1,4 @@
-"""Fast JSON, the digests of keys and items, and times in UTC."""
+"""Fast reading and writing of JSON, digests for ledger keys and judged items, and the current time in UTC."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def encode_record(record: msgspec.Struct) -> bytes:
 
 
 def encode_records(records: Sequence[msgspec.Struct]) -> bytes:
-    """Encode records as lines of JSON in UTF-8."""
+    """Encode records as JSON Lines in UTF-8, without fields at their default."""
     try:
         return _encoder.encode_lines(records)
     except UnicodeEncodeError:
@@ -77,7 +77,7 @@ def without_surrogates(record: R) -> R:
 
 
 def decode(text: str | bytes) -> Json:
-    """Decode JSON without lone surrogates. Raises ValueError."""
+    """Decode a JSON text; lone surrogates become U+FFFD. Raises ValueError for invalid JSON."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -85,29 +85,29 @@ def decode(text: str | bytes) -> Json:
 
 
 class Line(msgspec.Struct):
-    """A record of a `--json` document; declares its JSON, its schema and its attributes.
+    """Base class of the objects in `--json` documents; the fields of a subclass declare the JSON keys and their schema.
 
-    Fields that are UNSET, and those whose JSON name begins with `_` (`rename=internal(...)`), are not in the JSON object.
-    `__post_init__` computes the fields that follow from others.
+    Fields that are UNSET, and those whose JSON name begins with `_` (`rename=internal(...)`), are left out of the JSON.
+    A subclass computes dependent fields in `__post_init__`.
     """
 
     def as_json(self) -> dict[str, Json]:
-        """Return the record as JSON."""
+        """Return the record as a JSON object, without UNSET and internal fields."""
         fields: dict[str, Json] = json_of(self)
         return fields
 
     def replace(self, **fields: Any) -> Self:
-        """Return a copy with other values, from which dependent fields are computed anew."""
+        """Return a copy with these fields replaced and the dependent fields computed again."""
         return type(self)(**{**structs.asdict(self), **fields})
 
 
 def internal(*names: str, **named: str) -> dict[str, str]:
-    """Return the `rename` of a record with fields that are not part of the document; `named` are JSON names of others."""
+    """Return the `rename=` argument of a Line class: the fields `names` are left out of the JSON, the fields in `named` renamed."""
     return {**{name: f"_{name}" for name in names}, **named}
 
 
 def json_of(value: Json) -> Json:
-    """Return a record, or records in lists and mappings, as JSON."""
+    """Return a value as JSON, with each Line record in it (also within lists and mappings) as an object."""
     if isinstance(value, Line):
         names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
         fields = ((key, getattr(value, name)) for name, key in names if key[0] != "_")
@@ -118,21 +118,21 @@ def json_of(value: Json) -> Json:
 
 
 def canonical(value: Json) -> bytes:
-    """Encode a JSON value in its canonical spelling: sorted keys, no spaces, UTF-8."""
+    """Encode a JSON value in its canonical form (sorted keys, no spaces, UTF-8), so that equal values have equal bytes."""
     return encode(value, sort_keys=True)
 
 
 def digest(value: Json) -> str:
-    """Return the first 128 bits of the SHA-256 of a canonical JSON value, in hex."""
+    """Return the first 128 bits of the SHA-256 hash of a JSON value in canonical form, as 32 hex digits."""
     return hashlib.sha256(encode(value, sort_keys=True)).hexdigest()[:32]
 
 
 SHORT = 16
-"""The length of a short name in bytes."""
+"""The number of bytes that `short_name` returns."""
 
 
 def short_name(text: bytes) -> bytes:
-    """Return the 16 bytes of a hex digest (a key or an item), or the digest of any other text."""
+    """Return a text as 16 bytes: the bytes of a 32-digit hex digest (a ledger key or an item), else a hash of the text."""
     if len(text) == 2 * SHORT:
         try:
             return unhexlify(text)
@@ -142,7 +142,7 @@ def short_name(text: bytes) -> bytes:
 
 
 def relevance_items(cells: Iterable[tuple[str, str]], history: Iterable[tuple[str, str]] = ()) -> list[str]:
-    """Return the items of relevance questions about (query, passage) pairs.
+    """Return the item (digest of the judged texts) of the relevance question about each (query, passage) pair.
 
     An item is the digest of {"history": ..., "kind": "relevance", "passage": ..., "query": ...}.
     """
@@ -159,11 +159,11 @@ def relevance_items(cells: Iterable[tuple[str, str]], history: Iterable[tuple[st
 
 
 def deflated(parts: Iterable[bytes]) -> bytes:
-    """Return bytes compressed (raw deflate), as the DecompressionStream of a browser reads them."""
+    """Return the concatenated bytes in raw deflate compression, which a browser's DecompressionStream can read."""
     packer = zlib.compressobj(9, wbits=-15)
     return b"".join([*map(packer.compress, parts), packer.flush()])
 
 
 def now(to: str = "seconds") -> str:
-    """Return the current time in UTC (ISO 8601), to the "seconds" or "milliseconds"."""
+    """Return the current UTC time in ISO 8601, rounded down to "seconds" or "milliseconds"."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec=to)

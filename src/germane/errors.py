@@ -3,23 +3,23 @@
 ::
 
     GermaneError
-    ├── InputError            something the user gave can be mended: file, flag, value (exit code 2)
-    │   ├── MeasureError      a measure's name, parameter or cut-off
-    │   └── MissingPart       an optional extra is not installed; names the extra
+    ├── InputError            a file, flag or value is invalid and the user can correct it (exit code 2)
+    │   ├── MeasureError      a measure's name, parameter or cut-off is unknown or invalid
+    │   └── MissingPart       an optional extra is not installed; the message names the extra
     ├── JudgeError            a judge cannot be used at all: no key, no such model, endpoint dead
-    │   └── MissingKey        it needs an API key and has none: nothing was asked
+    │   └── MissingKey        the judge's API key is missing, and no request was sent
     ├── AnswerError           one answer of a judge is unusable: not JSON, out of range, wrong count
-    │   ├── Miscounted        verdicts of a list are missing, or cannot be told apart
-    │   └── Unended           it ends where its limit of length is, not where it should
+    │   ├── Miscounted        an answer lacks verdicts, or two verdicts name the same passage
+    │   └── Unended           an answer was cut off at its length limit
     ├── TargetError           the system under test failed on one query
     ├── LedgerError           the store of judgements cannot be read or written
-    └── Interrupted           the user stopped the run; what was done is kept (exit code 130)
-        └── LimitReached      a limit of calls or cost, or of the endpoint, stopped it instead (exit code 3)
-            ├── AskedLater    the questions are in batches, whose answers are to be fetched (exit code 3)
-            └── NoneAnswered  a round of batches brought failures alone (exit code 3)
+    └── Interrupted           the user stopped the run; finished work is kept (exit code 130)
+        └── LimitReached      a limit of calls or cost, or of the endpoint, stopped the run (exit code 3)
+            ├── AskedLater    the questions were sent as batches, and --resume fetches the answers (exit code 3)
+            └── NoneAnswered  all requests in a provider's batches failed (exit code 3)
 
-An error of one sample never ends an evaluation: it becomes the `why` of that sample's score. What is
-raised to the caller is what makes the whole call meaningless, and its text can be shown as it stands.
+An error in one sample never ends an evaluation: it becomes the `why` of that sample's score. An exception is
+raised only if the whole call failed, and its message can be shown to the user unchanged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 EXIT_SIGPIPE = 141
-"""128 + SIGPIPE: what a shell says of a program whose reader did not want all of it (`| head`)."""
+"""128 + SIGPIPE: the exit code of a program whose stdout was closed by its reader (`| head`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class SourceLocation:
     column: int = 0
 
     def __str__(self) -> str:
-        """Return `file:line:column`, leaving out what is not known."""
+        """Return `file:line:column`, without a line or column that is unknown (0)."""
         parts = [self.file, *(str(n) for n in (self.line, self.column) if n)]
         return ":".join(parts)
 
@@ -79,10 +79,10 @@ class GermaneError(Exception):
 
 
 class InputError(GermaneError):
-    """Input that the user can correct: a file, a flag or an argument.
+    """The error for invalid input that the user can correct: a file, a flag or an argument.
 
-    `place` says where it stands (None = on the command line or in a call), `problem` what is wrong and
-    `fix` what to write instead; `str()` is the whole message.
+    `place` is the position of the invalid input in a file (None for a flag or an argument), `problem` says
+    what is wrong and `fix` what to write instead; `str()` is the whole message.
     """
 
     def __init__(self, problem: str, *, fix: str = "", place: SourceLocation | None = None) -> None:
@@ -95,18 +95,18 @@ class InputError(GermaneError):
         return f"{where}{self.problem}{'; ' + self.fix if self.fix else ''}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the error with its parts, so that a worker process can raise it here."""
+        """Pickle the error with its problem, fix and place, so that a worker process can pass it to this one."""
         return partial(type(self), self.problem, fix=self.fix, place=self.place), ()
 
     def at(self, place: SourceLocation | None) -> InputError:
-        """Return the same error with its place filled in, unless it has one already."""
+        """Set the error's place (file, line, column) if it has none yet, and return the error."""
         if self.place is None:
             self.place = place
         return self
 
 
 class Invalid(ValueError):
-    """An invalid value: what is wrong, what to write instead, and its path (keys and indices) in the document."""
+    """The error for an invalid value in a document: the problem, the fix, and the value's path (keys and indices)."""
 
     def __init__(self, problem: str, fix: str = "", *path: str | int) -> None:
         super().__init__(problem, fix, *path)
@@ -117,74 +117,80 @@ class Invalid(ValueError):
         return str(self.error(None))
 
     def under(self, *steps: str | int) -> Invalid:
-        """Return the fault with the container's key in front of its path."""
+        """Prepend the keys or indices `steps` to the path of the invalid value, and return this error."""
         self.path = (*steps, *self.path)
         return self
 
     def error(self, place: SourceLocation | None) -> InputError:
-        """Return the InputError with the path in its message, and `place` as its location."""
+        """Return an InputError located at `place`, whose message begins with the path of the invalid value."""
         where = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in self.path).lstrip(".")
         return InputError(f"{where} {self.problem}".strip(), fix=self.fix, place=place)
 
 
 class MeasureError(InputError):
-    """Unknown or invalid name, parameter or cut-off of a measure."""
+    """The error for an unknown measure, or an invalid parameter or cut-off of a measure."""
 
 
 def install_extra(name: str) -> str:
-    """Return the command that installs an extra; until germane is released it installs from a clone."""
+    """Return the `pip install` command for an optional extra, for error messages.
+
+    The command installs from a clone, since germane is not released yet.
+    """
     return f"install the extra {name!r}: pip install '.[{name}]' in the clone of germane"
 
 
 class MissingPart(InputError):
-    """An optional part is not installed; the message names the extra that brings it."""
+    """The error for an optional dependency that is not installed; the message names the extra to install."""
 
 
 class JudgeError(GermaneError):
-    """The judge cannot be used: no API key, unknown model, or unreachable endpoint."""
+    """The error for a judge that cannot be used: no API key, unknown model, or unreachable endpoint."""
 
 
 class MissingKey(JudgeError):
-    """The judge's API key is missing; no request was sent."""
+    """The error for a judge whose API key is missing; no request was sent."""
 
 
 class AnswerError(GermaneError):
-    """A judge's answer is unusable: not JSON, out of range, or with wrong counts or ids."""
+    """The error for an unusable answer of a judge: not JSON, out of range, or with wrong counts or ids."""
 
 
 class Miscounted(AnswerError):
-    """An answer about several passages lacks verdicts or confuses them; the passages can be asked about one at a time."""
+    """The error for an answer about several passages that lacks verdicts or confuses the passages.
+
+    The caller can then ask about one passage at a time.
+    """
 
 
 class Unended(AnswerError):
-    """An answer, or a list or text in it, was cut off at its length limit, or repeats itself."""
+    """The error for an answer that was cut off at its length limit or that repeats itself without end."""
 
 
 class TargetError(GermaneError):
-    """The system under test failed on one query."""
+    """The error for a query on which the system under test failed."""
 
 
 class LedgerError(GermaneError):
-    """The store of judgements cannot be read or written."""
+    """The error for a ledger (the store of judgements) that cannot be read or written."""
 
 
 class Interrupted(GermaneError):
-    """The user interrupted the run; finished work is kept."""
+    """Raised when the user interrupts a run; finished work is kept."""
 
 
 class LimitReached(Interrupted):
-    """The run stopped at a limit of calls or cost, or because the endpoint demands a long wait; finished work is kept."""
+    """Raised when a run reaches its limit of calls or cost, or the endpoint demands a long wait; finished work is kept."""
 
 
 def collect_or_raise(fault: InputError, faults: list[InputError] | None) -> None:
-    """Append a fault to the list if there is one, else raise it."""
+    """Append the error `fault` to the list `faults`, or raise it if `faults` is None."""
     if faults is None:
         raise fault
     faults.append(fault)
 
 
 def describe(value: Any) -> str:
-    """Return a value as messages show it: its type, and the value itself where that is short."""
+    """Return a description of a value for error messages: "the text 'abc'", "the number 7", "an empty list"."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -203,7 +209,7 @@ def describe(value: Any) -> str:
 
 
 def excerpt(value: Any, most: int = 200) -> str:
-    """Return the beginning of a value as messages show it, with the keys of an object before it."""
+    """Return the first `most` characters of a value (as JSON) for error messages, after an object's keys."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -216,8 +222,8 @@ def excerpt(value: Any, most: int = 200) -> str:
 
 
 class NoneAnswered(LimitReached):
-    """All requests in a provider's batches failed; finished work is kept, and the rest must be asked live."""
+    """Raised when all requests in a provider's batches failed; finished work is kept, and the rest must be sent without batches."""
 
 
 class AskedLater(LimitReached):
-    """The questions were sent in a provider's batches; finished work is kept, and --resume fetches the answers."""
+    """Raised when the questions were sent as a provider's batches; finished work is kept, and --resume fetches the answers."""

@@ -1,8 +1,8 @@
-"""Every option and argument of the command line, declared once.
+"""The table of every option and argument of the command line.
 
-From this table come what each verb takes, its `--help`, the settings of germane.toml, the options of a `Spec`, the arguments of
-a model judge, and docs/reference/commands.md and config.md. A new flag is one entry here and its use: a parameter of the verb's
-function, for `run` an attribute of the `Spec`, for a judge a parameter of `LLMJudge`.
+The table defines what each verb accepts, its `--help`, the settings of germane.toml, the options of a `Spec`, the arguments
+of a model judge, and docs/reference/commands.md and config.md. To add a flag, add an entry here and use its value: as a
+parameter of the verb's function, for `run` as an attribute of the `Spec`, for a judge as a parameter of `LLMJudge`.
 """
 
 from __future__ import annotations
@@ -28,28 +28,29 @@ class Flag(NamedTuple):
     """One option or argument of the command line.
 
     Attributes:
-        spelling: As it is typed: `-m --measure --metric`. An argument is a name for help without dashes: `REPORT`, `[OTHER]`
-            where it may be left out, `RUN...` where it may be repeated, `[PATH...]` where both.
-        verbs: The verbs that have it, separated by commas.
-        group: Its heading in `--help`.
-        help: What it does. `also` adds words for one verb.
-        kind: The type of its value; `bool` is a switch.
-        name: The parameter of the verb's function; without it that of the long spelling.
-        value: What the value is called in `--help`; without it its choices, or the long spelling in capitals.
-        many: Whether it may be given more than once: its value is then a list.
-        required: Whether the verb does nothing without it.
-        default: Its value where it is not given.
-        least, most: The range of a number.
-        choices: The only values that there are.
-        setting: The types of value that the setting `name` of germane.toml may have; none = no setting.
+        spelling: The flag as typed: `-m --measure --metric`. A positional argument has a name without dashes: `REPORT`,
+            `[OTHER]` if it is optional, `RUN...` if it may be repeated, `[PATH...]` for both.
+        verbs: The verbs that accept the flag, separated by commas.
+        group: The flag's heading in `--help`.
+        help: The help text; `also` adds to it for single verbs.
+        kind: The type of the value; `bool` is a switch without a value.
+        name: The parameter of the verb's function. Default: the long spelling.
+        value: The name of the value in `--help`. Default: the choices, or the long spelling in capitals.
+        many: Whether the flag may be repeated; its value is then a list.
+        required: Whether the verb needs the flag.
+        default: The value if the flag is not given.
+        least, most: The smallest and largest allowed number.
+        choices: The allowed values.
+        setting: The types that the setting `name` of germane.toml may have; empty if germane.toml cannot set it.
         in_file: Whether an eval file may set it.
-        read: Reads the texts as they are typed, given these and the flag; without it they are the value.
+        read: A function that converts the typed texts, called with them and the flag. Default: the texts are the value.
         judge: The parameter of a model judge that gets the value.
-        holds: What it holds for: the whole evaluation; one part or session of it, which may have another value and gives the same
-            answers; or one command, after which it is forgotten.
-        unset: Whether a value that is not given stays None, since a file, a report or the config may give it.
-        at_url: What becomes of a path that is a URL: "copied" here and read, "kept" for the verb that reads or writes there, or
-            "refused", as what a verb writes to.
+        holds: How long the value applies: to the whole evaluation; to one part or session, since it does not change
+            the answers; or to one command.
+        unset: Whether the value is None if the flag is not given, because a file, a report or the config may set it.
+        at_url: How a path that is a URL is handled: "copied" to a local file, "kept" for the verb to open, or "refused"
+            because the verb writes to it.
+        also: Maps a verb to an addition to the help text.
     """
 
     spelling: str
@@ -81,69 +82,79 @@ class Flag(NamedTuple):
 
     @property
     def several(self) -> bool:
-        """True if it takes a list of values."""
+        """True if the value is a list, because the flag may be repeated."""
         return self.many or "..." in self.spelling
 
     @property
     def spellings(self) -> list[str]:
-        """`-m`, `--measure`, `--metric`; of an argument none."""
+        """All spellings of an option, such as `-m`, `--measure`, `--metric`; empty for a positional argument."""
         return [] if self.argument else self.spelling.split()
 
     @property
     def long(self) -> str:
-        """The first spelling with two dashes, else the only one; of an argument its name for help."""
+        """The first spelling with two dashes, else the short one; for a positional argument its name in help."""
         return next((spelling for spelling in self.spellings if spelling.startswith("--")), self.spelling)
 
     @property
     def metavar(self) -> str:
-        """The name of its value in help."""
+        """The name of the flag's value in `--help`."""
         if self.argument:
             return self.spelling.strip("[].")
         return self.value or "|".join(self.choices) or self.long.strip("-").upper()
 
     @property
     def parameter(self) -> str:
-        """The name of the parameter that receives the value."""
+        """The name of the parameter of the verb's function that receives the value."""
         return self.name or self.long.strip("-[].").replace("-", "_").lower()
 
     def help_for(self, verb: str) -> str:
-        """Return the help text for one verb, with the default value."""
+        """Return the flag's help text for one verb, with the default value."""
         text = "" if self.default is None else f"Default: {self.default}."
         return " ".join(filter(None, (self.help, (self.also or {}).get(verb, ""), text)))
 
 
 def _named(text: str) -> tuple[str, str]:
-    """Return the two sides of NAME=VALUE; ("", "") where it is not one."""
+    """Split NAME=VALUE into name and value; return ("", "") if the text has another form."""
     name, _, value = (piece.strip() for piece in text.partition("="))
     return (name, value) if name and value else ("", "")
 
 
 def pairs(values: Iterable[str], flag: str, example: str) -> tuple[tuple[str, str], ...]:
-    """Return `a=b,c=d` and repeated flags as pairs; InputError on anything else."""
+    """Return the values of a flag, each of the form `a=b,c=d`, as (name, value) pairs.
+
+    Raises InputError for another form or a repeated name.
+    """
     result: dict[str, str] = {}
     for entry in (entry for text in values for entry in text.split(",")):
         name, value = _named(entry)
         if not name:
             raise InputError(f"{flag} {entry!r} is not NAME=VALUE", fix=f"write {flag} {example}")
         if name in result:
-            raise InputError(f"{flag} gives {name} twice", fix="give it once")
+            raise InputError(f"{flag} sets {name} twice", fix=f"write {name}=... once")
         result[name] = value
     return tuple(result.items())
 
 
 def headers(values: Iterable[str], flag: str) -> tuple[tuple[str, str], ...]:
-    """Return repeated `--header NAME=VALUE` as pairs; errors do not show the value, which may be a key."""
+    """Return the values of `--header NAME=VALUE` as (name, value) pairs.
+
+    Raises InputError for an invalid header; the message does not show the value, which may be an API key.
+    """
     result = dict(map(_named, values))
     for name, value in result.items():
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
-            raise InputError(f"{flag} is not NAME=VALUE", fix=f"write {flag} x-team=search")
+            raise InputError(f"a value of {flag} is not NAME=VALUE", fix=f"write {flag} x-team=search")
         if not value.isprintable():
-            raise InputError(f"the value of {flag} {name} holds characters that no header has")
+            problem = f"the value of {flag} {name} holds control characters"
+            raise InputError(problem, fix="remove line breaks and other control characters from the value")
     return tuple(result.items())
 
 
 def parameters(values: Iterable[str], flag: str, example: str) -> tuple[tuple[str, Any], ...]:
-    """Return repeated NAME=VALUE as pairs; a value that is JSON is read as JSON, any other is text."""
+    """Return the values of a flag of the form NAME=VALUE as pairs; a value that is JSON is parsed, any other is a text.
+
+    Raises InputError for another form.
+    """
     result: dict[str, Any] = {}
     for text in values:
         name, value = _named(text)
@@ -157,7 +168,10 @@ def parameters(values: Iterable[str], flag: str, example: str) -> tuple[tuple[st
 
 
 def prices(value: str, flag: str) -> tuple[float, float]:
-    """Return `0.15/0.60` as the prices of a million tokens in and out; InputError on anything else."""
+    """Return a value such as `0.15/0.60` as the prices of a million input and output tokens.
+
+    Raises InputError for another form.
+    """
     try:
         first, second = map(float, value.split("/"))
     except ValueError:
@@ -171,7 +185,7 @@ def prices(value: str, flag: str) -> tuple[float, float]:
 
 
 def words(values: Iterable[str], _flag: str) -> str:
-    """Return repeated names as one text, separated by spaces."""
+    """Return the values of a repeated flag as one text, separated by spaces."""
     return " ".join(values)
 
 
@@ -181,10 +195,10 @@ FLAGS = (
     # what is evaluated, read or labelled
     Flag("[PATH...]", "run", DATA, "Eval files (YAML), samples (JSONL, JSON, CSV, Parquet) or folders; - reads JSONL from stdin. Default: evals.", name="paths"),
     Flag("RUN...", "rank", DATA, "Ranked results, one file per system; - reads stdin.", Path, name="runs"),
-    Flag("PATH...", "stages", DATA, "A report folder or samples; with --qrels, the run of each stage in order.", Path, name="paths"),
+    Flag("PATH...", "stages", DATA, "A report folder or a file of samples; with --qrels, one run file per stage, in order.", Path, name="paths"),
     Flag("PATH", "labels check,labels move", DATA, "Samples (a file, or a BEIR folder), or a report folder.", Path),
-    Flag("--corpus", "validate", DATA, "The searched documents: a file with a row each, or a folder. Default: those of a BEIR folder.", Path, value="PATH"),
-    Flag("--corpus", "labels check,labels move", DATA, "The documents: a file with a row each (id, text), or a folder.", Path, value="PATH", required=True),
+    Flag("--corpus", "validate", DATA, "The searched documents: a file with one row per document, or a folder. Default: the corpus of a BEIR folder.", Path, value="PATH"),
+    Flag("--corpus", "labels check,labels move", DATA, "The documents: a file with one row per document (id, text), or a folder.", Path, value="PATH", required=True),
     Flag("[REPORT]", "label", DATA, "A report folder. Default: the latest in germane-reports.", Path, name="folder", at_url="refused"),
     Flag("[REPORT...]", "audit", DATA, "Report folders (default: the latest); with several, compare their judges on the same labels.", Path, name="folders"),
     Flag("[REPORT]", "score", DATA, "A report folder. Default: the latest in germane-reports.", Path, name="folder"),
@@ -193,43 +207,43 @@ FLAGS = (
     Flag("[REPORT]", "report", DATA, "A report folder, or a folder of reports (the latest). Default: germane-reports.", Path, name="folder"),
     Flag("[REPORT...]", "compare", DATA, "Report folders, --json documents, result files of other programs, or folders of reports (the latest); one alone: its systems. Default: the two latest in germane-reports.", Path, name="reports"),
     Flag("[QUERY]", "explain", DATA, "A sample's id, or part of its query. Default: list the worst samples."),
-    Flag("[MEASURE]", "explain", MEASURES, "One measure. Default: all."),
-    Flag("[MEASURE]", "measures", MEASURES, "Show one measure in full; also FILE.py:NAME.", name="name"),
+    Flag("[MEASURE]", "explain", MEASURES, "The measure to explain. Default: all."),
+    Flag("[MEASURE]", "measures", MEASURES, "The measure to describe in full, e.g. nDCG@10 or FILE.py:NAME. Default: list all.", name="name"),
     Flag("[DIR]", "init", DATA, "The folder to create.", Path, name="folder"),
     Flag("[PATH...]", "validate", DATA, "Eval files, or folders of them; targets.yaml; samples; queries, gold and runs (JSONL, CSV, TREC, a BEIR folder).", Path, name="paths"),
-    Flag("FILE...", "ledger import", DATA, "Exports, or the judgements.jsonl (or judgements.parquet) of reports.", Path, name="files"),
-    Flag("--target", "run", DATA, "The system to query; several are compared.", name="targets", value="NAME", many=True),
-    Flag("--targets", "run", DATA, "The targets file.", Path, name="targets_file", value="FILE", at_url="kept"),
+    Flag("FILE...", "ledger import", DATA, "Files of `germane ledger export`, or judgements.jsonl or judgements.parquet of a report.", Path, name="files"),
+    Flag("--target", "run", DATA, "The system to query, by its name in the targets file; repeatable, to compare several.", name="targets", value="NAME", many=True),
+    Flag("--targets", "run", DATA, "The targets file. Default: the nearest targets.yaml.", Path, name="targets_file", value="FILE", at_url="kept"),
     Flag("--trials", "run", DATA, "Query each target N times per case.", int, value="N", least=1),
-    Flag("--untrusted", "run", DATA, "Refuse whatever an eval file runs, sends or expands, and files outside its repository.", bool),
+    Flag("--untrusted", "run", DATA, "Do not trust the eval files: report an error if one runs a command, sends a request, expands a variable or reads a file outside its repository.", bool),
     Flag("--qrels", "rank", DATA, "Gold labels: a file of graded documents, or a BEIR folder.", Path, value="GOLD", required=True),
-    Flag("--qrels", "stages", DATA, "Gold labels for runs, as in `rank`.", Path, value="GOLD"),
-    Flag("--qrels", "validate", DATA, "Gold labels for queries or runs, as in `rank`.", Path, value="GOLD"),
+    Flag("--qrels", "stages", DATA, "Gold labels for run files: a file of graded documents, or a BEIR folder.", Path, value="GOLD"),
+    Flag("--qrels", "validate", DATA, "Gold labels for queries or run files: a file of graded documents, or a BEIR folder.", Path, value="GOLD"),
     Flag("--format", "rank,stages", DATA, f"Format of the runs ({', '.join(_FORMATS)}). Default: detected.", value="FORMAT", choices=_FORMATS),
-    Flag("--qrels-format", "rank,stages", DATA, "Format of the gold, as --format.", value="FORMAT", choices=_FORMATS),
-    Flag("--columns", "run,rank,stages", DATA, "Column names, separated by commas; repeatable:", value="NAME=COLUMN", many=True,
+    Flag("--qrels-format", "rank,stages", DATA, f"Format of the gold ({', '.join(_FORMATS)}). Default: detected.", value="FORMAT", choices=_FORMATS),
+    Flag("--columns", "run,rank,stages", DATA, "The columns to read, as NAME=COLUMN pairs separated by commas; repeatable, e.g.", value="NAME=COLUMN", many=True,
          also={"run": "query=Query,contexts=Context.", "rank": "query=Query,doc=Passage,score=Sim,grade=Label.",
                "stages": "query=Query,doc=Passage,score=Sim,grade=Label."}, read=partial(pairs, example="query=Query")),
-    Flag("--doc-id", "run,rank,stages", DATA, "Pattern for the part of a chunk's id that is its document's id.", value="REGEX", in_file=True),
-    Flag("--duplicates", "rank,stages", DATA, "When a query lists a document twice: report an error, or count its best rank.", default="error", choices=("error", "first")),
-    Flag("--missing", "rank", DATA, "Score a query with gold but no results as 0, or leave it out.", default="zero", choices=("zero", "skip")),
-    Flag("--on-bad-row", "rank", DATA, "When a row cannot be read: report an error, or skip it with a note.", default="error", choices=("error", "skip")),
+    Flag("--doc-id", "run,rank,stages", DATA, "Regular expression that finds the document's id in a chunk's id, e.g. '^[^#]+'.", value="REGEX", in_file=True),
+    Flag("--duplicates", "rank,stages", DATA, "If a query lists a document twice: report an error, or count its best rank (first).", default="error", choices=("error", "first")),
+    Flag("--missing", "rank", DATA, "If a query has gold but no results: score it as 0 (zero), or leave it out (skip).", default="zero", choices=("zero", "skip")),
+    Flag("--on-bad-row", "rank", DATA, "If a row cannot be read: report an error, or skip it with a note.", default="error", choices=("error", "skip")),
     Flag("--filter", "run", DATA, "Keep cases whose id or tag matches.", name="wanted", value="GLOB"),
     Flag("--limit", "run", DATA, "Keep the first N cases.", int, value="N", least=1),
     Flag("--sample", "run", DATA, "Keep N random cases.", int, value="N", least=1),
     Flag("--until", "run", DATA, "Judge random cases until each judged interval is at most +-WIDTH, e.g. 0.02.", float, value="WIDTH", least=0.0001),
     Flag("--seed", "run,compare,label", DATA, "Random seed of", int, value="N", default=0,
          also={"run": "--sample and --until.", "compare": "the halves that choose the best of several systems.", "label": "the draw."}),
-    Flag("--systems", "compare", DATA, "Systems to compare within one report, or the one to use of each; repeatable.", value="NAME", many=True),
-    Flag("--skill", "init", DATA, "Write the skill for coding agents (SKILL.md) instead.", bool),
+    Flag("--systems", "compare", DATA, "The systems to compare within one report, or the system to use from each report; repeatable.", value="NAME", many=True),
+    Flag("--skill", "init", DATA, "Write a skill file for coding agents (SKILL.md) instead of the example.", bool),
     Flag("--schema", "validate", DATA, "Print the JSON Schema of eval files, for editors.", bool),
     # who judges, and how
     Flag("--judge", "run", JUDGE, "The judge: labels, gold, lexical or a model (openai:gpt-4o-mini); several vote as a panel.", many=True, setting=(str, list), in_file=True, read=words),
     Flag("--labels", "run", JUDGE, "People's labels for --judge labels and labels=human: .jsonl, .csv, TREC qrels, or a report.", Path, value="FILE", at_url="kept"),
-    Flag("--repeat", "run", JUDGE, "Ask each judge N times and let the answers vote.", int, value="N", default=1, least=1, setting=(int,), in_file=True),
+    Flag("--repeat", "run", JUDGE, "Ask each judge each question N times and take the majority.", int, value="N", default=1, least=1, setting=(int,), in_file=True),
     Flag("--base-url", "run", JUDGE, "An OpenAI-compatible endpoint for the judge.", value="URL", judge="base_url", holds="part"),
     Flag("--header", "run", JUDGE, "A header for the judge's endpoint, never stored; repeatable.", name="headers", value="NAME=VALUE", many=True, read=headers, judge="headers", holds="command"),
-    Flag("--model-parameter", "run", JUDGE, "A request parameter, e.g. seed=7; repeatable.", name="parameters", value="NAME=VALUE", many=True, read=partial(parameters, example="seed=7"), judge="parameters"),
+    Flag("--model-parameter", "run", JUDGE, "A parameter of the judge's requests, e.g. seed=7; repeatable.", name="parameters", value="NAME=VALUE", many=True, read=partial(parameters, example="seed=7"), judge="parameters"),
     Flag("--temperature", "run", JUDGE, "Sampling temperature. Default: 0.1.", float, value="T", least=0, judge="temperature"),
     Flag("--rpm", "run", JUDGE, "Maximum judge requests per minute.", float, value="N", least=0.01, holds="part"),
     Flag("--tpm", "run", JUDGE, "Maximum judge tokens per minute.", float, value="N", least=1, holds="part"),
@@ -240,21 +254,21 @@ FLAGS = (
     Flag("--rubric", "run", JUDGE, "Meaning of the grades: trec (UMBRELA) or usefulness.", setting=(str,)),
     Flag("--reading", "run", JUDGE, "fused: all questions about a text in one request; single: one each.", default="fused", setting=(str,), in_file=True, judge="reading", choices=("fused", "single")),
     Flag("--batch", "run", JUDGE, "Passages of a query per request.", int, value="N", default=1, least=1, setting=(int,), in_file=True, judge="batch"),
-    Flag("--prompt", "run", JUDGE, "Your own prompt for a kind of question; repeatable.", name="prompts", value="KIND=FILE", many=True, read=partial(pairs, example="relevance=my.md"), judge="prompts"),
+    Flag("--prompt", "run", JUDGE, "Your own prompt file for a kind of question, e.g. relevance=my.md; repeatable.", name="prompts", value="KIND=FILE", many=True, read=partial(pairs, example="relevance=my.md"), judge="prompts"),
     Flag("--across-judges", "compare", JUDGE, "Allow reports of different judges.", bool),
     Flag("--who", "label", JUDGE, "The labeller's name. Default: the user's.", value="NAME"),
     Flag("--budget", "label", JUDGE, "Number of labels. Default: all.", int, value="N", least=1),
     Flag("--design", "label", JUDGE, "passages: some of each query; queries: whole queries. Default: what the report's measures need.", choices=("passages", "queries")),
-    Flag("--queue", "label", JUDGE, "random; targeted: doubtful verdicts first.", default="random", choices=("random", "targeted")),
-    Flag("--kind", "label", JUDGE, "Relevance of passages, support of claims, or sufficiency. Default: what the report's measures need.",
+    Flag("--queue", "label", JUDGE, "Order of the queue: random, or doubtful verdicts first (targeted).", default="random", choices=("random", "targeted")),
+    Flag("--kind", "label", JUDGE, "What to label: relevance of passages, support of claims, or sufficiency of contexts. Default: what the report's measures need.",
          choices=("relevance", "support", "sufficiency")),
     Flag("--guideline", "label", JUDGE, "Instructions for labellers: shown by ?, stored as a hash.", Path, value="FILE"),
     Flag("--again", "audit", JUDGE, "Ask N stored verdicts again, to detect whether the judge has changed.", int, value="N", least=1),
-    Flag("--judge", "audit", JUDGE, "With --again: the judge, if its URL holds a key.", many=True, read=words),
-    Flag("--base-url", "audit", JUDGE, "With --again: the judge's endpoint; without it no key is sent to a URL in the report.", value="URL"),
+    Flag("--judge", "audit", JUDGE, "With --again: the judge with its full URL. Needed if the URL holds a key, since reports do not store keys.", many=True, read=words),
+    Flag("--base-url", "audit", JUDGE, "With --again: the judge's endpoint. Without it no API key is sent, since the endpoint would be the report's.", value="URL"),
     Flag("--header", "audit", JUDGE, "With --again: a header for the judge's endpoint; repeatable.", name="headers", value="NAME=VALUE", many=True, read=headers),
     Flag("-j --jobs", "audit", JUDGE, "With --again: maximum requests in flight.", int, value="N", least=1),
-    Flag("--max-cost", "audit", MONEY, "With --again: stop before it costs more.", float, value="USD", least=0),
+    Flag("--max-cost", "audit", MONEY, "With --again: stop before the calls cost more.", float, value="USD", least=0),
     Flag("--price", "audit", MONEY, "With --again: US dollars per million tokens in and out, e.g. 0.15/0.60.", value="IN/OUT", read=prices),
     Flag("--seed", "audit", DATA, "With --again: random seed of the draw.", int, value="N", default=0),
     Flag("--gold", "audit", JUDGE, "List documents where judges and gold disagree.", bool),
@@ -263,68 +277,68 @@ FLAGS = (
     Flag("-m --measure --metric", "run,rank,score,compare", MEASURES, "Measures, separated by spaces; repeatable.", name="measures", many=True,
          setting=(list, str),
          also={"run": "Replaces those of eval files.", "rank": "Default: nDCG@10 AP RR P@10 R@10 Judged@10.",
-               "score": "Default: only decide the gates again.", "compare": "Default: all common ones."}),
-    Flag("-m --measure --metric", "diagnose", MEASURES, "A ranked measure. Default: the report's first."),
+               "score": "Default: none, only the gates are decided again.", "compare": "Default: all that the reports share."}),
+    Flag("-m --measure --metric", "diagnose", MEASURES, "The ranked measure to diagnose. Default: the report's first."),
     Flag("--by", "run,score,compare,report", MEASURES, "Show slices by a tag, `tags` or a metadata field.", value="TAG", setting=(str,), in_file=True),
-    Flag("--primary", "compare", MEASURES, "Measures that decide the outcome, corrected by Holm. Default: all compared.", value="MEASURE", many=True),
-    Flag("--higher-is-better", "compare", MEASURES, "Direction of a measure of another program's file: more is better (M=no: less); repeatable.", value="M", many=True),
+    Flag("--primary", "compare", MEASURES, "Measures that decide the outcome, with p-values corrected by Holm. Default: all compared measures.", value="MEASURE", many=True),
+    Flag("--higher-is-better", "compare", MEASURES, "A measure of another program's file of which more is better; M=no if less is better; repeatable.", value="M", many=True),
     Flag("--range", "compare", MEASURES, "Range of a measure of another program's file, e.g. helpfulness=1..5; repeatable.",
          name="ranges", value="M=LOW..HIGH", many=True),
     Flag("--margin", "compare", CI, "The acceptable loss, e.g. 'nDCG@10: 0.02'; repeatable.", value="'MEASURE: LOSS'", many=True),
-    Flag("-k", "stages", MEASURES, "Cut-off. Default: none; 10 for samples without stages and with longer lists.", int, value="K", least=1),
+    Flag("-k", "stages", MEASURES, "Rank cut-off. Default: none; 10 for samples that have no stages and more than 10 contexts.", int, value="K", least=1),
     Flag("--rel", "stages", MEASURES, "Lowest grade that counts as relevant.", int, value="GRADE", default=1, least=1),
     # what is asked, what that costs, and where answers are kept
-    Flag("--dry-run", "run", MONEY, "Print calls, tokens and price; make no calls.", bool, holds="command"),
-    Flag("--max-cost", "run", MONEY, "Stop before the judge costs more; can be resumed.", float, value="USD", least=0, holds="part"),
-    Flag("--max-calls", "run", MONEY, "Stop before more judge calls in this session; can be resumed. A call is one question; a request may hold several.", int, value="N", least=0, holds="part"),
+    Flag("--dry-run", "run", MONEY, "Print the expected judge calls, tokens and price; make no calls.", bool, holds="command"),
+    Flag("--max-cost", "run", MONEY, "Stop before the judge costs more; --resume continues.", float, value="USD", least=0, holds="part"),
+    Flag("--max-calls", "run", MONEY, "Stop after N judge calls in this session; --resume continues. A call is one question; a request may hold several.", int, value="N", least=0, holds="part"),
     Flag("--price", "run", MONEY, "US dollars per million tokens in and out, e.g. 0.15/0.60.", value="IN/OUT", read=prices, holds="part"),
-    Flag("--resume", "run", MONEY, "Continue this evaluation.", Path, value="REPORT", at_url="refused", holds="command"),
-    Flag("--reask", "run", MONEY, "With --resume: continue with another judge, which is asked everything.", bool, holds="command"),
+    Flag("--resume", "run", MONEY, "Continue the evaluation in this report folder.", Path, value="REPORT", at_url="refused", holds="command"),
+    Flag("--reask", "run", MONEY, "With --resume: continue with another judge, and ask it every question again.", bool, holds="command"),
     Flag("--ledger", "run,ledger stats,ledger export,ledger import", MONEY,
          "The ledger file or database. Default: .germane/ledger.sqlite of the project.", value="PLACE", setting=(str,), holds="part"),
     Flag("--replay", "run", MONEY, "Make no judge calls: use answers of this ledger or export; exit 3 if one is missing.", value="LEDGER"),
     Flag("--no-cache", "run", MONEY, "Neither read nor write the shared ledger.", bool),
     Flag("-o --output", "run", OUTPUT, "A report file (.html .json .jsonl .csv .md .txt .xml .svg .png .parquet) or the report folder; repeatable.", Path, value="PATH", many=True, at_url="kept"),
-    Flag("-o --output", "rank", OUTPUT, "Write a file: .csv, .parquet per query; .md, .tex of the means; repeatable.", Path, value="FILE", many=True, at_url="refused"),
+    Flag("-o --output", "rank", OUTPUT, "A file to write: .csv or .parquet with each query, .md or .tex with the means; repeatable.", Path, value="FILE", many=True, at_url="refused"),
     Flag("-o --output", "score", OUTPUT, "A report file, or a new report folder; repeatable.", Path, value="PATH", many=True, at_url="refused"),
-    Flag("-o --output", "report,compare", OUTPUT, "Write a file; repeatable:", Path, value="FILE", many=True,
+    Flag("-o --output", "report,compare", OUTPUT, "A file to write; repeatable. The format is the extension:", Path, value="FILE", many=True,
          also={"report": ".html .json .jsonl .csv .md .txt .xml .svg .png .parquet, and those of add-ons.", "compare": ".html .json .csv .md .tex .txt."}, at_url="refused"),
     Flag("-o --output", "audit,ledger export", OUTPUT, "The file to write.", Path, value="FILE",
-         also={"audit": "Markdown or text.", "ledger export": "Without it, stdout."}, at_url="refused"),
+         also={"audit": "Markdown or text.", "ledger export": "Default: stdout."}, at_url="refused"),
     Flag("-o --output", "labels move", OUTPUT, "The samples to write: .jsonl.", Path, value="FILE", required=True, at_url="refused"),
     Flag("--force", "run,init", OUTPUT, "Overwrite", bool,
-         also={"run": "the report of another evaluation in the folder of -o.", "init": "files that are there."}, holds="command"),
+         also={"run": "the report of another evaluation in the folder of -o.", "init": "existing files."}, holds="command"),
     Flag("--json", "run,rank,score,compare,stages,diagnose,label,report,explain,audit,labels check,labels move,measures,validate,ledger stats", OUTPUT,
          "Print one JSON document on stdout.", bool, holds="command"),
     Flag("-v --verbose", "run,score,compare", OUTPUT, "Print every note. Default: three, and those that change the meaning of a number.", bool, holds="command"),
     Flag("-q --quiet", "run", OUTPUT, "Print only failures, and notes that change the meaning of a number.", bool, holds="command"),
-    Flag("-q --per-query", "rank", OUTPUT, "Also print each query's value.", bool),
-    Flag("-q --per-query", "stages", OUTPUT, "Print every relevant document by query.", bool),
+    Flag("-q --per-query", "rank", OUTPUT, "Also print the value of each query.", bool),
+    Flag("-q --per-query", "stages", OUTPUT, "Print every relevant document of each query.", bool),
     Flag("--trec", "rank", OUTPUT, "Print as trec_eval does: measure, query, value.", bool),
     Flag("--import", "label", OUTPUT, "Add labels from a file: .jsonl, .csv or TREC qrels.", Path, name="take", value="FILE"),
     Flag("--export", "label", OUTPUT, "Write the labels to a file: .jsonl, .csv or TREC qrels.", Path, name="give", value="FILE", at_url="refused"),
     # what is good enough
-    Flag("--fail-under", "run,rank,score", CI, "A gate, e.g. 'lower(nDCG@10)>=0.7': exit 1 below it; repeatable.", name="gates", value="GATE", many=True, setting=(list, str)),
+    Flag("--fail-under", "run,rank,score", CI, "A gate, e.g. 'lower(nDCG@10)>=0.7': exit 1 if it fails; repeatable.", name="gates", value="GATE", many=True, setting=(list, str)),
     Flag("--baseline", "run,score", CI, "The report that change(...) gates compare with: a folder, a --json document, or a folder of reports (the latest).", Path, value="REPORT", at_url="kept", holds="part"),
-    Flag("--baseline", "report", OUTPUT, "Another report:", Path, value="REPORT",
-         also={"report": "shown for comparison (.html .md .svg .png)."}),
-    Flag("--allow-stand-in", "run,score,compare", CI, "Let gates decide on verdicts of a stand-in (lexical). Default: undecided, exit 3.", bool),
+    Flag("--baseline", "report", OUTPUT, "Another report", Path, value="REPORT",
+         also={"report": "to show for comparison (in .html .md .svg .png)."}),
+    Flag("--allow-stand-in", "run,score,compare", CI, "Let gates decide although the lexical stand-in judged. Default: such gates are undecided, exit 3.", bool),
     Flag("--fail-on-regression", "run,score,compare", CI, "Exit 1 if a measure got worse: the interval of its change is a loss and p (Holm) at most 0.05.", bool, also={"run": "Needs --baseline.", "score": "Needs --baseline."}),
-    Flag("--max-unmeasured", "run", CI, "Share of scores that may be missing, from 0 to 1.", float, value="SHARE", default=0.05, least=0, most=1, setting=(float, int)),
+    Flag("--max-unmeasured", "run", CI, "Largest share of scores that may be missing, from 0 to 1; above it the run fails.", float, value="SHARE", default=0.05, least=0, most=1, setting=(float, int)),
 )  # fmt: skip
 
 SETTINGS = {flag.parameter: flag for flag in FLAGS if flag.setting}
-"""The flags that germane.toml may set, by the names that they have there."""
+"""The flags that germane.toml may set, by the names of their settings."""
 
 
 @cache
 def options() -> dict[str, Flag]:
-    """Return the options of an evaluation by their names in a `Spec`: the flags of `run`, add-ons' among them, without -o."""
+    """Return the flags of `run` (with those of add-ons, without -o) by their names in a `Spec`."""
     return {flag.parameter: flag for flag in flags_of("run") if flag.parameter != "output"}
 
 
 def flags_of(verb: str, *, installed: bool = False) -> list[Flag]:
-    """Return the flags of a verb: arguments in order, and options; `installed`: look through installed packages too."""
+    """Return the flags of a verb: its arguments in order, and its options. `installed` also searches installed packages for add-ons."""
     flags = [flag for flag in (*FLAGS, *addons.flags(installed=installed)) if verb in flag.verbs.split(",")]
     if installed and verb == "run":
         options().update({flag.parameter: flag for flag in flags if flag.parameter != "output"})
@@ -332,7 +346,7 @@ def flags_of(verb: str, *, installed: bool = False) -> list[Flag]:
 
 
 def borrowed(verb: str, of: str, *spellings: str, unset: bool = False) -> list[Flag]:
-    """Return flags of a core command for an add-on's command; `unset` is as in `Flag`."""
+    """Return copies of the flags `spellings` of the core verb `of` for an add-on's `verb`; `unset` is as in `Flag`."""
     return [
         flag._replace(
             verbs=verb,

@@ -1,4 +1,4 @@
-"""Lazy import of a package's public names."""
+"""A helper that imports a package's public names only when they are first used."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 def lazily(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package, for names that stand in modules of it.
+    """Return a `__getattr__` for a package that imports a public name from its module on first use.
 
     Args:
-        package: Its name.
-        home: The module of each public name, relative to the package.
+        package: The package's name.
+        home: Maps each public name to its module, relative to the package.
     """
 
     def get(name: str) -> Any:

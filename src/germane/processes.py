@@ -1,4 +1,7 @@
-"""Run the user's programs with a minimal environment, an output limit and a timeout, and kill their children with them."""
+"""Runs the user's programs (graders, targets) with a minimal environment, an output limit and a timeout.
+
+A program's whole process group is killed when it ends.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,17 @@ __all__ = ["MAX_STDOUT", "Finished", "child_environment", "run_program", "start_
 _PASSED_ON = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TEMP", "VIRTUAL_ENV", "SYSTEMROOT", "PATHEXT",
                         "AGENTV_TARGET_PROXY_URL", "AGENTV_TARGET_PROXY_TOKEN"})  # fmt: skip
 MAX_STDOUT, KEPT_STDERR = 1_000_000, 64_000
-"""Bytes of stdout after which a program is ended, and bytes of stderr that are kept: the last ones."""
+"""The number of bytes of stdout after which a program is killed, and the number of last bytes of stderr that are kept."""
 _DRAIN = 1.0
-"""Seconds that the output of an ended program is waited for: one that left its process group may hold it open."""
+"""Seconds to wait for the pipes of an ended program to close: a child that left its process group may hold them open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """The exit code and output of a finished program.
 
-    `code` is the exit code, negative for a signal; `stdout` is whole unless `flooded`, `stderr` the last 64 kB.
+    `code` is the exit code (negative if a signal ended the program). `stdout` is complete unless `flooded` (more than
+    1 MB); `stderr` is the last 64 kB. `ms` is the duration in milliseconds.
     """
 
     code: int
@@ -40,12 +44,12 @@ class Finished:
     flooded: bool = False
 
     def tail(self, characters: int) -> str:
-        """Return the end of stderr as text."""
+        """Return the last `characters` characters of stderr as text."""
         return self.stderr.decode("utf-8", "replace").strip()[-characters:]
 
 
 class _Program(asyncio.SubprocessProtocol):
-    """Collects the output of a program, up to a limit, until it has ended and its output is closed."""
+    """An asyncio protocol that collects a program's stdout (up to 1 MB) and stderr, and notes when the program has ended."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -55,11 +59,11 @@ class _Program(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport of the process that has started."""
+        """Store the transport of the process that has started, so that `kill` can reach it."""
         self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Take more of stdout or stderr; after too much of the former end the process."""
+        """Collect more bytes of stdout or stderr; kill the program after more than 1 MB of stdout."""
         if fd == 2:
             self.err += data
             del self.err[:-KEPT_STDERR]
@@ -70,15 +74,15 @@ class _Program(asyncio.SubprocessProtocol):
                 self.kill()
 
     def process_exited(self) -> None:
-        """Record that the process has ended; its children may still hold the output open."""
+        """Resolve `exited`: the process has ended, but its children may still hold its pipes open."""
         self.exited.set_result(None)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Note that the process has ended and its pipes are closed: no output follows."""
+        """Resolve `closed`: the process has ended and its pipes are closed, so that no output follows."""
         self.closed.set_result(None)
 
     def kill(self) -> None:
-        """End the program and everything in its process group."""
+        """Kill the program and its whole process group."""
         assert self._transport is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if sys.platform == "win32":
@@ -90,26 +94,26 @@ class _Program(asyncio.SubprocessProtocol):
 async def run_program(
     argv: Sequence[str], *, cwd: str | Path, env: Mapping[str, str], seconds: float, stdin: bytes = b""
 ) -> Finished:
-    """Run a program in a process group of its own to its end, for at most `seconds`.
+    """Run a program in its own process group until it ends, for at most `seconds`, and return its output.
 
-    When it ends, runs out of time, prints more than 1 MB or the call is cancelled, its whole process group is killed. What
-    starts a session of its own (`setsid`) leaves the group and is not found any more.
+    The whole process group is killed when the program ends, runs out of time, prints more than 1 MB, or the call is
+    cancelled. A child that starts its own session (`setsid`) leaves the group and is not killed.
 
     Args:
         argv: The program and its arguments.
-        cwd: The folder that it starts in.
-        env: Its whole environment.
-        seconds: The time after which it is killed.
-        stdin: The bytes on its standard input; it need not read them.
+        cwd: The folder in which the program starts.
+        env: The program's whole environment.
+        seconds: The time limit in seconds.
+        stdin: The bytes on the program's standard input; the program need not read them.
 
     Returns:
-        Its exit code and output. A non-zero exit, a timeout and too much output are returned, not raised.
+        The program's exit code and output. A non-zero exit, a timeout and too much output are returned, not raised.
 
     Raises:
-        OSError: It cannot be started.
-        InputError: The file that names it is not trusted.
+        OSError: The program cannot be started.
+        InputError: The file that names the program is not trusted.
     """
-    check_trusted(f"{argv[0]} would be run")
+    check_trusted(f"the program {argv[0]} would be run")
     started, pipe = time.monotonic(), asyncio.subprocess.PIPE
     transport, program = await asyncio.get_running_loop().subprocess_exec(
         _Program, *argv, cwd=cwd, env=dict(env), start_new_session=True, stdin=pipe, stdout=pipe, stderr=pipe
@@ -139,10 +143,10 @@ async def run_program(
 
 
 def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a program: an allow-list, the variables of these `names`, and `own` ones over both.
+    """Return the environment for a program: an allow-list of this process's variables, those in `names`, and `own`.
 
-    Passed on are PATH, HOME, LANG, LC_*, TMPDIR, VIRTUAL_ENV and the address and token of a judge that another runner
-    lends. The folder of this Python is the last on PATH, so that a script that calls `germane` finds the one that runs it.
+    The allow-list has PATH, HOME, LANG, LC_*, TMPDIR, VIRTUAL_ENV and AgentV's judge proxy (address and token). The
+    folder of this Python is appended to PATH, so that a script that calls `germane` finds the running installation.
     """
     kept = {*_PASSED_ON, *names}
     passed = {name: value for name, value in os.environ.items() if name in kept or name.startswith("LC_")}
@@ -151,9 +155,10 @@ def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None =
 
 
 def start_folder(command: str | Sequence[str], folder: Path) -> Path:
-    """Return the folder in which a script starts: the eval file's, or the nearest above that holds a file of its command.
+    """Return the working directory for a script: the nearest of `folder` and its parents with a file that `command` names.
 
-    So `./evaluators/mine.py` is found in the folder of eval files and next to it.
+    So `./evaluators/mine.py` is found in the eval file's folder and up to four levels above. Without such a file the
+    result is `folder`.
     """
     words = command.split() if isinstance(command, str) else command
     named = [path for word in words if (path := Path(word.strip("'\""))).suffix and not path.is_absolute()]

@@ -1,6 +1,6 @@
-"""The pytest plugin: tests record what their system retrieves, and the session passes or fails by the means.
+"""The pytest plugin: tests record retrieved contexts, and gates on the means over all tests pass or fail the session.
 
-It imports nothing of germane before a test uses the fixture `germane` or an option names a report.
+The plugin imports nothing else of germane until a test uses the fixture `germane` or a gate is configured.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["germane"]
 
 @dataclass(slots=True)
 class _Session:
-    """The records of a session by their test, the workers whose records are lost, and the report made of them.
+    """The state of a pytest session: the recorded samples by test, the crashed xdist workers (`lost`), and the report.
 
-    `unmeasured`: configured gates whose measure no test recorded.
+    `problem` says why there is no report; `unmeasured` are configured gates whose measure no test recorded.
     """
 
     records: dict[str, list[RecordedSample]] = field(default_factory=dict)
@@ -39,34 +39,34 @@ class _Session:
 
 _SESSION = pytest.StashKey[_Session]()
 _WORKER = "germane"
-"""The key under which a worker of xdist hands over its records."""
+"""The key under which an xdist worker sends its recorded samples to the controller."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of the plugin."""
+    """Add the plugin's options (`--germane-report`, `--germane-gate`, ...) to pytest's command line and settings."""
     group = parser.getgroup("germane", "retrieval evaluation (germane)")
     group.addoption(
         "--germane-report",
         metavar="PATH",
-        help="write what tests recorded: a report folder, or a file (.html .json .md ...)",
+        help="where to write the report of the recorded samples: a folder, or a file (.html .json .md ...)",
     )
     group.addoption(
         "--germane-gate",
         metavar="GATE",
         action="append",
         default=[],
-        help="fail the session where this is not reached, e.g. 'lower(RR)>=0.8'; repeatable; ini: germane_gates",
+        help="a gate, e.g. 'lower(RR)>=0.8': the session fails if the gate fails; repeatable; ini: germane_gates",
     )
     group.addoption(
         "--germane-allow-stand-in",
         action="store_true",
-        help="let gates decide on verdicts of a stand-in for a model (lexical); default: undecided",
+        help="let gates decide although the lexical stand-in judged; default: such gates are undecided",
     )
-    parser.addini("germane_gates", "gates on what tests record, one a line", type="linelist", default=[])
+    parser.addini("germane_gates", "gates on the recorded samples, one per line", type="linelist", default=[])
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Raise UsageError for a gate that cannot be used, before any test runs."""
+    """Check the configured gates before any test runs. Raises UsageError for an invalid gate."""
     config.stash[_SESSION] = _Session()
     gates = [*config.getoption("--germane-gate"), *config.getini("germane_gates")]
     if gates and not hasattr(config, "workerinput"):
@@ -82,7 +82,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def germane(request: pytest.FixtureRequest) -> Recorder:
-    """Records what a system retrieved: `germane.record(query=..., contexts=..., qrels=..., measures="RR nDCG@10")`."""
+    """Return the test's Recorder: `germane.record(query=..., contexts=..., qrels=..., measures="RR nDCG@10")`."""
     from germane.testing import Recorder
 
     name = request.node.nodeid
@@ -94,7 +94,7 @@ def germane(request: pytest.FixtureRequest) -> Recorder:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Collect the records of an xdist worker."""
+    """Collect the recorded samples of an xdist worker that has ended, or note that they are lost if it crashed."""
     session = node.config.stash[_SESSION]
     packed = getattr(node, "workeroutput", {}).get(_WORKER)
     if packed is not None:
@@ -105,7 +105,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """In an xdist worker, send the records to the controller; elsewhere decide the gates and fail the session by them."""
+    """Decide the gates, and fail the session if one fails; in an xdist worker, send the recorded samples to the controller."""
     result = session.config.stash[_SESSION]
     records = {name: some for name, some in result.records.items() if some}
     if hasattr(session.config, "workerinput"):
@@ -121,16 +121,18 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[RecordedSample]]) -> None:
-    """Make the report, decide its gates, write it."""
+    """Build the report of the recorded samples, decide its gates, and write it to the path of `--germane-report`."""
     asked: list[str] = config.getoption("--germane-gate")
     path = config.getoption("--germane-report")
     if state.lost:
         workers = ", ".join(state.lost)
-        state.passed, state.problem = False, f"a worker crashed, and what it recorded is lost: {workers}"
+        problem = f"the gates cannot be decided, since these xdist workers crashed and their samples are lost: {workers}"
+        state.passed, state.problem = False, problem
         return
     if not records:
         if asked or path:
-            state.passed, state.problem = False, "no test recorded anything: germane.record(...)"
+            problem = "no test recorded a sample; call germane.record(query=..., contexts=..., measures=...) in a test"
+            state.passed, state.problem = False, problem
         return
     from germane.errors import GermaneError
     from germane.testing import report_of, save_report
@@ -150,7 +152,7 @@ def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[R
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print one block: the worst queries, the means, the gates and the verdict."""
+    """Print germane's section of the terminal summary: the worst queries, the means, and the results of the gates."""
     session = config.stash[_SESSION]
     if session.report is None and not session.problem:
         return
@@ -163,7 +165,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(re.sub(r"(?<![\w-])--(?=allow-stand-in)", "--germane-", text))
         if session.unmeasured:
             gates = ", ".join(session.unmeasured)
-            terminalreporter.write_line(f"not decided, since no test recorded the measure: {gates}")
+            terminalreporter.write_line(f"gates not decided, since no test recorded their measure: {gates}")
         path = config.getoption("--germane-report")
         if path and not session.problem:
             terminalreporter.write_line(f"wrote {path}")

@@ -1,6 +1,7 @@
 """Helpers for tests: assertions about what a retriever returned, and a judge with scripted answers.
 
-The pytest plugin (`germane.pytest_plugin`) provides the fixture `germane`, a Recorder, and decides at the end of a session.
+The pytest plugin (`germane.pytest_plugin`) provides a Recorder as the fixture `germane`, and decides its gates at the end
+of the session.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ from germane.types import Json, Sample
 __all__ = ["FakeJudge", "Recorder", "assert_retrieval"]
 
 Retrieved: TypeAlias = "Sample | Mapping[str, Json]"
-"""The results of a system for one query: a sample, or a mapping with the keys of a sample line."""
+"""The results of a system for one query: a Sample, or a mapping with the keys of a sample in JSONL."""
 
 
 class RecordedSample(NamedTuple):
-    """One recorded sample: its manifest and rows."""
+    """One recorded sample: the manifest of its report, and its rows (samples, judgements, scores)."""
 
     manifest: Mapping[str, Json]
     part: BlockRows
@@ -68,28 +69,29 @@ def assert_retrieval(
 ) -> None:
     """Raise AssertionError if a measure of one sample is below its threshold.
 
-    The message is the ranked list with everybody's labels, the gold that did not come back, and each formula with its numbers.
+    The error's message shows the ranked list with all labels, the missing gold, and each measure's formula with numbers.
 
     Args:
-        sample: What was retrieved: a sample, or a mapping with its keys.
-        checks: `"RR>=0.5"`, `"context_recall>=0.8"`: as gates are written.
-        judge: The judge; default: GERMANE_JUDGE or germane.toml.
-        ledger: Where answers are stored; default: the project's ledger.
-        allow_stand_in: Decide on what a stand-in for a model judged (`"lexical"`), which else is undecided.
-        fields: Fields of the sample that are given here: `contexts=search(query)`.
+        sample: The sample, or a mapping with the keys of a sample in JSONL.
+        checks: The thresholds, written as gates: `"RR>=0.5"`, `"context_recall>=0.8"`.
+        judge: The judge. Default: GERMANE_JUDGE or germane.toml.
+        ledger: The ledger for the judge's answers. Default: the project's ledger.
+        allow_stand_in: Decide although the lexical stand-in judged; otherwise the check is undecided and fails.
+        fields: Fields of the sample to set or replace: `contexts=search(query)`.
 
     Raises:
         AssertionError: A check fails, or cannot be decided because a verdict is missing.
-        InputError: The sample or a check cannot be used as given.
+        InputError: The sample or a check is invalid.
     """
     __tracebackhide__ = True
 
     with _ShortTraceback():
         gates = [Gate.parse(check) for check in checks]
         if not gates:
-            raise InputError("nothing is asserted", fix='write assert_retrieval(sample, "RR>=0.5")')
+            problem = "assert_retrieval has no check"
+            raise InputError(problem, fix='write assert_retrieval(sample, "RR>=0.5")')
         if any(gate.how == "change" or gate.by for gate in gates):
-            problem = "one sample has no baseline and no slices"
+            problem = "a check of one sample cannot use change(...) or a slice: there is no baseline and no other sample"
             raise InputError(problem, fix='write assert_retrieval(sample, "RR>=0.5")')
         graders = asked_graders([gate.measure for gate in gates])
         measured = _sample_of(sample, fields, "sample")
@@ -102,10 +104,10 @@ def assert_retrieval(
 
 @dataclass(slots=True)
 class Recorder:
-    """The records of one test: the fixture `germane`.
+    """Records the samples of one test; the fixture `germane` is a Recorder.
 
     Attributes:
-        name: The test, after which samples without an id are named.
+        name: The name of the test, which is the id of a sample without one.
         records: The recorded samples.
     """
 
@@ -121,20 +123,20 @@ class Recorder:
         ledger: Path | str | None = None,
         **fields: Any,
     ) -> Report:
-        """Measure the results for one query; the gates are decided at the end of the session, over all records.
+        """Measure the results for one query, and record them for the gates at the end of the session.
 
         Args:
-            sample: A sample, or a mapping with the keys of a sample line; None = the fields alone.
-            measures: `"RR nDCG@2"`, or a list.
-            judge: The judge; default: GERMANE_JUDGE or germane.toml.
-            ledger: Where answers are stored; default: the project's ledger.
+            sample: A Sample, or a mapping with the keys of a sample in JSONL. Default: `fields` is the whole sample.
+            measures: The measures, as a text (`"RR nDCG@2"`) or a list.
+            judge: The judge. Default: GERMANE_JUDGE or germane.toml.
+            ledger: The ledger for the judge's answers. Default: the project's ledger.
             fields: Fields of the sample: `query=`, `contexts=`, `qrels=`, `reference=`, `tags=`, ...
 
         Returns:
             The report of this sample alone: `germane.record(...)["RR"].mean`.
 
         Raises:
-            InputError: The sample or a measure cannot be used as given.
+            InputError: The sample or a measure is invalid.
         """
         __tracebackhide__ = True
         number = len(self.records) + 1
@@ -147,7 +149,7 @@ class Recorder:
 
 
 class _ShortTraceback:
-    """Raise an error without this package's frames, so that pytest shows the line of the test."""
+    """A context that removes this package's frames from the traceback of a GermaneError, so that pytest shows the test's line."""
 
     def __enter__(self) -> None:
         pass
@@ -159,11 +161,14 @@ class _ShortTraceback:
 
 
 def _sample_of(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str) -> Sample:
-    """Return the sample with these fields; one without an id gets the id `name`."""
+    """Return a Sample made of `retrieved` and `fields`; without an id in these, the id is `name`.
+
+    Warns (for the test's line) about suspicious fields. Raises InputError if the sample is invalid.
+    """
     value: object = retrieved
     if not isinstance(value, Sample | Mapping | None):
         what = repr(value) if isinstance(value, str) else f"a {type(value).__name__}"
-        problem = f"a sample is a mapping or a Sample, not {what}"
+        problem = f"the sample is {what}, not a mapping or a Sample"
         raise InputError(problem, fix="name each field: query=..., contexts=..., qrels=...")
     row = sample_to_json(retrieved) if isinstance(retrieved, Sample) else dict(retrieved or {})
     notices = Notices()
@@ -174,7 +179,7 @@ def _sample_of(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str
     given_id = next((text for text in texts if text in (sample.qrels or {})), "")
     if given_id and len(texts) == len(contexts):
         fix = f'write {{"id": {json.dumps(given_id)}}}'
-        messages.append(f"contexts are texts, and {given_id!r} is an id of qrels: {fix}")
+        messages.append(f"the context {given_id!r} is read as a text, but qrels has it as an id: {fix}")
     for message in messages:
         warnings.warn(message, stacklevel=3)  # the line of the test
     return sample
@@ -189,7 +194,7 @@ def _measured(
     *,
     allow_stand_in: bool = False,
 ) -> Report:
-    """Evaluate one sample, and return the report."""
+    """Evaluate one sample with these graders and gates, and return its report."""
     spec = Spec.of(allow_stand_in=allow_stand_in).in_project()
     who: Judge | None = None
     if needed := needs_judge(graders):
@@ -208,11 +213,11 @@ def report_of(
     *,
     allow_stand_in: bool = False,
 ) -> tuple[Report, list[str]]:
-    """Return one report of all records with its gates decided, and the gates whose measure no test recorded.
+    """Return one report of all recorded samples with its gates decided, and the gates whose measure no test recorded.
 
-    Records of a system with equal queries and equal gold are trials of one case. `asked` are gates of the command, `configured` those of
-    pytest's settings, to which germane.toml adds its own: these may name a measure that was not recorded. InputError if one id
-    has several queries, different judges judged, or a gate names an unknown measure.
+    Records of one system with equal queries and equal gold are trials of one case. `asked` are the gates of the command
+    line; `configured` are those of pytest's settings. Configured gates and those of germane.toml may name a measure that
+    was not recorded. Raises InputError if one id has several queries, several judges were used, or a measure is unknown.
     """
     ordered = sorted(
         ((name, record) for name in records for record in records[name]), key=lambda pair: pair[0]
@@ -233,7 +238,8 @@ def report_of(
     judges = [manifest["judge"] for manifest in judged]
     names = list(dict.fromkeys(judge["source"] for judge in judges))
     if len(names) > 1:
-        raise InputError(f"different judges judged: {', '.join(names)}", fix="record with one judge")
+        problem = f"the tests of this session used several judges: {', '.join(names)}"
+        raise InputError(problem, fix="give every germane.record(...) the same judge=")
     first = [*judged, *manifests][0]
     made = {name: first[name] for name in ("germane", "created", "settings", "judge")}
     made |= {"made_by": "pytest", "allow_stand_in": allow_stand_in}
@@ -246,7 +252,10 @@ def report_of(
 
 
 def save_report(report: Report, path: Path) -> None:
-    """Write the report; the one of an earlier session is replaced, that of another evaluation is not."""
+    """Write the report of a pytest session to a folder.
+
+    A report of an earlier pytest session is replaced; that of another evaluation raises InputError.
+    """
     earlier = (path / "manifest.json").exists() and read_manifest(path).get("made_by") == "pytest"
     report.save(path, force=earlier)
 
@@ -263,11 +272,14 @@ _OF_CASE = (
     "forbidden",
     "unsure",
 )
-"""The fields of a sample that say what was asked and what is right."""
+"""The fields of a sample that make up its case: the query and the gold."""
 
 
 def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[BlockRows], int]:
-    """Return the rows of the records, in which repeats of a query with the same gold are trials of one case, and their number."""
+    """Return the rows of all recorded samples, and the number of samples that became trials.
+
+    A repeated query with the same gold becomes another trial of the same case. Raises InputError if one id has two queries.
+    """
     id_of: dict[bytes, str] = {}
     case_of: dict[tuple[str, str, int], bytes] = {}
     parts, repeats = list[BlockRows](), 0
@@ -279,7 +291,7 @@ def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[Bl
         while case_of.get((case_id, sample.system, trial)) == case:
             trial += 1
         if (case_id, sample.system, trial) in case_of:
-            problem = f"the id {sample.id!r} was recorded with another query before {name}"
+            problem = f"the test {name} recorded the id {sample.id!r}, which already has another query or other gold"
             raise InputError(problem, fix="give each query its own id=, or a system= or trial=")
         case_of[case_id, sample.system, trial] = case
         renamed = structs.replace(sample, id=case_id, trial=trial)
@@ -289,7 +301,7 @@ def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[Bl
 
 
 def _renamed(part: BlockRows, sample: Sample) -> BlockRows:
-    """Return a part with its rows renamed to a sample with another id or trial."""
+    """Return the rows of one recorded sample with the id and trial of `sample`, which replaces it."""
     named = {"sample": sample.id, "trial": sample.trial}
     judgements = (
         result_row(sample, row.provenance["of"][-1], row.answer) if row.kind == GRADED else row

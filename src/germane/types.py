@@ -1,6 +1,6 @@
-"""The records: samples with their contexts, calls and messages, items, judgements and scores. Frozen, without logic.
+"""The immutable records: samples with their contexts, calls and messages, judged items, judgements and scores.
 
-Every value is checked once, where it is made: no NaN, no infinity, nothing that changes afterwards.
+Each record checks its values when it is created: no NaN, no infinity, and no values that can be changed later.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 Json: TypeAlias = Any
-"""Anything that JSON can say: None, bool, int, float, str, a list or a str-keyed mapping of these."""
+"""A JSON value: None, bool, int, float, str, or a list or a str-keyed mapping of JSON values."""
 
 Scale: TypeAlias = Literal["graded", "binary"]
 """The scale of a judge's relevance: grades from 0 to 3, or yes and no."""
@@ -46,7 +46,7 @@ Step: TypeAlias = str | int
 """A key of an object or an index of a list, on the path to a value."""
 
 MAX_DEPTH = 100
-"""Levels of nesting that are read: deeper input is a mistake or an attack."""
+"""The maximum number of nested lists and objects in input: deeper input is a mistake or an attack."""
 
 Status = Literal["ok", "skipped", "incomplete", "error"]
 
@@ -57,7 +57,7 @@ class FrozenDict(dict[str, Any]):
     __slots__ = ()
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("this mapping is frozen; make a changed copy with dict(...)")
+        raise TypeError("a record's mapping cannot be changed; change a copy: dict(mapping)")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
@@ -76,13 +76,16 @@ class FrozenDict(dict[str, Any]):
 
 
 NOTHING = FrozenDict()
-"""The metadata of what has none."""
+"""The empty metadata."""
 FROZEN = frozenset({str, int, bool, type(None), FrozenDict})
 """The types of values that `freeze` leaves as they are."""
 
 
 def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
-    """Return the same JSON value with mappings and lists frozen; raises Invalid on NaN, infinity, and nesting deeper than `levels`."""
+    """Return an immutable copy of a JSON value: mappings become FrozenDicts, lists become tuples.
+
+    Raises Invalid for NaN, infinity, and nesting deeper than `levels`.
+    """
     kind = type(value)
     if kind is dict and levels:
         for key, inner in value.items():
@@ -93,13 +96,15 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
     if kind in FROZEN:
         return value
     if levels == 0 and isinstance(value, Mapping | list | tuple):
-        raise Invalid(f"is nested more than {MAX_DEPTH} levels deep", "write it flatter")
+        raise Invalid(
+            f"is nested more than {MAX_DEPTH} levels deep", f"nest at most {MAX_DEPTH} lists and objects"
+        )
     if isinstance(value, Mapping):
         return FrozenDict([(str(key), freeze(value, levels - 1)) for key, value in value.items()])
     if isinstance(value, list | tuple):
         return tuple([freeze(value, levels - 1) for value in value])
     if isinstance(value, float) and not isfinite(value):
-        problem = f"holds {value}, which is not a number that can be stored"
+        problem = f"holds {value}, which JSON cannot store"
         raise Invalid(problem, "write null or leave the field out")
     if isinstance(value, set | frozenset):
         return tuple([freeze(member, levels - 1) for member in sorted(value, key=repr)])
@@ -114,32 +119,36 @@ def _set(record: msgspec.Struct, **fields: object) -> None:
 
 def _check_finite(name: str, value: float | None) -> None:
     if value is not None and not isfinite(value):
-        raise Invalid(f"is {value}", "write a finite number or leave the field out", name)
+        raise Invalid(
+            f"is {value}, not a finite number", "write a finite number or leave the field out", name
+        )
 
 
 def _check_duration(ms: float | None) -> None:
     if ms is not None:
         _check_finite("ms", ms)
         if ms < 0:
-            raise Invalid(f"is {ms}", "write milliseconds from 0, or leave the field out", "ms")
+            raise Invalid(
+                f"is {ms}, a negative duration", "write milliseconds >= 0, or leave the field out", "ms"
+            )
 
 
 Id: TypeAlias = Annotated[str, Meta(min_length=1)]
-"""A name that is not empty; in files it may be a whole number."""
+"""A non-empty id; files may also write it as a whole number."""
 Whole: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-"""A whole number that a column of a table can hold."""
+"""A whole number that fits in 64 bits, as table columns need."""
 Offset: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Amount: TypeAlias = Annotated[float, Meta(ge=0, lt=2**63)]
 Metadata: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "object"})]
-"""A FrozenDict: the record freezes what it is given, so that msgspec need not copy it first."""
+"""A FrozenDict. The type is Any because each record freezes its metadata itself, and msgspec would copy it first."""
 
 
 def _frozen_object(value: Json) -> FrozenDict:
-    """Return the metadata of a record; raises Invalid where it is not an object."""
+    """Return a record's metadata as a FrozenDict. Raises Invalid if the value is not an object."""
     frozen = freeze(value)
     if type(frozen) is FrozenDict or value is None:
         return frozen or NOTHING
-    raise Invalid(f"is {describe(value)}", 'write an object: {"name": value}', "metadata")
+    raise Invalid(f"is {describe(value)}, not an object", 'write an object: {"name": value}', "metadata")
 
 
 class Record(
@@ -151,9 +160,9 @@ class Record(
 class Context(Record, frozen=True, kw_only=True):
     """One retrieved passage. Its rank is its place in its list, from 1.
 
-    `text` is "" where an `id` is all that is known; a passage that is empty is a space.
-    `grade` (0-3, or the sample's `grade_scale`) or `relevant` (yes/no, another scale) is a person's label of it.
-    `score` is the retriever's own; `start`/`end` are character offsets in the document, where known.
+    `text` is "" if only the `id` is known; an empty passage is a single space. `grade` (0-3, or within the
+    sample's `grade_scale`) or `relevant` (yes/no, on the binary scale) is a person's label. `score` is the
+    retriever's own score.
     """
 
     text: str = ""
@@ -169,18 +178,20 @@ class Context(Record, frozen=True, kw_only=True):
         if not self.text and self.id is None:
             _set(self, text=" ")
         if self.grade is not None and self.relevant is not None:
-            raise Invalid("has both grade and relevant: they are two scales", "keep one of them")
+            raise Invalid(
+                "has both grade and relevant, which are two scales", "keep either grade or relevant"
+            )
         if self.metadata is not NOTHING and (type(self.metadata) is not FrozenDict or not self.metadata):
             force_setattr(self, "metadata", _frozen_object(self.metadata))
 
     @property
     def passage(self) -> str:
-        """The text of the passage, or its id where there is no text."""
+        """The text of the passage, or its document id if it has no text."""
         return self.text if self.text.strip() or self.id is None else self.id
 
 
 class Call(Record, frozen=True, kw_only=True):
-    """One search of the system: what it asked, what came back, how long it took."""
+    """One search by the system: its query, the contexts returned, the duration (`ms`), and the tool used (`source`)."""
 
     query: str | None = None
     contexts: tuple[Context, ...]
@@ -194,7 +205,7 @@ class Call(Record, frozen=True, kw_only=True):
 
 
 class ToolCall(Record, frozen=True, kw_only=True):
-    """One use of a tool in a message; `ms` is how long it took, in milliseconds."""
+    """One call of a tool in a message: the tool's name, input and output, and the duration in milliseconds (`ms`)."""
 
     tool: str
     input: Json = None
@@ -208,7 +219,7 @@ class ToolCall(Record, frozen=True, kw_only=True):
 
 
 class Message(Record, frozen=True, kw_only=True):
-    """One turn of a conversation; `content` is text or a list of parts."""
+    """One message of a conversation; `content` is a text or a list of content parts, as in chat APIs."""
 
     role: Annotated[str, Meta(min_length=1)]
     content: Json = None
@@ -219,7 +230,7 @@ class Message(Record, frozen=True, kw_only=True):
 
 
 class Evidence(Record, frozen=True, kw_only=True):
-    """A piece of gold text that survives re-chunking: a quote, or character offsets of a document."""
+    """A piece of gold text, as a quote or as character offsets in a document; it stays valid if documents are chunked anew."""
 
     quote: str | None = None
     doc: Id | None = None
@@ -231,11 +242,11 @@ class Evidence(Record, frozen=True, kw_only=True):
             fix = 'write {"quote": "..."} or {"doc": "d7", "start": 0, "end": 120}'
             raise Invalid("has neither a quote nor doc, start and end", fix)
         if self.start is not None and self.end is not None and self.start > self.end:
-            raise Invalid("ends before it starts", "swap start and end")
+            raise Invalid(f"has start {self.start} after end {self.end}", "swap start and end")
 
 
 class Stage(Record, frozen=True, kw_only=True):
-    """The document ids that one step of the retrieval handed on, best first."""
+    """One step of the retrieval (such as a reranker): its name, and the document ids that it returned, best first."""
 
     name: Id
     ids: tuple[Id, ...]
@@ -245,16 +256,16 @@ class Stage(Record, frozen=True, kw_only=True):
 
 
 class Sample(Record, frozen=True, kw_only=True):
-    """One query, what was retrieved for it, and what is known about it, for one (case, system, trial).
+    """One query with its retrieved contexts and its gold, for one case, system and trial.
 
-    `contexts` None = not known, () = nothing was retrieved. `calls` are the searches of an agent; a plain
-    sample is one call. `stages` are what each step of the retrieval handed on, in their order. `qrels` maps a gold document id to its grade (0 or less = not relevant); `gold` is
-    groups of ids (every group must be hit, any id of it will do). `messages` is what the system said,
-    with its tool calls; `history` what was said before. `error` says why the system gave no usable answer.
-    `criterion` is what a good answer does, in words, and no reference. `cluster` names the cases that belong
-    together in statistics (None = the case alone). `grade_scale` is the lowest and the highest grade that a
-    context may have (None = 0 to 3); ValueError on a grade outside it. `unsure` are documents that may be relevant with the
-    grade that they would have then; an id that begins with * stands for a document that is not known.
+    `contexts` is None if they are unknown and () if nothing was retrieved. `calls` are the searches of an agent; a
+    sample without `calls` is one search. `stages` are the document ids that each step of the retrieval returned.
+    `qrels` maps a gold document id to its grade (0 or less means not relevant); `gold` is groups of ids, of which
+    one id per group must be retrieved. `messages` are the system's messages with their tool calls; `history` are
+    the messages before the query. `error` says why the system gave no usable answer. `criterion` describes a good
+    answer, unlike `reference`, which is one. Cases with the same `cluster` are one unit in statistics. `grade_scale`
+    is the lowest and highest grade of a context (None means 0 to 3); a grade outside raises ValueError. `unsure`
+    maps documents that may be relevant to the grade they would have; an id that begins with * is an unknown document.
     """
 
     id: Id
@@ -283,12 +294,12 @@ class Sample(Record, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Its identity within an evaluation: id, system and trial."""
+        """The sample's identity within an evaluation: id, system and trial."""
         return key_of(self)
 
     @property
     def failed(self) -> bool:
-        """True if the sample as a whole failed; contexts that were not found in an answer do not count."""
+        """True if the system failed, so that every score is an error; False if only no contexts were found in an answer."""
         listed = self.contexts is not None or self.calls is not None
         return self.error is not None and (listed or (self.response is None and not self.messages))
 
@@ -307,7 +318,8 @@ class Sample(Record, frozen=True, kw_only=True):
             if unusual:
                 self._check_grades()
         except AttributeError:
-            raise Invalid("must hold Context objects", 'write Context(text="...")', "contexts") from None
+            problem = "holds an entry that is not a Context"
+            raise Invalid(problem, 'write Context(text="...")', "contexts") from None
 
     def _freeze_rare_fields(self) -> None:
         for name in _RARE_LISTS:
@@ -321,27 +333,29 @@ class Sample(Record, frozen=True, kw_only=True):
         if self.metadata is not NOTHING:
             force_setattr(self, "metadata", _frozen_object(self.metadata))
         if len({stage.name for stage in self.stages}) < len(self.stages):
-            raise Invalid("names a stage twice", "give each stage a name of its own", "stages")
+            raise Invalid("has two stages with the same name", "give each stage its own name", "stages")
 
     def _check_grades(self) -> None:
         low, high = self.grade_scale or _GRADES
         if low >= high:
-            raise Invalid("does not rise", "write [lowest, highest], as in [0, 4]", "grade_scale")
+            problem = f"is [{low}, {high}], whose first grade is not below the second"
+            raise Invalid(problem, "write [lowest, highest], as in [0, 4]", "grade_scale")
         for path, contexts in self._lists():
             for rank, context in enumerate(contexts):
                 if context.grade is not None and not low <= context.grade <= high:
                     fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
-                    raise Invalid(f"is the number {context.grade}", fix, *path, rank, "grade")
+                    problem = f"is the number {context.grade}, outside the scale {low} to {high}"
+                    raise Invalid(problem, fix, *path, rank, "grade")
 
     def _lists(self) -> Iterator[tuple[tuple[Step, ...], tuple[Context, ...]]]:
-        """Yield every ranking in it, with its path."""
+        """Yield each list of contexts (the final list and those of the calls) after its path in the sample."""
         if self.contexts:
             yield ("contexts",), self.contexts
         for number, call in enumerate(self.calls or ()):
             yield ("calls", number, "contexts"), call.contexts
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
-        """Return a copy with `change` applied to every context, in calls too; `more` holds other fields to replace."""
+        """Return a copy of the sample with `changed` applied to every context, also in calls, and the fields `more` replaced."""
         calls = self.calls and tuple(
             replace(call, contexts=tuple(map(changed, call.contexts))) for call in self.calls
         )
@@ -349,12 +363,12 @@ class Sample(Record, frozen=True, kw_only=True):
         return replace(self, contexts=contexts, calls=calls, **more)
 
     def lists(self) -> list[tuple[str, tuple[Context, ...]]]:
-        """Return the query and the contexts of each call, then the final list if there is one; a plain sample is one list."""
+        """Return the rankings as (query, contexts): one per call, then the sample's own contexts unless they are None."""
         lists = [(call.query or self.query, call.contexts) for call in self.calls or ()]
         return lists if self.contexts is None else [*lists, (self.query, self.contexts)]
 
     def retrieved(self) -> Iterator[Context]:
-        """Iterate over the contexts of all lists."""
+        """Yield the contexts of all calls and of the final list."""
         return (context for _, contexts in self.lists() for context in contexts)
 
 
@@ -376,8 +390,8 @@ _DEFAULTS = {field.name: field.default for field in fields(Sample)}
 _RARE_DEFAULTS = tuple(_DEFAULTS[name] for name in (*_RARE_LISTS, *_RARE_MAPPINGS))
 _GRADES = (0, 3)
 _GRADE = (
-    'write 0, 1, 2 or 3; a yes or no is "relevant": true or false; '
-    'what is outside 0 to 3 needs another scale: "grade_scale": [0, 4]'
+    'write 0, 1, 2 or 3; for a yes or no write "relevant": true or false; '
+    'for other grades set the scale: "grade_scale": [0, 4]'
 )
 
 
@@ -388,7 +402,7 @@ class Usage(
     omit_defaults=False,
     rename={"input_tokens": "input", "output_tokens": "output"},
 ):
-    """The cost of one request: requests sent (retries too), tokens, US dollars (None = price unknown)."""
+    """The cost of one question: HTTP requests sent (retries included), tokens, and US dollars (None if the price is unknown)."""
 
     requests: Offset = 0
     input_tokens: Offset = 0
@@ -397,14 +411,14 @@ class Usage(
 
 
 class Judgement(Record, frozen=True, kw_only=True):
-    """One answered question, or the error that stands in its place.
+    """A judge's answer to one question, or the error if there is no answer.
 
-    `key` names the question and the judge (the ledger's key), `item` what was judged: a digest without judge,
-    prompt, scale or reference. `answer` is the payload that the question's own `read` understands; `judge` gave it;
-    `prompt` is the hash of the prompt it was asked with. `parent` is the key of the judgement that this one was
-    merged into, as a member of a panel, a replica or a window. `request` names the HTTP request that brought the
-    answer: `usage` and `ms` (milliseconds) stand on one judgement per request. `at` is the time of the answer (UTC).
-    `provenance` says how it was asked: the fused kinds, the list size and place, the output mode, the model, ...
+    `key` identifies question and judge in the ledger; `item` identifies the judged texts alone, as a digest without
+    judge, prompt, scale or reference. `answer` is the JSON payload of the `judge`; `prompt` is the hash of the prompt.
+    `parent` is the key of the judgement into which this one was merged, as a panel member, a repetition or a window
+    of a list. `request` identifies the HTTP request; `usage` and `ms` (milliseconds) are stored on one judgement
+    per request. `at` is the time of the answer (UTC). `provenance` says how the question was asked: fused kinds,
+    list size and position, output mode, model, ...
     """
 
     key: str
@@ -431,11 +445,11 @@ class Judgement(Record, frozen=True, kw_only=True):
 
 
 class PlaceRow(msgspec.Struct, frozen=True, gc=False):
-    """One item that a judge or a person was asked about: a place of a ranking, a text or a claim.
+    """One item that a judge or a person was asked about: a ranked passage, a text or a claim.
 
-    `item` is the digest of what it was about. `call` and `rank` count from 1 and are None where it is not one passage; of a
-    passage `document` is its id and `gold` that document's grade, None where there is none. A part of a larger question (one claim
-    of several) says `of` which item and which `part` it is, from 1.
+    `item` is the digest of the judged texts. For a passage, `call` and `rank` count from 1, `document` is its id and
+    `gold` that document's grade; each is None for other items or if unknown. For one claim of several, `of` is the
+    item that holds all claims and `part` is the claim's number, from 1.
     """
 
     item: str
@@ -452,15 +466,15 @@ class PlaceRow(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """The key of its sample: id, system and trial."""
+        """The key of the sample that the item belongs to: id, system and trial."""
         return self.sample, self.system, self.trial
 
 
 class Score(Record, frozen=True, kw_only=True):
-    """One value of one measure for one sample, or why there is none.
+    """The value of one measure for one sample, or the reason (`why`) if there is no value.
 
-    `measure` is the name it is reported under, `type` the measure's canonical name. `value` is None unless
-    `status` is "ok"; `bounds` hold what an incomplete score can still become.
+    `measure` is the name in the report, `type` the measure's canonical name. `value` is None unless `status` is
+    "ok"; `bounds` are the lowest and highest value that an incomplete score can still take.
     """
 
     sample: str
@@ -475,12 +489,13 @@ class Score(Record, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """The identity of its sample within an evaluation: id, system and trial."""
+        """The key of the sample that the score belongs to: id, system and trial."""
         return self.sample, self.system, self.trial
 
     def __post_init__(self) -> None:
         _check_finite("value", self.value)
         if (self.value is None) is (self.status == "ok"):
-            raise ValueError(f"a score has a value exactly when it is ok: {self.value!r}, {self.status!r}")
+            problem = f"a score has the value {self.value!r} and the status {self.status!r}"
+            raise ValueError(f"{problem}; give a value if the status is 'ok', and None otherwise")
         if self.status != "ok" and not self.why:
-            raise ValueError(f"a score that is {self.status} says why")
+            raise ValueError(f"a score with the status {self.status!r} has no reason; give it as why=")

@@ -1,4 +1,4 @@
-"""The version. It has its own module because reports need it and importing the package would be a cycle."""
+"""germane's version number. It has its own module because reports need it and importing the package would be a cycle."""
 
 __all__ = ["__version__"]
 

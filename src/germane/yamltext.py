@@ -1,8 +1,8 @@
-"""Strict YAML as a tree of nodes with the line and column of every key and value.
+"""Reads YAML strictly into a tree of nodes that know the line and column of every key and value.
 
-Built from parser events: the usual loaders lose the places, keep the last of two equal keys, read `no` as False and expand
-aliases without a limit. Values follow the core schema of YAML 1.2: only `true` and `false` are booleans, only decimal, `0o`
-and `0x` are whole numbers. A scalar keeps its text for fields that want text.
+The tree is built from parser events, since the usual loaders lose line numbers, keep the last of two equal keys, read
+`no` as False and expand aliases without a limit. Values follow the core schema of YAML 1.2: only `true` and `false` are
+booleans, only decimal, `0o` and `0x` numbers are integers. A scalar keeps its text for fields that need the text.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _FLOAT = re.compile(
 _CONTROL = re.compile("[^\x09\x0a\x0d\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FIXES = {
     "mapping values are not allowed": "put quotes around a text that contains ': '",
-    "could not find expected ':'": "write key: value, indented alike",
-    "did not find expected key": "indent the keys of one mapping alike, and close every quote",
-    "did not find expected '-' indicator": "indent the items of one list alike",
+    "could not find expected ':'": "write key: value, with the same indentation as the other keys",
+    "did not find expected key": "give the keys of a mapping the same indentation, and close every quote",
+    "did not find expected '-' indicator": "give the items of a list the same indentation",
     "found character that cannot start any token": "put quotes around a text that starts with @, ` or %",
     "found unexpected end of stream": "close every quote and bracket",
 }
@@ -68,7 +68,7 @@ _FIXES = {
 
 @dataclass(slots=True)
 class Node:
-    """A YAML value: a scalar with its text, a list, or a mapping with the place of each key."""
+    """A YAML value with its location in the file: a scalar with its text, a list, or a mapping with the location of each key."""
 
     location: SourceLocation
     text: str | None = None
@@ -78,11 +78,11 @@ class Node:
     keys: dict[str, SourceLocation] = field(default_factory=dict)
     size: int = 1
     spelt: dict[str, str] = field(default_factory=dict)
-    """Maps the fields of the model that read this mapping to the keys that they were read from."""
+    """Maps each field of the model built from this mapping to the key as written in the file."""
 
     @property
     def kind(self) -> str:
-        """The type of the value, or a short text itself, for messages."""
+        """A description of the value for messages: "a mapping", "a list", "nothing", or "the text 'abc'"."""
         if self.text is None:
             return "a mapping" if self.items is None else "a list" if self.items else "an empty list"
         return (
@@ -90,11 +90,11 @@ class Node:
         )
 
     def is_null(self) -> bool:
-        """Return True if it is empty, `~` or `null`."""
+        """Return True if the value is empty, `~` or `null`, without quotes."""
         return self.plain and self.text in _NULLS
 
     def fault(self, problem: str, fix: str) -> InputError:
-        """Return an error at this value."""
+        """Return an InputError whose location is that of this value."""
         return InputError(problem, fix=fix, place=self.location)
 
     def json(self) -> Json:
@@ -116,10 +116,12 @@ class Node:
                 return number
         except ValueError:  # .inf and .nan, as YAML writes them
             pass
-        raise self.fault(f"{text[:40]} is not a finite number", "leave it out or put it in quotes")
+        raise self.fault(
+            f"{text[:40]} is not a finite number", "write a finite number, or quotes around a text"
+        )
 
     def at(self, path: Sequence[Step]) -> SourceLocation:
-        """Return the place of the value at a path, or of the last value on the way that exists."""
+        """Return the location of the value at a path of keys and indices, or of its nearest existing ancestor."""
         step = path[0] if path else None
         if isinstance(step, int) and self.items and step < len(self.items):
             return self.items[step].at(path[1:])
@@ -128,7 +130,10 @@ class Node:
         return self.location
 
     def follow(self, path: Sequence[Step]) -> tuple[tuple[Step, ...], Node]:
-        """Return the existing part of a path of field names as the file's own steps, and the node there."""
+        """Return the node at a path of field names and indices, after the path with the file's own keys.
+
+        The result stops where the path no longer exists in the file.
+        """
         node, steps = self, list[Step]()
         for step in path:
             inner: Node | None = None
@@ -143,7 +148,7 @@ class Node:
         return tuple(steps), node
 
     def changed(self, change: Callable[[Node], Node]) -> Node:
-        """Return a copy in which every scalar is changed."""
+        """Return a copy of the tree with `change` applied to every scalar."""
         if self.pairs is not None:
             return replace(self, pairs={key: inner.changed(change) for key, inner in self.pairs.items()})
         if self.items is not None:
@@ -152,7 +157,7 @@ class Node:
 
 
 def node_of(value: Json, location: SourceLocation) -> Node:
-    """Return a JSON value as a node, all at one place."""
+    """Return a JSON value as a tree of nodes that all have this location."""
     if isinstance(value, Mapping):
         pairs = {str(key): node_of(inner, location) for key, inner in value.items()}
         return Node(location, pairs=pairs, keys=dict.fromkeys(pairs, location))
@@ -168,9 +173,9 @@ _SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
 
 
 def with_environment(node: Node, environ: Mapping[str, str] | None = None, *, strict: bool = True) -> Node:
-    """Replace every `${{ NAME }}` by the environment variable, or by its value in `environ`.
+    """Return the tree with every `${{ NAME }}` replaced by the environment variable, or by its value in `environ`.
 
-    Raises InputError for an unset variable (without `strict` it stays) and for a file that is not trusted.
+    Raises InputError for an unset variable (without `strict` the text is left unchanged), or if the file is not trusted.
     """
     variables = os.environ if environ is None else environ
 
@@ -180,7 +185,9 @@ def with_environment(node: Node, environ: Mapping[str, str] | None = None, *, st
             if environ is None:
                 check_trusted(f"the environment variable {name} would be read", scalar.location)
             if strict and name not in variables:
-                raise scalar.fault(f"the environment variable {name} is not set", f"export {name}=...")
+                raise scalar.fault(
+                    f"the environment variable {name} is not set", f"set it: export {name}=..."
+                )
             return variables.get(name, match[0])
 
         text = scalar.text or ""
@@ -190,7 +197,7 @@ def with_environment(node: Node, environ: Mapping[str, str] | None = None, *, st
 
 
 def unset_variables(node: Node, environ: Mapping[str, str]) -> list[str]:
-    """Return a description of each variable in `${{ NAME }}` that the environment lacks."""
+    """Return a description of each variable written as `${{ NAME }}` in the tree that is not in `environ`."""
     names: dict[str, None] = {}
 
     def look(scalar: Node) -> Node:
@@ -202,9 +209,9 @@ def unset_variables(node: Node, environ: Mapping[str, str]) -> list[str]:
 
 
 def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
-    """Replace every `{{name}}` or `{{name.key}}` that `values` hold; others stay.
+    """Return the tree with `{{name}}` and `{{name.key}}` replaced by their values; unknown names are left unchanged.
 
-    A text that is only one of them becomes its value.
+    A text that is nothing but one `{{name}}` becomes the value itself, such as a list.
     """
 
     def changed(scalar: Node) -> Node:
@@ -218,7 +225,10 @@ def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
 
 
 def fill_slots(text: str, values: Mapping[str, Json], quote: Callable[[str], str] = str) -> str:
-    """Replace every `{{name}}` that `values` hold in one pass, so that values are never expanded."""
+    """Return a text with every `{{name}}` in `values` replaced by its value, passed through `quote`.
+
+    There is one pass, so a `{{name}}` within a value is not expanded.
+    """
 
     def replaced(slot: re.Match[str]) -> str:
         value = _value_of(slot, values)
@@ -234,23 +244,23 @@ def _value_of(slot: re.Match[str], values: Json) -> Json:
 
 
 def as_text(value: Json) -> str:
-    """Return a text unchanged, and any other value as JSON."""
+    """Return a text unchanged, or any other value as JSON text."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def parse_yaml(text: str, file: str) -> Node:
-    """Parse a YAML text that holds one document. Raises InputError."""
+    """Parse a YAML text with one document into a Node; `file` is its name. Raises InputError if it is invalid or empty."""
     if control := _CONTROL.search(text):
         location = location_in(file, text, control.start())
-        problem = f"the character U+{ord(control[0]):04X} is not allowed in YAML"
-        raise InputError(problem, fix="remove it", place=location)
+        problem = f"the control character U+{ord(control[0]):04X} is not allowed in YAML"
+        raise InputError(problem, fix="remove the character", place=location)
     builder = _Builder(file)
     try:
         node = builder.document(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     except yaml.MarkedYAMLError as error:
         raise _syntax(error, text, file) from None
     if node is None or node.is_null():
-        fix = "write what to evaluate; see `germane init`"
+        fix = "write an eval file, such as the example that `germane init` creates"
         raise InputError("the file is empty", fix=fix, place=SourceLocation(file, 1, 1))
     return node
 
@@ -266,12 +276,12 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> InputError:
     if "\t" in written[: len(written) - len(written.lstrip())] or written[column : column + 1] == "\t":
         fix = "indent with spaces: YAML allows no tabs there"
     return InputError(
-        f"this is not YAML: {problem}", fix=fix, place=SourceLocation(file, line + 1, column + 1)
+        f"this is not valid YAML: {problem}", fix=fix, place=SourceLocation(file, line + 1, column + 1)
     )
 
 
 class _Builder:
-    """Builds nodes from events, with limits on depth and on the size of expanded aliases."""
+    """Builds a tree of nodes from the events of a YAML parser, with limits on depth and on the size of expanded aliases."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -279,11 +289,11 @@ class _Builder:
         self._unfolded = 0
 
     def document(self, events: Iterator[Any]) -> Node | None:
-        """Return the root of the only document, or None."""
+        """Return the root node of the document, or None if there is no document. Raises InputError for a second one."""
         root: Node | None = None
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent) and root is not None:
-                fix = "split it into one file a document"
+                fix = "put each document into its own file"
                 raise InputError("a second YAML document starts here", fix=fix, place=self._location(event))
             if isinstance(event, yaml.NodeEvent):
                 root = self._node(event, events, 1)
@@ -293,22 +303,25 @@ class _Builder:
         return SourceLocation(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
 
     def _node(self, event: Any, events: Iterator[Any], depth: int) -> Node:
-        """Return the node that begins with this event, at this depth. Raises InputError."""
+        """Return the node that begins with this event, at this depth of nesting. Raises InputError if it is invalid."""
         location = self._location(event)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(str(event.anchor), location)
         if depth > MAX_DEPTH:
             raise InputError(
-                f"nested more than {MAX_DEPTH} levels deep", fix="write it flatter", place=location
+                f"this value is nested more than {MAX_DEPTH} levels deep",
+                fix=f"nest at most {MAX_DEPTH} lists and mappings",
+                place=location,
             )
         if event.tag not in _TAGS:
             tag = event.tag.replace(_CORE, "!!")
             raise InputError(
-                f"the tag {tag} is not read", fix="write the value without a tag", place=location
+                f"the YAML tag {tag} is not supported", fix=f"write the value without {tag}", place=location
             )
         if isinstance(event, yaml.ScalarEvent):
             if "\0" in event.value:  # escaped; no path, command or query can hold it
-                raise InputError("the character U+0000 is not allowed", fix="remove it", place=location)
+                problem = "the text holds the character U+0000, which is not allowed"
+                raise InputError(problem, fix="remove the character", place=location)
             plain = event.style in {None, ""} and event.tag not in {"!", f"{_CORE}str"}
             node = Node(location, text=event.value, plain=plain)
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -324,12 +337,15 @@ class _Builder:
 
     def _alias(self, anchor: str, location: SourceLocation) -> Node:
         if anchor not in self._anchors:
-            problem = f"*{anchor} refers to nothing above it"
-            raise InputError(problem, fix=f"write &{anchor} before the value meant", place=location)
+            problem = f"the alias *{anchor} has no anchor &{anchor} above it"
+            raise InputError(
+                problem, fix=f"write &{anchor} before the value that it stands for", place=location
+            )
         node = self._anchors[anchor]
         self._unfolded += node.size
         if self._unfolded > _EXPANSION:
-            raise InputError("the aliases unfold to too much", fix="write the values out", place=location)
+            problem = f"the aliases (*{anchor}, ...) expand to more than {_EXPANSION:,} values"
+            raise InputError(problem, fix="write the values without aliases", place=location)
         return node
 
     def _mapping(self, events: Iterator[Any], depth: int, location: SourceLocation) -> Node:
@@ -339,25 +355,25 @@ class _Builder:
             key = self._node(event, events, depth + 1)
             value = self._node(next(events), events, depth + 1)
             if key.text is None:
-                raise key.fault(f"a key is {key.kind}", "write a text as the key")
+                raise key.fault(f"a key of this mapping is {key.kind}, not a text", "write key: value")
             if key.text == "<<" and key.plain:
-                raise key.fault("merge keys (<<) are not read", "write the keys out")
+                raise key.fault("merge keys (<<) are not supported", "write the merged keys themselves")
             if key.text in keys:
                 problem = f"the key {key.text!r} is there twice, first on line {keys[key.text].line}"
-                raise key.fault(problem, "keep one of the two")
+                raise key.fault(problem, f"keep one {key.text}")
             pairs[key.text], keys[key.text] = value, key.location
         return Node(location, pairs=pairs, keys=keys, size=1 + sum(value.size for value in pairs.values()))
 
 
 class Scalar(str):
-    """A scalar's text as pydantic sees it, with its node."""
+    """The text of a YAML scalar, as pydantic gets it, with the scalar's node."""
 
     __slots__ = ("node",)
     node: Node
 
 
 def for_model(node: Node) -> Any:
-    """Return a node for pydantic: scalars as texts, lists as lists, mappings as nodes."""
+    """Return a node in the form that pydantic validates: scalars as texts, lists as lists, mappings as nodes."""
     if node.items is not None:
         return [for_model(item) for item in node.items]
     if node.text is None:
@@ -368,35 +384,36 @@ def for_model(node: Node) -> Any:
 
 
 def wrong_in(error: ValidationError) -> Invalid:
-    """Return the first fault that pydantic found, with the name of the field as its path."""
+    """Return the first error that pydantic found as Invalid, with the field's name as its path."""
     loc, wrong = all_faults(error)[0]
     return wrong.under(*loc[:1])
 
 
 def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Invalid]]:
-    """Return the faults that pydantic found, each with its path; of nested ones only the innermost."""
+    """Return the errors that pydantic found, each with its path; of errors within one another only the innermost."""
     results = list(map(_in_words, error.errors(include_url=False)))
     above = {loc[:depth] for loc, _ in results for depth in range(len(loc))}
     return [(loc, wrong) for loc, wrong in results if loc not in above]
 
 
 def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Invalid]:
-    """Return the path and text of one of pydantic's faults."""
+    """Return one of pydantic's errors as its path and an Invalid in germane's words."""
     loc, kind, context = fault["loc"], fault["type"], fault.get("ctx", {})
     if isinstance(cause := context.get("error"), Invalid):
         return loc, cause
     if kind == "missing":
         return loc, Invalid(f"has no {loc[-1]}", f'write "{loc[-1]}"')
     if kind == "extra_forbidden":
-        return loc, Invalid("is not a known field here", "remove it or correct its name")
-    fix = re.sub(r"^\w+ should", "it should", fault["msg"])
+        return loc, Invalid("is not a known field", "remove the field or correct its name")
+    fix = re.sub(r"^\w+ should (?:be|have) (?!greater|less)", "write ", fault["msg"])
+    fix = re.sub(r"^\w+ should be", "write a number", fix).partition(" after validation")[0]
     return loc, Invalid(f"is {describe(fault['input'])}", fix)
 
 
 def no_word(value: Json) -> Json:
-    """Return the value. Raises Invalid for texts and booleans, which pydantic would convert to numbers."""
+    """Return the value of a number field unchanged. Raises Invalid for texts and booleans, which pydantic would convert."""
     if isinstance(value, str | bytes | bool):
-        raise Invalid(f"is {describe(value)}", "write a number")
+        raise Invalid(f"is {describe(value)}, not a number", "write a number, such as 0.5")
     return value
 
 
@@ -404,7 +421,7 @@ Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(no_word)]
 
 
 def plain_value(value: Any) -> Json:
-    """Return the JSON value of a model's input: `no` as text, `0.5` as a number."""
+    """Return the JSON value of a YAML field, from what pydantic passes to a validator: `no` is a text, `0.5` a number."""
     if isinstance(value, Scalar):
         return value.node.json()
     if isinstance(value, list):
@@ -413,19 +430,19 @@ def plain_value(value: Any) -> Json:
 
 
 def folder_of(info: ValidationInfo | Keys) -> Path:
-    """Return the folder that paths in the file are relative to."""
+    """Return the folder that relative paths in the file start from, from the validation context."""
     folder: Path = (info.context or {}).get("folder", Path())
     return folder
 
 
 def as_list(value: Any) -> Any:
-    """Return a single value as a list of one."""
+    """Return a list or tuple as a list, and a single value as a list of one."""
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _mapping(value: Any) -> FrozenDict:
     if not isinstance(value, Node | dict) or (isinstance(value, Node) and value.pairs is None):
-        raise Invalid(f"is {describe(value)}", "write a mapping: key: value")
+        raise Invalid(f"is {describe(value)}, not a mapping", "write a mapping: key: value")
     frozen: FrozenDict = freeze(plain_value(value))
     return frozen
 
@@ -442,7 +459,10 @@ JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping, json_schema_input_t
 
 @dataclass(slots=True)
 class Keys:
-    """The keys of a mapping that is being read: `values` by field name, `others` (unknown keys) as written. `what` names the mapping in errors."""
+    """The keys of a mapping that is being read: `values` by field name, and `others`, the unknown keys.
+
+    `what` names the mapping in errors; `context` is the validation context of YamlModel.
+    """
 
     what: str
     node: Node
@@ -451,14 +471,14 @@ class Keys:
     context: Mapping[str, Any]
 
     def warn(self, problem: str, fix: str, location: SourceLocation) -> None:
-        """Pass a warning on to the context's `warn`, if there is one."""
+        """Call `warn` of the validation context, if there is one, with a Notice."""
         if (warn := self.context.get("warn")) is not None:
             warn(Notice(problem, fix, location))
 
     def refuse(self, key: str, names: Iterable[str], instead: str = "") -> bool:
-        """Report a key that is close to a known one as a fault; return True if it is. `instead` extends the fix.
+        """Report an unknown key that probably misspells one of `names`; return True if it was reported.
 
-        Raises InputError where the context has no list of faults.
+        The error is appended to `faults` of the validation context, or raised if that has none. `instead` is added to the fix.
         """
         if (near := nearest(key, names)) is None:
             return False
@@ -469,21 +489,21 @@ class Keys:
 
 
 class YamlModel(BaseModel):
-    """A mapping of a YAML file. Keys may be snake_case, camelCase or kebab-case; null counts as absent.
+    """Base class of the models for mappings in a YAML file. Keys may be snake_case, camelCase or kebab-case; null means absent.
 
     Attributes:
-        what: Names the mapping in messages.
-        aliases: Other names of fields.
-        text_field: The field that a text in place of the mapping sets.
-        computed: Fields that no key may set.
-        nodes: Fields that stay nodes.
+        what: The name of the mapping in messages.
+        aliases: Maps a field to other names for it.
+        text_field: The field that is set if a text is written in place of the mapping.
+        computed: Fields that cannot be set in the file.
+        nodes: Fields whose values stay Nodes.
         ignored: Known keys without effect.
-        unread: Keys of AgentV, with what to write instead.
-        refused: Keys (folded) of other tools that would change scores, and are an error.
-        any_key: Warn about misspelt keys, instead of refusing them.
+        unread: Maps keys of AgentV that germane does not support to what to write instead.
+        refused: Keys (folded) of other tools that would change scores; they are an error.
+        any_key: Warn about misspelt keys, instead of reporting an error.
 
-    The validation context has `folder` (which paths are relative to), `warn` (called with a Notice for every unknown key) and
-    `faults` (a list of misspelt keys; without it they are raised).
+    The validation context has `folder` (the start of relative paths), `warn` (called with a Notice for every unknown key)
+    and `faults` (a list to which errors about misspelt keys are added; without it they are raised).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -499,13 +519,13 @@ class YamlModel(BaseModel):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Set computed values and handle unknown keys: a fault where one is close to a known key, else a warning."""
+        """Report unknown keys: an error for one that resembles a known key, else a warning. Subclasses also set computed fields."""
         for key in keys.others:
             if key.startswith(("$", "x-", "_")):
                 continue
             if fold(key) in cls.refused:
                 problem = f"{keys.what} has no key {key!r}: germane does not support it"
-                fault = InputError(problem, fix="remove it", place=keys.node.keys[key])
+                fault = InputError(problem, fix="remove the key", place=keys.node.keys[key])
                 collect_or_raise(fault, keys.context.get("faults"))
                 continue
             fix, names = cls.unread.get(fold(key)), (*cls.spellings(), *cls.ignored)
@@ -518,13 +538,13 @@ class YamlModel(BaseModel):
 
     @classmethod
     def spellings(cls) -> dict[str, str]:
-        """Map every accepted key to its field."""
+        """Return a mapping from every accepted key to its field."""
         fields = [name for name in cls.model_fields if name not in cls.computed]
         return {spelling: name for name in fields for spelling in (name, *cls.aliases.get(name, ()))}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Return the schema of the mapping, or of a text in its place."""
+        """Return the JSON Schema of the mapping, and of a text in its place if `text_field` allows one."""
         schema = handler.resolve_ref_schema(handler(core))
         return {"anyOf": [schema["properties"][cls.text_field], schema]} if cls.text_field else schema
 
@@ -539,14 +559,14 @@ class YamlModel(BaseModel):
         if isinstance(value, cls):
             return handler(value)
         if not isinstance(value, Node) or value.pairs is None:
-            raise Invalid(f"is {describe(value)}", "write a mapping: key: value")
+            raise Invalid(f"is {describe(value)}, not a mapping", "write a mapping: key: value")
         keys = cls._sorted(value, info.context or {})
         cls.complete(keys)
         return handler(keys.values)
 
     @classmethod
     def _sorted(cls, node: Node, context: Mapping[str, Any]) -> Keys:
-        """Return the values of the fields and the unknown keys. Raises InputError for two keys of one field."""
+        """Return the keys of a mapping, sorted into fields and unknown keys. Raises InputError if two keys set one field."""
         names = names_of(cls)
         ignored = {fold(key) for key in cls.ignored}
         values: dict[str, Any] = {}
@@ -554,23 +574,23 @@ class YamlModel(BaseModel):
         seen: dict[str, str] = {}
         for key, inner in (node.pairs or {}).items():
             if (first := seen.setdefault(fold(key), key)) != key:
-                problem = f"{first!r} and {key!r} are the same key"
-                raise InputError(problem, fix="keep one of them", place=node.keys[key])
+                problem = f"{first!r} and {key!r} are the same key in two spellings"
+                raise InputError(problem, fix=f"keep {first} or {key}", place=node.keys[key])
             name = names.get(fold(key))
             if name is None:
                 if fold(key) not in ignored:
                     others[key] = inner
             elif not inner.is_null():
                 if name in values:
-                    problem = f"{node.spelt[name]!r} and {key!r} say the same thing"
-                    raise InputError(problem, fix="keep one of them", place=node.keys[key])
+                    problem = f"{node.spelt[name]!r} and {key!r} are two names of the key {name}"
+                    raise InputError(problem, fix=f"keep {node.spelt[name]} or {key}", place=node.keys[key])
                 values[name], node.spelt[name] = inner if name in cls.nodes else for_model(inner), key
         return Keys(cls.what, node, values, others, context)
 
 
 @cache
 def names_of(model: type[YamlModel]) -> dict[str, str]:
-    """Map every accepted key, folded, to its field."""
+    """Return a mapping from every accepted key, folded (lower case, no separators), to its field."""
     return {fold(spelling): name for spelling, name in model.spellings().items()}
 
 
@@ -578,9 +598,9 @@ M = TypeVar("M", bound=YamlModel)
 
 
 def read_model(model: type[M], node: Node, faults: list[InputError] | None = None, **context: Any) -> M:
-    """Return the model of a mapping. Raises InputError with file, line and column at its first fault.
+    """Validate a mapping and return it as an instance of `model`.
 
-    All other faults are added to `faults`, if it is given.
+    Raises InputError with file, line and column for the first error; the other errors are added to `faults` if given.
     """
     try:
         return model.model_validate(node, context={**context, "faults": faults})

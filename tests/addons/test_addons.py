@@ -230,7 +230,9 @@ def test_an_installed_package_brings_a_grader(shop: Path) -> None:
     explained = germane(shop, "explain", "report", "1").stdout
     for line in ("short = 0.0000", "b = 1.0000"):
         assert f"{line}\n  formula  1 where the query is short" in explained
-    assert "short is a grader, no measure" in germane(shop, "run", "log.jsonl", "-m", "short").stderr
+    assert (
+        "short is a type of grader, not a measure" in germane(shop, "run", "log.jsonl", "-m", "short").stderr
+    )
 
 
 def test_an_installed_package_brings_a_measure_with_its_question_and_judge(shop: Path) -> None:
@@ -328,10 +330,8 @@ def without(bare: Path, folder: Path, *words: str) -> subprocess.CompletedProces
     )
 
 
-KEY = "is read by the add-on agentv, which is not there; write measures: [...] and data: FILE"
-GRADER = (
-    "is a grader of the add-on agentv, which is not there; name a measure (`germane measures` lists them)"
-)
+KEY = "needs the add-on agentv, which is not installed; write measures: [...] and data: FILE"
+GRADER = "needs the add-on agentv, which is not installed; name a measure (`germane measures` lists them)"
 OF_AGENTV = {
     "measures: [RR]\nevalcases: [{id: a}]": f"2:1: evalcases: {KEY}",
     "measures: [RR]\ntests: []": f"2:1: tests: {KEY}",

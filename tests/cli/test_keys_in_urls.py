@@ -95,7 +95,8 @@ def test_a_run_is_not_continued_with_a_masked_key(inside: Cli, tmp_path: Path, d
             ran = inside("run", "--resume", "r", *more, env=ENV)
             assert ran.code == 2
             assert (
-                "?key=*** lacks its key, which is stored nowhere; give the URL again, with the key" in ran.err
+                "?key=*** lacks its key, which reports do not store; give the URL again, with the key"
+                in ran.err
             )
         assert inside("run", "--resume", "r", *url, "--max-calls", 9, env=ENV).code == 0
         assert server.count == 6

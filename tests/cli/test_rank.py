@@ -185,12 +185,12 @@ def test_a_gate_decides_the_exit_code(files: Path) -> None:
         (["-m", "nDGC@10"], "did you mean nDCG?"),
         (["-m", "P"], "P needs a cut-off"),
         (["--columns", "query"], "--columns 'query' is not NAME=VALUE"),
-        (["--columns", "colour=red"], "--columns does not know 'colour'"),
+        (["--columns", "colour=red"], "the key 'colour' of --columns is unknown"),
         (["--doc-id", "("], "not a regular expression"),
         (["--fail-under", "RR"], "is not a gate"),
         (["--fail-under", "mean(AP@3)>=1"], "is not measured"),
-        (["--qrels-format", "json"], "this is not JSON"),
-        (["--format", "csv"], "a table without a header has 2 to 6 columns"),
+        (["--qrels-format", "json"], "this is not valid JSON"),
+        (["--format", "csv"], "instead of 2 to 6"),
     ],
 )
 def test_what_the_user_can_mend_is_an_input_error(files: Path, arguments: list[str], message: str) -> None:
@@ -339,11 +339,14 @@ def test_bad_rows_are_errors_or_left_out(files: Path) -> None:
     faults = ["q1 Q0 c", "q1 Q0 c 1 high t", "q1 Q0 c 1 nan t", *["odd"] * 20]
     (files / "bad.run").write_text(good + "\n".join(faults) + "\nq2 Q0 c 1 1.0 t\n", encoding="utf-8")
     common = ("--qrels", files / "gold", "-m", "RR")
-    assert "bad.run:4: a run has 6 columns, this line 3" in invoke(files / "bad.run", *common).err
+    assert (
+        "bad.run:4: this line has 3 columns, but a run in TREC format has 6"
+        in invoke(files / "bad.run", *common).err
+    )
     done = invoke(files / "bad.run", *common, "--on-bad-row", "skip")
     assert done.code == 0
-    assert "bad.run: 23 rows that cannot be read left out, the first: " in done.err
-    assert "bad.run:4: a run has 6 columns, this line 3" in done.err
+    assert "bad.run: 23 rows could not be read and were left out; the first: " in done.err
+    assert "bad.run:4: this line has 3 columns, but a run in TREC format has 6" in done.err
 
 
 @pytest.mark.parametrize(
@@ -360,7 +363,7 @@ def test_bad_rows_of_every_format(files: Path, name: str, text: str) -> None:
     assert f"{name}:{3 if name == 'a.csv' else 2}:" in invoke(files / name, *common).err
     done = invoke(files / name, *common, "--on-bad-row", "skip")
     assert done.out.splitlines()[1].split()[:2] == ["RR", "0.5000"]
-    assert ": 3 rows that cannot be read left out" in done.err
+    assert ": 3 rows could not be read and were left out" in done.err
 
 
 def test_a_beir_folder_is_gold_and_samples(files: Path) -> None:
@@ -383,7 +386,7 @@ def test_a_beir_folder_is_gold_and_samples(files: Path) -> None:
     assert means == ["0.2500", "0.2500", "1.0000"]
     (sample,) = read_samples(files / "beir")
     assert (sample.id, sample.query, sample.qrels) == ("q1", "What is b?", {"b": 1})
-    assert "name a file" in invoke(files / "bm25.run", "--qrels", files).err
+    assert "name the gold file" in invoke(files / "bm25.run", "--qrels", files).err
 
 
 def test_two_runs_are_compared_by_their_lists(inside: Cli, tmp_path: Path) -> None:
@@ -400,7 +403,7 @@ def test_two_runs_are_compared_by_their_lists(inside: Cli, tmp_path: Path) -> No
     assert line not in inside("rank", "x.run", "--qrels", "gold", "-m", "RR").out
 
 
-RANK, DOWN, GAPS = "was read as the rank", "counts down", "rises down every list"
+RANK, DOWN, GAPS = "was read as the rank", "counts down", "rises within every query"
 
 
 @pytest.mark.parametrize(
@@ -490,7 +493,7 @@ def test_scores_that_rise_down_the_ranks_are_noted(inside: Cli, tmp_path: Path, 
     (tmp_path / name).write_text(text)
     ran = inside("rank", name, "--qrels", "gold", "-m", "RR", "--json")
     assert ran.json["measures"]["RR"]["mean"] == pytest.approx(1 / 3)
-    assert "scores rise down the ranks" in ran.err
+    assert "scores rise with the ranks" in ran.err
     (tmp_path / name).write_text(text.replace("0.9", "0.0").replace("3 3", "3 0").replace("3 .3", "3 .0"))
     assert "scores rise" not in inside("rank", name, "--qrels", "gold", "-m", "RR").err
 
@@ -509,8 +512,10 @@ def test_documents_mapped_to_numbers_are_scored(inside: Cli, tmp_path: Path) -> 
         (tmp_path / "r.json").write_text(json.dumps(mapping))
         ran = inside("rank", "r.json", "--qrels", "gold", "-m", "RR", "--json")
         assert ran.json["measures"]["RR"]["mean"] == pytest.approx(1 / len(mapping["q1"]))
-        assert ("are mapped to 1, 2, 3" in ran.err) is noted
-        assert ("are mapped to 1, 2, 3" in str(rank(mapping, {"q1": {"a": 1}}, "RR"))) is noted
+        assert ("numbers 1, 2, 3, ... of the documents" in ran.err) is noted
+        assert (
+            "numbers 1, 2, 3, ... of the documents" in str(rank(mapping, {"q1": {"a": 1}}, "RR"))
+        ) is noted
 
 
 @pytest.mark.parametrize("row", ["q1 d20 1 9.5 1", "q1 0 20 1 9.5", "q1\td20\t1\t9.5\t1"])

@@ -63,7 +63,7 @@ def test_a_folder_of_data(inside: Cli, tmp_path: Path) -> None:
     assert inside("run", "e.yaml", "--json").json["cases"] == found["cases"]
     assert inside("run", "file://data", *WORDS, "--json").json["cases"] == found["cases"]
     write_jsonl(folder / "b.jsonl", row("a-1", 3))
-    assert "the id 'a-1' stands in data/a.jsonl and in data/b.jsonl" in inside("run", "data", *WORDS).err
+    assert "the id 'a-1' is in both data/a.jsonl and data/b.jsonl" in inside("run", "data", *WORDS).err
 
 
 @pytest.mark.parametrize("as_text", [False, True])
@@ -181,7 +181,7 @@ def test_an_untrusted_file_reads_no_variable(
     ran = inside("run", "one.yaml", "--untrusted")
     assert (
         ran.code,
-        "variable TOKEN would be read, and the file that names it is not trusted" in ran.err,
+        "variable TOKEN would be read, but the file that asks for this is not trusted" in ran.err,
     ) == (2, True)
 
 
@@ -259,9 +259,9 @@ def test_several_ids_in_one_cell_are_said(inside: Cli, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("query,doc_ids,gold_ids\na,d1;d2,d2\nb,d1|d2,d1\n" * 300)
     (tmp_path / "b.csv").write_text('query,doc_ids,gold_ids\na,"[""d1"", ""d;2""]",d2\nb,d1,\n')
     ran = inside("run", "a.csv", "-m", "RR")
-    assert ran.err.count("each read as one") == 1
-    assert "a.csv:2: 'doc_ids' looks like several ids joined by" in ran.err
-    assert "each read as one" not in inside("run", "b.csv", "-m", "RR").err
+    assert ran.err.count("but was read as one") == 1
+    assert "a.csv:2: the field 'doc_ids' looks like several ids joined by" in ran.err
+    assert "but was read as one" not in inside("run", "b.csv", "-m", "RR").err
 
 
 @pytest.mark.parametrize(

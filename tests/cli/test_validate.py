@@ -124,7 +124,7 @@ def test_targets_and_samples_are_looked_at_by_themselves(tmp_path: Path) -> None
     (wrong,) = faults_of(tmp_path / "targets.yaml", lambda _: None)
     assert "unknown provider 'no'" in str(wrong)
     (wrong,) = faults_of(tmp_path / "d.jsonl", lambda _: None)
-    assert "is there already, on line 1" in str(wrong)
+    assert "was already used on line 1" in str(wrong)
 
 
 def test_a_folder_may_be_named_from_beside_it(
@@ -144,9 +144,9 @@ def test_a_folder_may_be_named_from_beside_it(
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
-        ("u.run", "q1 Q0 d1 1 2.0 a\n".encode("utf-16"), "this file is UTF-16"),
-        ("u.qrels", "q1 0 d1 1\n".encode("utf-16"), "this file is UTF-16"),
-        ("u.jsonl", '{"query": "x"}\n'.encode("utf-16"), "this file is UTF-16"),
+        ("u.run", "q1 Q0 d1 1 2.0 a\n".encode("utf-16"), "this file is encoded as UTF-16"),
+        ("u.qrels", "q1 0 d1 1\n".encode("utf-16"), "this file is encoded as UTF-16"),
+        ("u.jsonl", '{"query": "x"}\n'.encode("utf-16"), "this file is encoded as UTF-16"),
         ("five.run", b"q1 7 1 2.0 a\n", "five columns"),
         ("none.run", None, "no such file or folder"),
     ],

@@ -129,4 +129,7 @@ def test_a_recorded_answer_to_another_query_is_noted(tmp_path: Path, monkeypatch
     Path("a.jsonl").write_text('{"id": "q1", "query": "bread", "contexts": [{"id": "d"}]}\n', "utf-8")
     Path("targets.yaml").write_text("targets: [{name: r, provider: recorded, path: a.jsonl}]\n", "utf-8")
     ran = invoke("run", "q.jsonl", "--target", "r", "-m", "RR", "-v")
-    assert "1 x an id with another query in a.jsonl: q1 is 'tide' here and 'bread' there" in ran.out + ran.err
+    assert (
+        "1 x an id with another query in a.jsonl: q1 is 'tide' in the case, 'bread' in the file"
+        in ran.out + ran.err
+    )

@@ -237,7 +237,7 @@ def test_directions_that_deepeval_turned_round(tmp_path: Path) -> None:
     }
     assert outcomes == {"new": "better", "old": "worse"}
     done = invoke("compare", tmp_path / "new_a.json", tmp_path / "old_b.json")
-    assert (done.code, "in one file more is better" in done.err) == (2, True)
+    assert (done.code, "more is better in one result file" in done.err) == (2, True)
 
 
 def test_damaged_log(tmp_path: Path) -> None:
@@ -386,9 +386,9 @@ def test_percent_needs_its_range(tmp_path: Path) -> None:
 BROKEN = {
     "no id": ("score_a,score_b\n.5,.6\n", "no column holds the ids"),
     "no numbers": ("id,text\nq1,good\n", "no column holds numbers"),
-    "an empty id": ("id,RR\nq1,.5\n,.6\n", "a.csv:3: this row has no id"),
+    "an empty id": ("id,RR\nq1,.5\n,.6\n", "a.csv:3: this row has no value in the column id"),
     "a value twice": ("id,RR\nq1,.5\nq1,.6\n", "q1 has 2 values of RR in trial 0"),
-    "a short row": ("id,RR,AP\nq1,.5\n", "a.csv:2: this row has 2 cells and the header 3"),
+    "a short row": ("id,RR,AP\nq1,.5\n", "a.csv:2: this row has 2 cells, but the header has 3"),
     "two columns of one name": ("id,RR,RR\nq1,.5,.5\n", "two columns are named 'RR'"),
     "a trial": ("id,RR,trial\nq1,.5,first\n", "a.csv:2: the trial is 'first'"),
     "no queries": ("map\tall\t0.5\n", "no values per query"),
@@ -396,11 +396,11 @@ BROKEN = {
     "a trial too large": ("id,RR,trial\nq1,.5,1e12\n", "the trial is '1e12'"),
     "a list of texts in an export": (
         '{"test_results": ["x"]}',
-        "not a log or an export of a form that is known",
+        "this log or export has an unknown form",
     ),
-    "a log without samples": ('{"eval": {"model": "m"}, "plan": {}}', "holds no results of single cases"),
-    "nothing": ("", "holds no results of single cases"),
-    "a row that is a number": ('[{"id": "a", "RR": 1}, 3]', "row 2: this row is not an object"),
+    "a log without samples": ('{"eval": {"model": "m"}, "plan": {}}', "has no results of single cases"),
+    "nothing": ("", "has no results of single cases"),
+    "a row that is a number": ('[{"id": "a", "RR": 1}, 3]', "row 2: this row of results is not an object"),
 }
 
 
@@ -427,7 +427,7 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, kind: str) -> None:
 def test_flags_name_measures_of_the_files(ranked: Path, words: tuple[str, str]) -> None:
     done = invoke("compare", ranked / "a.json", ranked / "b.json", *words)
     assert (done.code, words[0] in done.err, done.err.count("\n")) == (2, True, 1)
-    assert ("yes or no" in done.err) is ("is-better" in words[0] and "=" in words[1])
+    assert ("of the form MEASURE" in done.err) is ("is-better" in words[0] and "=" in words[1])
 
 
 @pytest.mark.parametrize("verb", [("score", "-m", "RR"), ("explain", "q1"), ("label",)])
@@ -478,4 +478,4 @@ def test_decimal_commas_are_an_error_not_missing_values(tmp_path: Path) -> None:
         (tmp_path / f"{name}.csv").write_text("id;RR\nq1;0,25\nq2;1\n")
     done = invoke("compare", tmp_path / "a.csv", tmp_path / "b.csv")
     assert done.code == 2
-    assert "a.csv:2: 0,25 has a comma" in done.err
+    assert "a.csv:2: the number 0,25 has a decimal comma" in done.err

@@ -80,7 +80,9 @@ def test_one_worker_is_the_calling_thread(connection: sqlite3.Connection, way: s
     report = evaluate(QUESTIONS, "RR", target=search(connection), workers=1) if plain else asyncio.run(cell())
     assert (report["RR"].mean, report["RR"].n) == (1.0, 3)
     lost = evaluate(QUESTIONS, "RR", target=search(connection))
-    assert all("workers=1 asks in the thread" in str(sample.error) for sample in lost.samples())
+    assert all(
+        "set workers=1 to call the function in the thread" in str(sample.error) for sample in lost.samples()
+    )
     assert search(connection)("again") == [{"id": "d1"}]
 
 

@@ -205,7 +205,7 @@ def twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_document_twice_is_an_error_that_names_the_line(twice: str) -> None:
     """Which of two places counts is a decision, so nothing is decided in silence."""
     with pytest.raises(
-        InputError, match=r"some.run:6: document a stands twice in query q \(first in line 4\)"
+        InputError, match=r"some.run:6: the query q lists the document a twice \(first in line 4\)"
     ):
         rank(twice, {"q": {"a": 1}}, "RR")
 
@@ -308,16 +308,16 @@ def test_parquet_is_ranked_like_its_table(tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(b"no parquet")
     with pytest.raises(InputError, match=r"bad.parquet: this is not a readable Parquet file"):
         read_run(tmp_path / "bad.parquet")
-    with pytest.raises(InputError, match=r"none.parquet: cannot be read: No such file"):
+    with pytest.raises(InputError, match=r"none.parquet: the file cannot be read: No such file"):
         read_run(tmp_path / "none.parquet")
 
 
 def test_tables_that_do_not_fit_are_refused() -> None:
     """No column is the document; ids and scores are not as many."""
-    with pytest.raises(InputError, match="no columns hold query and document: query_id, weight"):
+    with pytest.raises(InputError, match="the columns are query_id, weight"):
         rank(polars.DataFrame({"query_id": ["q"], "weight": [1]}), {"q": {"a": 1}}, "RR")
     odd = polars.DataFrame({"query_id": ["q"], "doc_ids": [["a", "a"]], "score": [[1.0, 2.0]]})
-    with pytest.raises(InputError, match="run:1: 2 ids, 1 of them different, have 2 scores"):
+    with pytest.raises(InputError, match=r"run:1: this row has 2 ids \(1 different\) and 2 scores"):
         rank(odd, {"q": {"a": 1}}, "RR")
 
 

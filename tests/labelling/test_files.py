@@ -132,7 +132,7 @@ def test_labels_are_exported_as_csv_and_qrels(tmp_path: Path) -> None:
             "sample,id,grade,who\nq1,d1.2,1,ann\nq1,d1.2,2,Andr\xe9\n".encode("latin-1"),
             "a.csv:3:15: the byte 0xe9",
         ),
-        ("a.csv", "sample,id,grade\nq1,d1.2,2\n".encode("utf-16"), "a.csv: this file is UTF-16"),
+        ("a.csv", "sample,id,grade\nq1,d1.2,2\n".encode("utf-16"), "a.csv: this file is encoded as UTF-16"),
         ("a.csv", b'sample,id,grade\nq1,"d1.2,2\n', "a.csv:2: this row cannot be split into cells"),
         (
             "a.jsonl",
@@ -191,7 +191,7 @@ def test_damaged_files_are_errors_with_their_place(
         (
             "a.xlsx",
             "PK\x03\x04 [Content_Types].xml",
-            "a.xlsx: this file is a ZIP archive or an Excel workbook; unpack it, or save it as CSV UTF-8",
+            "a.xlsx: this file is a ZIP archive or an Excel workbook; unpack the file, or save it as CSV UTF-8",
         ),
         (
             "a.csv",

@@ -57,7 +57,7 @@ def line(**changed: object) -> str:
         (line(at=5), "at is the number 5"),
         (line(parent=5), "parent is the number 5"),
         (line(item=None), "item is null"),
-        (line(answer={"grade": float("nan")}), "not a number that can be stored"),
+        (line(answer={"grade": float("nan")}), "which JSON cannot store"),
         (line()[:-1] + ', "deep": ' + "[" * 500 + "]" * 500 + "}", "nested more than 100 levels"),
         (line()[:-1] + ', "deep": ' + "[" * 99999 + "]" * 99999 + "}", "recursion"),
         ("[1]", "has no key"),

@@ -47,14 +47,14 @@ def measured(rows: Any, measures: str, folder: Path, capsys: Any) -> tuple[dict[
 @pytest.mark.parametrize(
     ("field", "cell", "said"),
     [
-        ("contexts", f"['{BREAD}' '{TIDE}']", "texts without a comma"),
-        ("contexts", f"['{BREAD}'\n '{TIDE}']", "texts without a comma"),
-        ("contexts", "[\"it's noon\" 'plain']", "texts without a comma"),
-        ("doc_ids", "array(['a', 'b'], dtype=object)", "an array as NumPy prints it"),
-        ("doc_ids", "[array(['a', 'b'], dtype=object)]", "an array as NumPy prints it"),
-        ("gold_ids", "['d1' 'd2', 'd3']", "texts without a comma"),
-        ("doc_ids", "[d2, d1]", "is not one"),
-        ("doc_ids", '["d1", NaN]', "is not one"),
+        ("contexts", f"['{BREAD}' '{TIDE}']", "texts without commas"),
+        ("contexts", f"['{BREAD}'\n '{TIDE}']", "texts without commas"),
+        ("contexts", "[\"it's noon\" 'plain']", "texts without commas"),
+        ("doc_ids", "array(['a', 'b'], dtype=object)", "is a printed NumPy array"),
+        ("doc_ids", "[array(['a', 'b'], dtype=object)]", "is a printed NumPy array"),
+        ("gold_ids", "['d1' 'd2', 'd3']", "texts without commas"),
+        ("doc_ids", "[d2, d1]", "is not valid JSON"),
+        ("doc_ids", '["d1", NaN]', "is not valid JSON"),
         ("contexts", '[{"id": "d1", "id": "d2"}]', "has the key 'id' twice"),
     ],
 )
@@ -209,7 +209,7 @@ def test_another_separator_of_csv_is_noted(between, tmp_path):
     ranked = invoke("rank", tmp_path / "rows.csv", "--qrels", tmp_path / "gold", "-m", "RR", "--json")
     for one in (ran, ranked):
         assert one.json["measures"]["RR"]["mean"] == 0.5
-        assert "are separated by" in one.err
+        assert "were read as separated by" in one.err
 
 
 @pytest.mark.parametrize("values", [[{"contexts": ["a", float("nan")]}], [{"doc_ids": ["d1", float("nan")]}]])

@@ -89,10 +89,10 @@ def test_a_text_over_several_lines_keeps_its_rows_line(tmp_path):
 @pytest.mark.parametrize(
     ("text", "line", "problem"),
     [
-        ("name,contexts\na,b\n", 1, "no column is the query"),
+        ("name,contexts\na,b\n", 1, "no column holds the query"),
         ("query,query\na,b\n", 1, "two columns are named 'query'"),
-        ("query,tags\na,b,c\n", 2, "3 cells and the header 2"),
-        ("query,tags\na\n", 2, "1 cell and the header 2"),
+        ("query,tags\na,b,c\n", 2, "3 cells, but the header has 2"),
+        ("query,tags\na\n", 2, "1 cell, but the header has 2"),
         ('query,contexts\na,"[""t"""\n', 2, "contexts starts like a list"),
         ('query,contexts\na,"b\n', 2, "cannot be split"),
         ('query,contexts\nx,y\na,"b"c\n', 3, "cannot be split"),

@@ -72,7 +72,7 @@ def test_a_bare_column_is_the_rank_only_where_it_rises(mark, first, tmp_path):
     path.write_text("\n".join(rows))
     assert rank(path, GOLD, "RR")["RR"].mean == 0.75
     path.write_text("\n".join([rows[2], *rows[:2], *rows[3:]]))
-    with pytest.raises(InputError, match="may be the rank or a score"):
+    with pytest.raises(InputError, match="may hold ranks or scores"):
         rank(path, GOLD, "RR")
 
 
@@ -82,8 +82,8 @@ COUNTS = {  # the numbers of d10 d20 d30 in query 7 and of d80 d90 in query 8: R
     ((1, 2), (0, 1)): (0.75, "read as the rank"),
     ((1, 2), (1,)): (0.75, "counts 1, 2, 3, ... and was read as the rank"),
     ((2, 1, 0), (2, 1)): (0.75, "counts down to 0 or 1 and was read as the score"),
-    ((1, 2, 3), (1, 0)): (None, "may be the rank or a score"),
-    ((2, 1), (1, 2)): (None, "may be the rank or a score"),
+    ((1, 2, 3), (1, 0)): (None, "may hold ranks or scores"),
+    ((2, 1), (1, 2)): (None, "may hold ranks or scores"),
     ((2, 1), (2, 1)): (0.75, ""),
     ((1, 0), (1,)): (0.75, ""),
 }
@@ -142,7 +142,7 @@ def test_a_whole_number_is_the_same_id_in_every_form(tmp_path):
         with pytest.raises(InputError, match="qrels: "):
             rank(mapping, {wrong: {"20": 1}}, "RR")
     lines.write_text('{"query_id": 7.5, "doc_id": 10, "score": 1}\n')
-    with pytest.raises(InputError, match=r"run.jsonl:1: the number 7.5 is not a query id"):
+    with pytest.raises(InputError, match=r"run.jsonl:1: the query id is the number 7.5"):
         rank(lines, gold, "RR")
 
 

@@ -106,13 +106,17 @@ def test_an_empty_file_is_an_error(tmp_path, text):
         (
             '{"query": "a", "contexts": ["x"], "doc_ids": ["d1", "d2"]}',
             46,
-            "doc_ids gives 2 ids for 1 context; write one",
+            "doc_ids has 2 ids for 1 context; write one",
         ),
-        ('{"query": "a", "doc_ids": "d1"}', 27, "doc_ids is the text 'd1'; write ["),
+        (
+            '{"query": "a", "doc_ids": "d1"}',
+            27,
+            "doc_ids is the text 'd1', not a list of ids; write a list: [",
+        ),
         ('{"query": "a", "calls": [{"query": "b"}]}', 26, "calls[0] has no contexts"),
         ('{"query": "a", "evidence": [{"start": 1}]}', 29, "neither a quote"),
         ('{"query": "a", "history": [{"content": "x"}]}', 28, "history[0] has no role"),
-        ("[1, 2]", 0, "a sample is an object, and this is a list"),
+        ("[1, 2]", 0, "this sample is a list, not an object"),
         ('{"query": "a"', 14, "ends too early"),
         ('{"query": "a}', 11, "unterminated string"),
         ("{'query': 'a'}", 2, "double quotes"),
@@ -141,7 +145,7 @@ def test_bottomless_nesting_is_refused(tmp_path, opening, depth):
 
 def test_a_pretty_printed_document_is_told_its_name(tmp_path):
     """JSON in a .jsonl file is told what to be called."""
-    assert "name the file .json" in str(fault(tmp_path, json.dumps([{"query": "a"}], indent=1)))
+    assert "name it .json" in str(fault(tmp_path, json.dumps([{"query": "a"}], indent=1)))
 
 
 @given(st.text(alphabet="aé漢😀 ", max_size=30))
@@ -212,7 +216,7 @@ def test_one_identity_is_there_once(tmp_path, second, same):
         return
     error = fault(tmp_path, path.read_text())
     assert at(error)[0] == 3
-    assert "'q1' is there already, on line 1" in str(error)
+    assert "'q1' was already used on line 1" in str(error)
 
 
 def test_a_line_number_that_is_somebodys_id_is_a_clash(tmp_path):

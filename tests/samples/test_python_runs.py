@@ -72,11 +72,11 @@ def test_shapes_of_gold(shape):
         ({"q": "20"}, None, "query q is the text '20'"),
         ({"q": {"20", "10"}}, None, "query q is a set, which has no order"),
         ({"q": None}, None, "query q is null"),
-        ({"q": [None]}, None, "query q has contexts without an id"),
-        ({"q": [["20", "10"]]}, None, "query q has contexts without an id"),
-        ({"q": [("20", 1.0)]}, None, "query q has contexts without an id"),
+        ({"q": [None]}, None, "query q has contexts without a document id"),
+        ({"q": [["20", "10"]]}, None, "query q has contexts without a document id"),
+        ({"q": [("20", 1.0)]}, None, "query q has contexts without a document id"),
         ({"q": iter(["20"])}, None, "query q is"),
-        ({"q": [20.5]}, None, "query q has contexts without an id"),
+        ({"q": [20.5]}, None, "query q has contexts without a document id"),
         ({"q": {"20": "much"}}, None, "query q: the score 'much' is not a number"),
         ({"q": {"20": None}}, None, "query q: the score null is not a number"),
         ({"q": {"20": math.nan}}, None, "query q is NaN"),
@@ -85,7 +85,7 @@ def test_shapes_of_gold(shape):
         ({7: ["20"], "7": ["20"]}, None, "query 7 is there twice"),
         ({"q": [b"\xff"]}, None, "bytes that are not UTF-8"),
         (5, None, "the number 5 is not a run"),
-        ([5], None, "run:1: 5 is not a JSON object"),
+        ([5], None, "run:1: this row is 5, not a JSON object"),
         (None, {"q": "20"}, "query q is the text '20'"),
         (None, {"q": {"20": None}}, "query q: the grade null is not a number"),
         (None, {"q": {"20": math.nan}}, "query q: the grade 'nan' is not a whole number"),
@@ -103,7 +103,7 @@ def test_bare_tuples_that_may_be_ranks():
     """Rows of three are read as the rows of a table without a header."""
     rows = [("q", "10", 1), ("q", "20", 2), ("q", "30", 3)]
     assert rank(rows, {"q": ["20"]}, "RR")["RR"].mean == 0.5
-    with pytest.raises(InputError, match="may be the rank or a score"):
+    with pytest.raises(InputError, match="may hold ranks or scores"):
         rank([rows[2], *rows[:2]], {"q": ["20"]}, "RR")
     with pytest.raises(InputError, match="run:2: query q has results with and without scores"):
         rank([("q", "10", 2.5), ("q", "20", None), ("q", "30", 0.5)], {"q": ["20"]}, "RR")
@@ -123,5 +123,5 @@ def test_numbers_without_a_name_are_never_read_in_silence(kind):
     rows = [kind(("q", f"{at}0", at)) for at in (1, 2, 3)]
     read = rank(rows, {"q": {"20": 1}}, "RR")
     assert (read["RR"].mean, "read as the rank" in read.manifest["notes"][0]) == (0.5, True)
-    with pytest.raises(InputError, match="may be the rank or a score"):
+    with pytest.raises(InputError, match="may hold ranks or scores"):
         rank([rows[1], rows[0], rows[2]], {"q": {"20": 1}}, "RR")

@@ -93,8 +93,8 @@ def test_our_own_name_wins_over_an_alias_and_it_is_said():
     assert (sample.query, sample.response) == ("why?", "a")
     assert sample.metadata == {"input": "prompt", "output": "b"}
     assert [n.problem for n in notices] == [
-        "'input' means query too, which is read from another key",
-        "'output' means response too, which is read from another key",
+        "the field 'input' is not read, since another field also means query",
+        "the field 'output' is not read, since another field also means response",
     ]
 
 
@@ -111,11 +111,15 @@ def test_a_mapped_column_that_no_row_has_is_a_warning():
     columns = {"query": "Query", "contexts": "Contxt", "reference": "Truth"}
     notices = Notices()
     list(samples_from(rows, columns=columns, warn=notices))
-    assert "no row has 'Contxt', which contexts is mapped to" in [notice.problem for notice in notices]
+    assert "no row has the column 'Contxt', which the columns give for contexts" in [
+        notice.problem for notice in notices
+    ]
     assert not any("Truth" in notice.problem for notice in notices)
 
 
-@pytest.mark.parametrize(("text", "problem"), [("query", "maps no column"), ("qery=Q", "did you mean query")])
+@pytest.mark.parametrize(
+    ("text", "problem"), [("query", "is not FIELD=COLUMN"), ("qery=Q", "did you mean query")]
+)
 def test_columns_that_mean_nothing_are_refused(text, problem):
     """A mapping of an unknown field or of nothing is an error of the flag."""
     with pytest.raises(InputError, match=problem):
@@ -124,7 +128,7 @@ def test_columns_that_mean_nothing_are_refused(text, problem):
 
 def test_an_id_beside_a_context_must_be_its_id():
     """Ids beside the contexts do not override what a context says itself."""
-    with pytest.raises(InputError, match="that context has the id 'd1'"):
+    with pytest.raises(InputError, match="the context itself has the id 'd1'"):
         one({"query": "a", "contexts": [{"id": "d1", "text": "t"}], "doc_ids": ["d2"]})
 
 
@@ -174,12 +178,18 @@ def test_a_sample_may_have_its_own_scale_of_grades():
     sample = one(graded)
     assert (sample.grade_scale, sample.contexts) == ((0, 4), (Context(text="t", grade=4),))
     for row, problem in (
-        ({**graded, "gradeScale": None}, r"contexts\[0\]\.grade is the number 4; write 0, 1, 2 or 3"),
+        (
+            {**graded, "gradeScale": None},
+            r"contexts\[0\]\.grade is the number 4, outside the scale 0 to 3; write 0, 1, 2 or 3",
+        ),
         (
             {**graded, "gradeScale": [1, 3]},
-            r"contexts\[0\]\.grade is the number 4; write a grade from 1 to 3",
+            r"contexts\[0\]\.grade is the number 4, outside the scale 1 to 3; write a grade from 1 to 3",
         ),
-        ({**graded, "gradeScale": [4, 0]}, "gradeScale does not rise"),
+        (
+            {**graded, "gradeScale": [4, 0]},
+            r"gradeScale is \[4, 0\], whose first grade is not below the second",
+        ),
         (
             {"query": "a", "calls": [{"contexts": [{"id": "d", "grade": -1}]}]},
             r"calls\[0\]\.contexts\[0\]\.grade",
@@ -187,7 +197,7 @@ def test_a_sample_may_have_its_own_scale_of_grades():
     ):
         with pytest.raises(InputError, match=problem):
             one(row)
-    with pytest.raises(ValueError, match="outside 0 to 3"):
+    with pytest.raises(ValueError, match="outside the scale 0 to 3"):
         Sample(id="q", query="a", contexts=(Context(text="t", grade=4),))
 
 
@@ -250,7 +260,10 @@ def test_reading_json_lines_needs_no_pydantic(tmp_path):
         ),
         ({"contexts": [{"text": "t", "grade": -(10**30)}]}, r"contexts\[0\]\.grade is the number -1"),
         ({"trial": 2**64}, "trial is the number 18446744073709551616; write a whole number <="),
-        ({"calls": [{"contexts": [], "ms": -4}]}, r"calls\[0\]\.ms is -4.0; write milliseconds from 0"),
+        (
+            {"calls": [{"contexts": [], "ms": -4}]},
+            r"calls\[0\]\.ms is -4.0, a negative duration; write milliseconds >= 0",
+        ),
     ],
 )
 def test_numbers_that_nothing_holds_are_refused(row, problem):
@@ -261,7 +274,7 @@ def test_numbers_that_nothing_holds_are_refused(row, problem):
 
 def test_gold_without_groups_says_what_to_write_instead() -> None:
     """A list of ids may mean that each is relevant, or that all are needed."""
-    with pytest.raises(InputError, match=r"gold is a list of groups.*qrels"):
+    with pytest.raises(InputError, match=r"not a group of ids.*qrels"):
         list(samples_from([{"query": "q", "gold": ["a", "b"]}]))
     (sample,) = samples_from([{"query": "q", "gold": [["a"], ["b", "c"]]}])
     assert sample.gold == (("a",), ("b", "c"))

@@ -17,11 +17,11 @@ COLUMNS = {"question": ["a", "b"], "contexts": [["t"], ["u"]]}
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (COLUMNS, "columns of several rows.*pandas.DataFrame"),
-        ({name: pd.Series(values) for name, values in COLUMNS.items()}, "columns of several rows"),
-        ({"train": pd.DataFrame(COLUMNS), "test": pd.DataFrame(COLUMNS)}, r"name a split: data\['train'\]"),
-        ({"train": SimpleNamespace(column_names=["question"])}, r"name a split: data\['train'\]"),
-        ({"question": "a", "contexts": ["t"]}, "this is one sample"),
+        (COLUMNS, "a mapping of columns.*pandas.DataFrame"),
+        ({name: pd.Series(values) for name, values in COLUMNS.items()}, "a mapping of columns"),
+        ({"train": pd.DataFrame(COLUMNS), "test": pd.DataFrame(COLUMNS)}, r"give one split: data\['train'\]"),
+        ({"train": SimpleNamespace(column_names=["question"])}, r"give one split: data\['train'\]"),
+        ({"question": "a", "contexts": ["t"]}, "given as one sample"),
     ],
 )
 def test_mappings_that_are_no_samples(source, said):

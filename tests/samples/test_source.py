@@ -185,7 +185,7 @@ def test_lines_of_faults(tmp_path: Path, block: int) -> None:
     ]
     for last, message in (
         ("q1 Q0 c 2 high t", r"odd.run:8: the score 'high' is not a number"),
-        ("q3 Q0 c 2 1 t", r"odd.run:7: document a stands twice in query q1 \(first in line 3\)"),
+        ("q3 Q0 c 2 1 t", r"odd.run:7: the query q1 lists the document a twice \(first in line 3\)"),
     ):
         path.write_text("\n".join([*rows, last]), encoding="utf-8")
         with reading(block), pytest.raises(InputError, match=message):

@@ -164,33 +164,49 @@ def test_queries_with_an_empty_list_are_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("short", "q1 Q0 a 1 2 t\nq1 Q0 a\n", r"short:2: a run has 6 columns, this line 3"),
+        (
+            "short",
+            "q1 Q0 a 1 2 t\nq1 Q0 a\n",
+            r"short:2: this line has 3 columns, but a run in TREC format has 6",
+        ),
         (
             "word",
             "q1 Q0 a 1 2 t\nq1 Q0 b 1 hi t\n",
-            r"word:2: the score 'hi' is not a number; write: query Q0",
+            r"word:2: the score 'hi' is not a number; write lines of the form: query Q0",
         ),
         ("nan", "q1 Q0 a 1 2 t\n\nq1 Q0 b 1 NaN t\n", r"nan:3: the score of document b in query q1 is NaN"),
         ("bytes", b"q1 Q0 a 1 2 t\nq1 Q0 \xff 1 2 t\n", r"bytes:2:7: the byte 0xff is not UTF-8"),
-        ("wide", "q1 Q0 a 1 2 t\n".encode("utf-16"), r"wide: this file is UTF-16; save it as UTF-8"),
-        ("half.gz", gzip.compress(TREC.encode(), mtime=0)[:40], r"half.gz: the packed file is damaged"),
+        (
+            "wide",
+            "q1 Q0 a 1 2 t\n".encode("utf-16"),
+            r"wide: this file is encoded as UTF-16; save the file as UTF-8",
+        ),
+        ("half.gz", gzip.compress(TREC.encode(), mtime=0)[:40], r"half.gz: this compressed file is damaged"),
         (
             "row.tsv",
             "qid\tdoc\tscore\nq1\ta\t1\nq1\tb\n",
-            r"row.tsv:3: this row has 2 columns, the first one 3",
+            r"row.tsv:3: this row has 2 columns, but the first row has 3",
         ),
         ("score.tsv", "qid\tdoc\tscore\nq1\ta\tx\n", r"score.tsv:2: the score 'x' is not a number"),
         ("names.tsv", "foo\tbar\tbaz\nq1\ta\t1\n", r"names.tsv:1: the score 'baz' .*--columns query="),
         ("no_doc.tsv", "qid\tscore\nq1\t1\n", r"no_doc.tsv:1: no column holds the document"),
         ("no_id.tsv", "qid\tdoc\n\ta\n", r"no_id.tsv:2: this row has no query id"),
         ("quote.csv", 'qid,doc\nq1,"a"b\n', r"quote.csv:2: this row cannot be split into cells"),
-        ("list.tsv", "qid\tdoc_ids\nq1\t[{}]\n", r"list.tsv:2: query q1 has contexts without an id"),
+        ("list.tsv", "qid\tdoc_ids\nq1\t[{}]\n", r"list.tsv:2: query q1 has contexts without a document id"),
         ("cut.jsonl", '{"id": "q1", "doc_ids": []}\n{"id": \n', r"cut.jsonl:2:7: the JSON ends too early"),
-        ("texts.jsonl", '{"id": "q1", "contexts": ["text"]}\n', r"texts.jsonl:1: these contexts are texts"),
+        (
+            "texts.jsonl",
+            '{"id": "q1", "contexts": ["text"]}\n',
+            r"texts.jsonl:1: the contexts of this row are texts",
+        ),
         ("calls.jsonl", '{"id": "q1", "calls": [{}]}\n', r"calls.jsonl:1: this sample has several calls"),
-        ("no_query.jsonl", '{"doc_id": "a", "score": 1}\n', r"no_query.jsonl:1: no query id here"),
+        ("no_query.jsonl", '{"doc_id": "a", "score": 1}\n', r"no_query.jsonl:1: this row has no query id"),
         ("twice.json", '{"q1": {"a": 1, "a": 2}}', r"twice.json:1:17: the key 'a' is there twice"),
-        ("list.jsonl", '{"id": "q1", "doc_ids": []}\n[1]\n', r"list.jsonl:2: \[1\] is not a JSON object"),
+        (
+            "list.jsonl",
+            '{"id": "q1", "doc_ids": []}\n[1]\n',
+            r"list.jsonl:2: this row is \[1\], not a JSON object",
+        ),
         (
             "half.jsonl",
             '{"id":"q1","doc":"a","score":1}\n{"id":"q1","doc":"b"}\n',
@@ -215,9 +231,9 @@ def test_a_bad_line_of_a_run_is_named(name: str, text: str | bytes, message: str
         (
             "short",
             "q1 0 a 1\nq1 0 b\n",
-            r"short:2: gold has 4 columns, this line 3; write: query 0 document grade",
+            r"short:2: this line has 3 columns, but gold in TREC format has 4; write lines of the form: query 0 document grade",
         ),
-        ("long", "q1 0 a 1\nq1 0 b 1 x\n", r"long:2: gold has 4 columns, this line 5"),
+        ("long", "q1 0 a 1\nq1 0 b 1 x\n", r"long:2: this line has 5 columns, but gold in TREC format has 4"),
         ("half", "q1 0 a 1\nq1 0 b 0.5\n", r"half:2: the grade '0.5' is not a whole number up to 1000000000"),
         (
             "half.tsv",
@@ -229,7 +245,7 @@ def test_a_bad_line_of_a_run_is_named(name: str, text: str | bytes, message: str
             "q1 0 a 1\nq1 0 a 1\nq1 0 a 2\n",
             r"two:3: document a of query q1 has grade 2 here and 1 above",
         ),
-        ("nothing", "\n", r"nothing: no gold in this file"),
+        ("nothing", "\n", r"nothing: this file has no gold"),
         ("text.jsonl", '{"id": "q1", "qrels": 1.5}\n', r"text.jsonl:1: the gold of query q1 is neither"),
         ("wide.jsonl", '{"id": "q1", "qrels": {"a": "x"}}\n', r"wide.jsonl:1: the grade 'x' is not a number"),
     ],
@@ -259,7 +275,7 @@ def test_a_format_can_be_forced(tmp_path: Path) -> None:
     assert shape(read_run(path)) == {"q1": [("3.5", 1.0)]}
     forced: Format = "trec"
     assert shape(read_run(path, fmt=forced)) == {"q1": [("3.5", 1.0)]}
-    with pytest.raises(InputError, match="not JSON"):
+    with pytest.raises(InputError, match="not valid JSON"):
         read_run(path, fmt="jsonl")
 
 

@@ -108,7 +108,7 @@ def test_a_failing_command_says_what_it_said(command):
 
 def test_no_output_file_is_a_failure(command):
     """A command that was to write a file and did not has no answer."""
-    with pytest.raises(TargetError, match="wrote no file"):
+    with pytest.raises(TargetError, match="wrote no answer"):
         answer(command("true {OUTPUT_FILE} {PROMPT}"))
 
 
@@ -309,7 +309,7 @@ def test_an_output_file_that_is_none_is_not_read(command, makes):
     """A link, a pipe, a folder: none of them is waited for, none is followed."""
     program = f"import os, sys; p = sys.argv[1]; {makes}"
     started = time.monotonic()
-    with pytest.raises(TargetError, match="wrote no file"):
+    with pytest.raises(TargetError, match="wrote no answer"):
         answer(command(f"{PYTHON} rag.py {{OUTPUT_FILE}} {{PROMPT}}", program))
     assert time.monotonic() - started < 5
 
@@ -318,6 +318,6 @@ def test_an_output_file_has_a_limit(command):
     """Of 16 MB."""
     program = "import sys; open(sys.argv[1], 'wb').truncate(int(sys.argv[2]))"
     target = command(f"{PYTHON} rag.py {{OUTPUT_FILE}} {{PROMPT}}", program)
-    with pytest.raises(TargetError, match="longer than 16 MB"):
+    with pytest.raises(TargetError, match="wrote more than 16 MB"):
         answer(target, "800000000")
     assert len(answer(target, "1500").response) == 1500

@@ -117,10 +117,10 @@ def test_documents_and_arrays_of_libraries(function):
     [
         ("raises", "KeyError: 'no index'"),
         ("leaves", "SystemExit: bye"),
-        ("nothing", "the answer is NoneType"),
+        ("nothing", "the answer has the unknown type NoneType"),
         ("endless", "contains itself"),
-        ("nameless", r"contexts\[0\] is object; write a string or an object"),
-        ("unordered", "the answer is set; return a text"),
+        ("nameless", r"contexts\[0\] is object, not a passage; write a string or an object"),
+        ("unordered", "the answer has the unknown type set; return a text"),
         ("broken", r"contexts\[0\]\.grade is the number 9"),
     ],
 )

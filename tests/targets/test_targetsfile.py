@@ -64,10 +64,10 @@ def test_variables_come_from_the_environment(tmp_path):
         ("targets: [{name: ab, provider: mock}]", (0, 0), "unknown target 'a'"),
         ("targets: [{provider: mock}]", (1, 11), "has no name"),
         ("targets: [{name: a}, {name: a}]", (1, 22), "two targets are named 'a'"),
-        ("goals: []", (1, 1), "lists no targets"),
+        ("goals: []", (1, 1), "has no list of targets"),
         ("targets: [{name: a, provider: mock}]", (1, 11), "has no response"),
         ("targets: [{name: a, provider: cli}]", (1, 11), "no command_template"),
-        ("targets: [{name: a, provider: cli, command: ls}]", (1, 45), "command is told no question"),
+        ("targets: [{name: a, provider: cli, command: ls}]", (1, 45), "command does not use the query"),
         (
             "targets: [{name: a, provider: cli, command: 'ls {PROMPT}', cwd: nowhere}]",
             (1, 11),
@@ -76,7 +76,7 @@ def test_variables_come_from_the_environment(tmp_path):
         (
             "targets: [{name: a, provider: python, function: f}]",
             (1, 49),
-            "function is the text 'f'; write module:name",
+            "function is the text 'f', not module:name; write module:name",
         ),
         (
             "targets: [{name: a, provider: python, function: 'no_such_module_at_all:f'}]",
@@ -141,7 +141,7 @@ targets:
     got = answer(open_target("a", path))
     assert (got.response, got.contexts) == ("r1", (Context(text="t"), Context(id="d", text="u")))
     assert (got.id, got.reference) == ("q1", "r")
-    with pytest.raises(TargetError, match="no response for 'q2'"):
+    with pytest.raises(TargetError, match="no response for the case 'q2'"):
         answer(open_target("a", path), Sample(id="q2", query="x"))
     assert answer(open_target("b", path)).response == "no"
     assert answer(open_target("b", path), Sample(id="q2", query="x")).contexts == (Context(text="t"),)

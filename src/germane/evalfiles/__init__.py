@@ -1,4 +1,4 @@
-"""Eval files: what a run measures, with which judge and data, and the meaning of each key."""
+"""Reads eval files: YAML files that say what a run measures, on which data and with which judge."""
 
 from germane.evalfiles.case import Case
 from germane.evalfiles.evalfile import (

@@ -1,4 +1,4 @@
-"""A case: what a target is asked, and what is known of it besides its sample."""
+"""The cases of an eval file: a sample with its graders, target and threshold."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from germane.types import FrozenDict, Message, Sample
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One case: its sample (contexts are None until a target answers) and its graders.
+    """One case of an eval file: its sample (whose contexts are None until a target answers) and its graders.
 
-    `graders` is complete: those of the file are in it where they apply. `expected_outcome` is the sample's
-    criterion, `reference_answer` the last expected message's content, as AgentV's scripts get it. `threshold` is the
-    least score that the case must reach. File paths are absolute; guideline files are not input files.
+    `graders` includes the graders of the whole file that apply. `expected_outcome` is the sample's criterion, and
+    `reference_answer` the content of the last expected message, as AgentV's scripts get it. `threshold` is the lowest
+    score with which the case passes. File paths are absolute; guideline files are not among the input files.
     """
 
     sample: Sample

@@ -1,4 +1,4 @@
-"""Eval files: our own shape, and the dialects that add-ons read, with the line and column of every fault."""
+"""Reads eval files, in germane's own form and in the dialects of add-ons, with the line and column of every error."""
 
 from __future__ import annotations
 
@@ -34,22 +34,25 @@ _NAMES = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 
 def _below(value: Any, info: ValidationInfo) -> Path:
     if not isinstance(value, str | Path):
-        raise Invalid(f"is {describe(value)}", "write a path")
+        raise Invalid(
+            f"is {describe(value)}, not a path", "write a path relative to this file: samples.jsonl"
+        )
     return (folder_of(info) / without_scheme(str(value))).resolve()
 
 
 def _existing(value: Any, info: ValidationInfo) -> Path:
     path = _below(value, info)
     if not path.exists():
-        raise Invalid(f"is wrong: no file {str(value)!r} in {folder_of(info)}", "check the path")
+        problem = f"is {str(value)!r}, a file that does not exist in {folder_of(info)}"
+        raise Invalid(problem, "write a path relative to the eval file")
     return path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraderSpec:
-    """One grader as written in an eval file: a mapping, or the name of a measure; it is resolved later.
+    """One grader as written in an eval file, a mapping or the name of a measure, before it is turned into a grader.
 
-    `named` says whether `name` was written; else it is the type, with what is looked for.
+    `has_name` says whether the file gives the name; otherwise `name` is the grader's type, with `value` if it has one.
     """
 
     name: str
@@ -59,10 +62,10 @@ class GraderSpec:
 
 
 def spec_of(node: Node) -> GraderSpec:
-    """Return the grader of one entry of a list of graders."""
+    """Return the GraderSpec of one entry in a list of graders. Raises InputError unless it is a text or a mapping."""
     if node.pairs is None:
         if node.text is None or node.is_null():
-            raise node.fault(f"a grader is {node.kind}", "write type: context_precision@5")
+            raise node.fault(f"this grader is {node.kind}, not a mapping", "write type: context_precision@5")
         return GraderSpec(name=node.text, node=node, spec=node.text)
     pairs = node.pairs.items()
     texts = {fold(key): inner.text for key, inner in pairs if inner.text and not inner.is_null()}
@@ -74,16 +77,16 @@ def spec_of(node: Node) -> GraderSpec:
 
 
 def grader_nodes(value: Any) -> list[Node]:
-    """Return the nodes of a list of graders. Raises Invalid if an entry is no grader."""
+    """Return the YAML nodes of the entries in a list of graders. Raises Invalid if an entry is not a text or a mapping."""
     items = [item.node if isinstance(item, Scalar) else item for item in as_list(value)]
     for number, item in enumerate(items):
         if not isinstance(item, Node):
-            raise Invalid(f"is {describe(item)}", "write type: context_precision@5", number)
+            raise Invalid(f"is {describe(item)}, not a grader", "write type: context_precision@5", number)
     return items
 
 
 def specs_of(nodes: Iterable[Node]) -> tuple[GraderSpec, ...]:
-    """Return the entries of a list of graders; a text names measures, several with spaces between them."""
+    """Return the GraderSpecs of the entries in a list of graders; a text may name several measures, separated by spaces."""
     grader_specs: list[GraderSpec] = []
     for node in nodes:
         names = _NAMES.findall(node.text or "") if node.pairs is None else []
@@ -94,7 +97,7 @@ def specs_of(nodes: Iterable[Node]) -> tuple[GraderSpec, ...]:
 
 
 WRITTEN = tuple[str | dict[str, Any], ...]
-"""What a list of graders is in a published schema."""
+"""The type of a list of graders in the JSON Schema of eval files."""
 _Measures = Annotated[
     tuple[GraderSpec, ...],
     PlainValidator(lambda value: specs_of(grader_nodes(value)), json_schema_input_type=WRITTEN),
@@ -102,16 +105,17 @@ _Measures = Annotated[
 
 
 def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[GraderSpec, ...]:
-    """Return the graders under unique names: equal ones once; two different ones under one written name are a fault.
+    """Return the graders with unique names, each equal grader once.
 
-    Written names are kept; a name that follows from the type gets a number where it is taken.
+    Names written in the file are kept; a name derived from the type gets a number if it is already used. Two different
+    graders with the same written name are an error, which is appended to `faults`.
     """
     listed = tuple(graders)
     written: dict[str, GraderSpec] = {}
     for grader in listed:
         if grader.has_name and written.setdefault(grader.name, grader).spec != grader.spec:
-            problem = f"two graders are named {grader.name!r}"
-            fault = InputError(problem, fix="give one of them another name", place=grader.node.location)
+            problem = f"two different graders are named {grader.name!r}"
+            fault = InputError(problem, fix="give each grader its own name", place=grader.node.location)
             if str(fault) not in map(str, faults):
                 faults.append(fault)
     specs: dict[str, GraderSpec] = {}
@@ -126,13 +130,13 @@ def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[Gr
 
 def _gate(value: Any) -> tuple[str, SourceLocation]:
     if not isinstance(value, Scalar):
-        raise Invalid(f"is {describe(value)}", "write a condition: lower(nDCG@10)>=0.7")
+        raise Invalid(f"is {describe(value)}, not a gate", "write a condition: lower(nDCG@10)>=0.7")
     return str(value), value.node.location
 
 
 def _columns(value: Any) -> FrozenDict:
     if not isinstance(value, Node) or value.pairs is None:
-        raise Invalid(f"is {describe(value)}", "write a mapping: query: Question")
+        raise Invalid(f"is {describe(value)}, not a mapping", "write a mapping: {query: Question}")
     columns = {ours: theirs.text or "" for ours, theirs in value.pairs.items()}
     try:
         check_columns(columns)
@@ -148,33 +152,34 @@ def _judges(value: Any) -> str:
     names = as_list(value)
     for position, name in enumerate(names):
         if not isinstance(name, str):
-            raise Invalid(f"is {describe(name)}", "write the name of a judge: openai:gpt-4o-mini", position)
+            fix = "write the name of a judge: openai:gpt-4o-mini"
+            raise Invalid(f"is {describe(name)}, not the name of a judge", fix, position)
     return " ".join(names)
 
 
 class EvalFile(YamlModel):
-    """One eval file. `measures` apply to every sample of `data`.
+    """One eval file as read, with its cases. `measures` apply to every sample of `data`.
 
-    `gates` are conditions as they stand (`lower(nDCG@10)>=0.7`) with their places; `columns` maps our field names
-    to those of the data; `judge` are names with spaces between them; None everywhere = the file does not say.
+    A key that the file does not set is None. Gates are unparsed texts (`lower(nDCG@10)>=0.7`) with their locations;
+    several judges are one text, separated by spaces.
 
     Attributes:
-        measures: Measures by name (several in one text too), or with their options: `{measure: nDCG@10, required: 0.7}`.
-        description: What the file is about.
-        judge: `labels`, `gold`, `lexical`, `openai:gpt-4o-mini`, ...; several are a panel.
-        repeat: Ask each judge so many times; the answers vote.
-        batch: Passages of a query per request.
-        reading: Whether one request asks all that concerns a text (`fused`), or one question (`single`).
-        against: Judge relevance against; `auto`: the query, and the reference if there is one.
-        gates: What must be reached, see gates.md: `lower(nDCG@10)>=0.7`.
-        by: Slices to report, as `--by`.
+        measures: Measures by name (also several in one text), or with options: `{measure: nDCG@10, required: 0.7}`.
+        description: A description of the file for its readers.
+        judge: The judge: `labels`, `gold`, `lexical`, `openai:gpt-4o-mini`, ...; several vote as a panel.
+        repeat: How often to ask each judge each question; the answers vote.
+        batch: The number of passages of a query per request.
+        reading: `fused` asks all questions about a text in one request, `single` one question per request.
+        against: What to judge relevance against; `auto` is the query, and the reference if there is one.
+        gates: Conditions that the results must meet (see gates.md): `lower(nDCG@10)>=0.7`.
+        by: The tag or field to report slices by, as `--by`.
         data: Files of samples, relative to this file.
-        target: The system to ask, by its name in the targets file.
-        trials: Query each case so many times.
-        targets_file: The targets file; else targets.yaml is searched from this folder upwards.
-        contexts_from: Where the contexts in an answer are looked for; `text` splits it at blank lines.
-        doc_id: A regular expression for the document id inside a chunk's id.
-        columns: Our field names mapped to the data's: `{query: Question}`.
+        target: The system to query, by its name in the targets file.
+        trials: How often to query each case.
+        targets_file: The targets file. Default: the nearest targets.yaml in this folder or above.
+        contexts_from: How to find the contexts in an answer; `text` splits the answer at blank lines.
+        doc_id: A regular expression that finds the document's id in a chunk's id.
+        columns: Maps germane's field names to those of the data: `{query: Question}`.
     """
 
     what = "an eval file"
@@ -224,9 +229,9 @@ def read_eval_file(
 ) -> EvalFile:
     """Read and check an eval file; paths in the result are absolute.
 
-    `${{ NAME }}` in it is taken from the environment. A file with a key of an add-on's dialect is read by that add-on. `warn` gets
-    a Notice for each unknown key. Raises InputError with file, line and column, or appends all separate faults to `faults` if given
-    and returns the valid part.
+    `${{ NAME }}` in the file is replaced by the environment variable. A file with a key of an add-on's dialect is read by
+    that add-on. `warn` is called with a Notice for each unknown key. Raises InputError with file, line and column; if
+    `faults` is given, all errors are appended to it instead and the valid part of the file is returned.
     """
     path = Path(path)
     warn = None if warn is None else Notices(warn)
@@ -240,7 +245,7 @@ def read_eval_file(
     if not file.cases and not file.data and not faults:
         what = "names no data" if type(file) is EvalFile else "has no cases and names no data"
         raise InputError(
-            f"this file {what}", fix="write data: samples.jsonl", place=SourceLocation(str(path), 1, 1)
+            f"this eval file {what}", fix="write data: samples.jsonl", place=SourceLocation(str(path), 1, 1)
         )
     if strict and faults:
         raise faults[0]
@@ -248,7 +253,8 @@ def read_eval_file(
 
 
 EvalFileReader = Callable[[Path, Node, Callable[[Path], Node], Warn | None, list[InputError]], EvalFile]
-"""A function that reads a dialect: the path, its root, a reader of further files, where notices and faults go."""
+"""A function that reads a dialect of eval files. Its arguments are the path, the root node, a reader of further YAML files, the
+function for notices (or None), and the list for errors."""
 
 
 def _reader_of(root: Node) -> EvalFileReader:
@@ -262,7 +268,7 @@ def _reader_of(root: Node) -> EvalFileReader:
                 return reader
     for key, named in keys.items():
         if owner := absent("dialects", key):
-            problem = f"{named}: is read by the add-on {owner}, which is not there"
+            problem = f"the key {named!r} needs the add-on {owner}, which is not installed"
             raise InputError(problem, fix="write measures: [...] and data: FILE", place=root.keys[named])
     return _read_own
 

@@ -1,4 +1,4 @@
-"""The text of messages as targets send it."""
+"""Turns the content of chat messages into text, and tells guideline files from input files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _GUIDELINES = ("*.instructions.md", "*/instructions/*", "*.prompt.md", "*/prompt
 
 
 def is_guideline(path: str) -> bool:
-    """Return True if a file tells the system how to work (instructions, prompts), and is not an input."""
+    """Return True if a path is that of a guideline file (instructions or prompts for the system) instead of an input."""
     return any(fnmatch.fnmatch(path.replace("\\", "/"), pattern) for pattern in _GUIDELINES)
 
 
 def content_text(content: Json) -> str:
-    """Return a content as text: one part per line, without guideline files, objects as JSON."""
+    """Return a message's content as text: parts separated by blank lines, without guideline files, objects as JSON."""
     if content is None or isinstance(content, str):
         return content or ""
     if isinstance(content, list | tuple) and all(

@@ -1,4 +1,4 @@
-"""Graders: score a case by a measure with options, or by a grader type that an add-on provides."""
+"""Graders of eval files, which score a case by a measure with options or by a grader type of an add-on."""
 
 from germane.graders.grader import (
     CaseGrader,

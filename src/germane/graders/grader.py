@@ -1,4 +1,4 @@
-"""Graders: each reads a case with the system's answer, and returns a score from 0 to 1 with its evidence."""
+"""The base classes of graders, which score a case with the system's answer from 0 to 1 and give reasons."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ R = TypeVar("R")
 
 
 def is_answered(case: Case) -> bool:
-    """Return whether the system's answer is known, even if it is empty."""
+    """Return True if the system's answer to a case is known, even if the answer is empty."""
     return case.sample.response is not None or any(m.role == "assistant" for m in case.sample.messages)
 
 
 Verdict: TypeAlias = Literal["pass", "borderline", "fail"]
 Checks: TypeAlias = Iterable[tuple[bool | None, str]]
-"""Pairs of a result (None = it does not count) and its description; "" has none."""
+"""Pairs of a check's result (None if the check does not count) and its description (may be "")."""
 
 Number = Annotated[yamltext.Number, Field(ge=0.0), plain]
 Numbers = Annotated[dict[str, Number], AfterValidator(FrozenDict), plain]
-"""A mapping from names to numbers, none below 0."""
+"""A mapping from names to numbers >= 0."""
 
 
 def _gate(value: Any) -> Any:
     if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise Invalid(f"is {describe(value)}", "write true (0.8) or a number from 0 to 1")
+        problem = f"is {describe(value)}, neither true nor a number from 0 to 1"
+        raise Invalid(problem, "write true (the score must reach 0.8) or the lowest score, such as 0.7")
     return value
 
 
@@ -54,18 +55,18 @@ def _command(value: Any) -> str | tuple[str, ...]:
     words = (value,) if isinstance(value, str) else value
     texts = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
     if not texts or not "".join(words).strip():
-        raise Invalid(f"is {describe(value)}", "write a command: python3 grade.py")
-    check_trusted(f"a grader runs {' '.join(words)!r}")
+        raise Invalid(f"is {describe(value)}, not a command", "write a command: python3 grade.py")
+    check_trusted(f"a grader would run {' '.join(words)!r}")
     return str(value) if isinstance(value, str) else tuple(map(str, words))
 
 
 _Words: TypeAlias = str | tuple[str, ...]
 Command = Annotated[_Words, PlainValidator(_command, json_schema_input_type=_Words)]
-"""A list is a program and its arguments, a text runs through `sh -lc`."""
+"""A command of an eval file: a list is a program and its arguments, a text runs through `sh -lc`."""
 
 
 def verdict_of(score: float, least: float = PASS) -> Verdict:
-    """Return `pass` from `least` (0.8), `borderline` from 0.6, else `fail`."""
+    """Return the result for a score: `pass` from `least` (0.8) on, `borderline` from 0.6 on, else `fail`."""
     return "pass" if score >= least else "borderline" if score >= BORDERLINE else "fail"
 
 
@@ -73,8 +74,9 @@ def verdict_of(score: float, least: float = PASS) -> Verdict:
 class GraderResult:
     """The result of a grader for one case.
 
-    `score` is None unless `status` is "ok"; `why` then says what was missing, `bounds` what an incomplete score can
-    still become. `hits` and `misses` say what was met and what was not, `details` is the grader's own.
+    If `status` is not "ok", `score` is None, `why` is the reason, and `bounds` are the lowest and highest value that an
+    incomplete score can still take. `hits` and `misses` describe the checks that passed and failed; `details` is any
+    further data of the grader.
     """
 
     score: float | None
@@ -89,29 +91,32 @@ class GraderResult:
 
     @classmethod
     def skipped(cls, why: str) -> GraderResult:
-        """Return the result of a case that lacks what the grader needs."""
+        """Return a skipped result, for a case that lacks data that the grader needs; `why` names the data."""
         return cls(score=None, status="skipped", why=why)
 
     @classmethod
     def failed(cls, why: str) -> GraderResult:
-        """Return the result of a grader that failed, because its judge or script failed."""
+        """Return an error result, for a grader whose judge or script failed; `why` says how."""
         return cls(score=None, status="error", why=why)
 
     @classmethod
     def of_checks(cls, checks: Checks, what: str = "") -> GraderResult:
-        """Return the share of the checks that are met; the reasoning counts them under the name `what`."""
+        """Return a result whose score is the share of checks that passed; skipped if there are none that count.
+
+        `what` names the checks in the reasoning: "2/3 fields".
+        """
         results = list(checks)
         hits = tuple(message for met, message in results if met)
         misses = tuple(message for met, message in results if not met and message)
         total = sum(met is not None for met, _ in results)
         if not total:
-            return cls.skipped("there was nothing to check")
+            return cls.skipped("the case has nothing that this grader can check")
         reasoning = f"{len(hits)}/{total} {what}" if what else ""
         return cls(score=len(hits) / total, hits=hits, misses=misses, reasoning=reasoning)
 
     @property
     def outcome(self) -> Outcome:
-        """The result as a measure's outcome: what a score row is made of."""
+        """The result as an Outcome, from which a row of the report's scores is made."""
         why = self.why
         if self.verdict == "fail" and self.score is not None and self.score >= BORDERLINE:
             why = f"{STRICT}{'; '.join(self.misses[:1]) or 'the verdict of the grader is fail'}"
@@ -119,7 +124,7 @@ class GraderResult:
 
     @property
     def assertions(self) -> list[dict[str, Json]]:
-        """Hits and misses as AgentV 4 lists them: `{text, passed, evidence}`."""
+        """The hits and misses in the form of AgentV 4: a list of `{text, passed, evidence}`."""
         checks = [(text, True) for text in self.hits] + [(text, False) for text in self.misses]
         rows: list[dict[str, Json]] = []
         for finding, passed in checks:
@@ -128,7 +133,7 @@ class GraderResult:
         return rows
 
     def as_json(self) -> dict[str, Json]:
-        """Return the result in the form of both generations of AgentV."""
+        """Return the result as a JSON object with the keys of both AgentV 2 and AgentV 4."""
         result: dict[str, Json] = {"score": self.score, "verdict": self.verdict, "hits": list(self.hits)}
         result |= {"misses": list(self.misses), "reasoning": self.reasoning, "assertions": self.assertions}
         result |= {"details": self.details} if self.details else {}
@@ -136,26 +141,26 @@ class GraderResult:
 
 
 class CaseGrader(YamlModel, ABC):
-    """Base class of all graders: reported name, weight, and the score that a case must reach.
+    """Base class of all graders: the name in reports, the weight, and the score that a case must reach.
 
     Attributes:
-        name: Reported name. Default: its type.
-        weight: Its weight in the mean of the case's graders.
-        required: True (the score must reach `min_score`, or 0.8), or the least score itself: a gate on the case.
-        min_score: Lowest score that passes. Default: 0.8.
-        compatibility: "agentv" gives the values of AgentV 2.1 (January 2026) where they differ from germane's: data that
-            is missing, a judge or a script that fails then score 0.
+        name: The name in reports. Default: the grader's type.
+        weight: The weight in the mean score of the case's graders.
+        required: True (the score must reach `min_score`, or 0.8) or the lowest score itself; the case fails below it.
+        min_score: The lowest score that passes. Default: 0.8.
+        compatibility: "agentv" computes the values of AgentV 2.1 (January 2026) where they differ from germane's: missing
+            data and a failed judge or script then score 0.
 
     Raises:
-        InputError: A parameter cannot be used.
+        InputError: A parameter is invalid.
     """
 
     type: ClassVar[str]
     """The name of the grader's type in eval files."""
     opens_config: ClassVar[bool] = True
-    """Whether options may stand under `config` as well."""
+    """Whether options may also be written under the key `config`."""
     named_by_value: ClassVar[bool] = False
-    """Whether one without a name is called by its type and value, as its entry stands."""
+    """Whether a grader without a name is named by its type and value (`contains-Paris`)."""
     computed: ClassVar[tuple[str, ...]] = ("compatibility",)
     unread: ClassVar = dict.fromkeys(
         ("preprocessors", "target", "model", "temperature", "maxsteps"), "the run's flags name the judge"
@@ -177,7 +182,7 @@ class CaseGrader(YamlModel, ABC):
     @model_validator(mode="wrap")
     @classmethod
     def _made(cls, value: Any, handler: Callable[[Any], Self]) -> Self:
-        """Raise InputError for an unusable parameter of a grader made in Python."""
+        """Validate a grader, and raise InputError for an invalid parameter of one that is created in Python."""
         if not isinstance(value, dict):
             return handler(value)
         try:
@@ -189,15 +194,15 @@ class CaseGrader(YamlModel, ABC):
         try:
             hash(made)
         except TypeError as error:  # a field of a user's own grader
-            fix = "write a tuple in place of a list, a FrozenDict in that of a dict"
+            fix = "give a tuple instead of a list, a FrozenDict instead of a dict"
             raise InputError(
-                f"{cls.type}: an option cannot be a value that changes: {error}", fix=fix
+                f"{cls.type}: an option has a value that is not hashable: {error}", fix=fix
             ) from None
         return made
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Add the fields that are set once for all graders of a file, or by the type."""
+        """Add the fields that the file sets for all graders or that the type implies, then report unknown keys."""
         values = keys.values
         values |= keys.context.get("fixed", {})
         keys.what = str(values.get("name") or values.get("test") or values.get("measure") or cls.what)
@@ -205,49 +210,60 @@ class CaseGrader(YamlModel, ABC):
 
     @property
     def label(self) -> str:
-        """The name in reports."""
+        """The grader's name in reports: `name`, or else its type."""
         return self.name or self.type
 
     @property
     def stored_type(self) -> str:
-        """The type that its scores are stored under."""
+        """The type under which the grader's scores are stored in reports."""
         return self.type
 
     @property
     def gate(self) -> float | None:
-        """The least score that a case must reach; None if the grader is not a gate."""
+        """The lowest score with which a case passes, or None if the grader is not `required`."""
         if self.required is True:
             return PASS if self.min_score is None else self.min_score
         return None if self.required is False else float(self.required)
 
     @property
     def asks(self) -> bool:
-        """True if it needs a judge."""
+        """True if the grader needs a judge."""
         return False
 
     @property
     def agentv(self) -> bool:
-        """True if the grader computes AgentV's own values."""
+        """True if `compatibility` is "agentv", so that scores equal AgentV's where germane's would differ."""
         return self.compatibility == "agentv"
 
     @abstractmethod
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Return the result before `negate` and `min_score`; Missing may be raised."""
+        """Compute the result of a case, before the verdict by `min_score`, as a generator that yields questions for the judge.
+
+        Raises Missing if a question has no answer.
+        """
 
     def missing(self, why: str) -> GraderResult:
-        """Return the result of a case for which a judge's answer is missing: an error."""
+        """Return the result of a case for which a judge's answer is missing: an error with the reason `why`."""
         return GraderResult.failed(why)
 
     def unanswered(self, case: Case) -> GraderResult | None:
-        """Return a skipped result if the system's answer is unknown, else None; always None for AgentV, which takes it as empty."""
-        return None if self.agentv or is_answered(case) else GraderResult.skipped("no response")
+        """Return a skipped result if the system's answer is unknown, else None.
+
+        Returns None with AgentV compatibility, which treats an unknown answer as an empty one.
+        """
+        return (
+            None if self.agentv or is_answered(case) else GraderResult.skipped("the sample has no response")
+        )
 
     def grade_sample(self, sample: Sample, case: Case | None) -> Program[GraderResult]:
-        """Grade a sample within its case of an eval file, or as a case of its own."""
+        """Grade a sample's case of an eval file, or the sample as a case of its own if `case` is None."""
         return self.grade(Case(sample=sample) if case is None else case)
 
     def grade(self, case: Case) -> Program[GraderResult]:
-        """Grade one case: a generator of questions that returns the result; the case's content never makes it raise."""
+        """Grade one case: a generator that yields questions for the judge and returns the result.
+
+        An exception of the grader becomes an error result.
+        """
         sample = case.sample
         if sample.failed:
             return GraderResult.failed(sample.error or "")
@@ -255,10 +271,10 @@ class CaseGrader(YamlModel, ABC):
             result = yield from self.compute(case)
             if (result.score is None) is (result.status == "ok") or not 0 <= (result.score or 0) <= 1:
                 problem = (
-                    f"{self.label} gave the status {result.status} and the score {describe(result.score)}"
+                    f"{self.label} returned the status {result.status} and the score {describe(result.score)}"
                 )
                 return GraderResult.failed(
-                    f"{problem}; a score from 0 to 1 stands where the status is ok, and only there"
+                    f"{problem}; return a score from 0 to 1 with the status ok, and None with any other"
                 )
         except Missing as missing:
             result = self.missing(missing.why)
@@ -276,10 +292,10 @@ class CaseGrader(YamlModel, ABC):
 
 
 class DirectGrader(CaseGrader):
-    """A grader without questions: a plain function of the case."""
+    """Base class of graders that need no judge: `check` computes the result from the case."""
 
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Return the result of `check` as a program without questions; an error if it returns no result."""
+        """Return the result of `check`, without a question for a judge; an error result if its value has the wrong type."""
         yield from ()
         result: Any = self.check(case)
         if isinstance(result, GraderResult):
@@ -291,17 +307,20 @@ class DirectGrader(CaseGrader):
 
     @abstractmethod
     def check(self, case: Case) -> GraderResult | float | bool:
-        """Return the result, the score alone (0 to 1), or whether the case passes."""
+        """Check a case and return a GraderResult, a score from 0 to 1, or True if the case passes."""
 
     def absent(self, miss: str, reasoning: str) -> GraderResult:
-        """Return the result for a case without the data: skipped, or AgentV's 0."""
+        """Return the result for a case that lacks data: skipped, or the score 0 with AgentV compatibility."""
         if not self.agentv:
             return GraderResult.skipped(reasoning)
         return GraderResult(score=0.0, verdict="fail", misses=(miss,), reasoning=reasoning)
 
 
 def together(programs: Iterable[Program[R]]) -> Program[list[R]]:
-    """Run programs side by side, so that their next questions are asked together; return their results in order."""
+    """Run several generators of questions in parallel, and return their results in order.
+
+    The next questions of all generators are yielded together, so that a judge can answer them in one batch.
+    """
     running = list(programs)
     results: dict[int, R] = {}
     asking: dict[int, Sequence[Any]] = {}

@@ -1,4 +1,4 @@
-"""A measure as a grader, so that it can be listed with other graders and be part of a composite."""
+"""The grader that scores a case by a measure, so that measures can be combined with other graders."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ NOT_FOUND = "No retrieved context found in candidate answer"
 
 def _measure(measure: Any) -> Any:
     if not isinstance(measure, Measure | str):
-        raise Invalid(f"is {describe(measure)}", "write a measure's name: context_precision@5")
+        fix = "write a measure's name: context_precision@5"
+        raise Invalid(f"is {describe(measure)}, not a measure", fix)
     return Measure.parse(measure) if isinstance(measure, str) else measure
 
 
 class MeasureGrader(CaseGrader):
-    """A measure's value as the score.
+    """A grader whose score is the value of a measure.
 
     Attributes:
         measure: The measure or its name: `context_precision @ 5`, `"nDCG@10"`.
-        strict: Fail the case if any context is irrelevant; the score stays.
-        expected_relevant_count: Number of relevant contexts to find; fewer are a miss.
-        contexts: Passages to use instead of those that the system retrieved.
-        settings: What relevance is judged against, and on which scale.
+        strict: Fail the case if any context is irrelevant; the score is unchanged.
+        expected_relevant_count: The number of relevant contexts to find; fewer are reported as a miss.
+        contexts: Passages to grade instead of the retrieved ones.
+        settings: The scale of relevance, and the text that relevance is judged against.
     """
 
     type: ClassVar[str] = "measure"
@@ -57,7 +58,7 @@ class MeasureGrader(CaseGrader):
 
     @property
     def label(self) -> str:
-        """The name in reports: the given one, else the measure's."""
+        """The grader's name in reports: `name`, or else the measure's name."""
         return self.name or str(self.measure)
 
     @property
@@ -67,7 +68,7 @@ class MeasureGrader(CaseGrader):
 
     @property
     def scored(self) -> Grader:
-        """The same for blocks of samples, as `Job` takes it."""
+        """This grader in the form that a `Job` needs to compute the measure for many samples at once."""
         return Grader(
             measure=self.measure,
             name=self.name,
@@ -79,7 +80,7 @@ class MeasureGrader(CaseGrader):
         )
 
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Compute the measure of this case's sample, with its explanation."""
+        """Compute the measure for the case's sample and return it with its explanation, as a generator of questions."""
         sample = self.sample(case)
         block = Block(jobs=[Job(sample=sample, graders=(self.scored,))], settings=self.settings)
         results = yield from together(block.programs)
@@ -87,7 +88,7 @@ class MeasureGrader(CaseGrader):
         return self.result(sample, outcome, self._explained(outcome, block, results))
 
     def sample(self, case: Case) -> Sample:
-        """Return the case's sample, with the contexts that this grader names."""
+        """Return the case's sample, with the grader's own `contexts` in place of the retrieved ones if it has any."""
         if self.contexts is None:
             return case.sample
         contexts = tuple(Context(text=text) for text in self.contexts)
@@ -101,7 +102,7 @@ class MeasureGrader(CaseGrader):
         return explain_judged(self.measure, outcome, results[0])
 
     def result(self, sample: Sample, outcome: Outcome, explanation: Explanation) -> GraderResult:
-        """Return an outcome and its explanation as a result, for `grade` and for showing a stored score."""
+        """Return the outcome of the measure and its explanation as a GraderResult."""
         if outcome.value is None:
             absent = sample.contexts is None and sample.calls is None
             needed = "contexts" in self.measure.definition.needs

@@ -1,4 +1,4 @@
-"""The grader that a mapping in an eval file describes: every type, every spelling of its keys."""
+"""Creates graders from their mappings in eval files, for every grader type and every spelling of its keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from germane.yamltext import Node, node_of, read_model
 
 @cache
 def _kinds(*, installed: bool = False) -> dict[str, tuple[str, GraderType]]:
-    """Return the grader types of add-ons by folded name, each with the name to write."""
+    """Return the grader types of add-ons: a mapping from folded name to the canonical name and the type.
+
+    `installed` also searches installed packages for add-ons.
+    """
     return {
         fold(name): (canonical, kind)
         for canonical, kind in all_of("graders", installed=installed).items()
@@ -34,24 +37,24 @@ def _kinds(*, installed: bool = False) -> dict[str, tuple[str, GraderType]]:
 
 
 def is_grader(name: str) -> str:
-    """Return the canonical type of a grader that is not a measure, whatever its spelling; "" for anything else."""
+    """Return the canonical name of an add-on's grader type, given in any spelling, or "" if there is no such type."""
     return _kinds().get(fold(name), ("",))[0]
 
 
 class NotImported(InputError):
-    """A grader is a measure in a Python file, and imports are not allowed; `problem` is its name."""
+    """The error for a grader that is a measure in a Python file, if imports are not allowed; `problem` is its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """The settings of all graders of one file.
+    """The settings that all graders of one eval file share.
 
     Attributes:
-        folder: The eval file's: paths start from it.
-        warn: Gets a Notice for each key that is not understood.
-        compatibility: "agentv" for the values of AgentV 2.1.
-        settings: What relevance is judged against, and on which scale.
-        imports: Whether Python files with measures are imported; else NotImported is raised for them.
+        folder: The eval file's folder, from which relative paths start.
+        warn: Called with a Notice for each unknown key.
+        compatibility: "agentv" to compute the values of AgentV 2.1.
+        settings: The scale of relevance, and the text that relevance is judged against.
+        imports: Whether Python files with measures are imported; if not, they raise NotImported.
     """
 
     folder: Path = Path()
@@ -64,13 +67,13 @@ class Where:
 def grader_of(
     spec: Json | Node, where: Where | None = None, faults: list[InputError] | None = None
 ) -> CaseGrader:
-    """Return the grader that a mapping of an eval file describes; a text is a measure's name.
+    """Return the grader that an entry of an eval file describes: a mapping, or a text that names a measure.
 
-    Options stand on the top level or under `config`; their spelling may be snake_case, camelCase or kebab-case.
+    Options may be written at the top level or under `config`, in snake_case, camelCase or kebab-case.
 
     Raises:
-        InputError: With the place, what is wrong, and what to write instead; with `faults` all that can be told apart are
-            added to these.
+        InputError: The entry is invalid; the error has its location. If `faults` is given, further errors are appended
+            to it.
     """
     where = where or Where()
     node = spec if isinstance(spec, Node) else node_of(spec, SourceLocation("grader"))
@@ -84,11 +87,12 @@ def grader_of(
 
 
 def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dict[str, Any]]:
-    """Return the class that a mapping describes, the mapping without its type, and the fields implied by the type."""
+    """Return the grader class for a mapping's type, the mapping without the type, and the fields that the type implies."""
     if node.text is not None and not node.is_null():
         node = Node(node.location, pairs={"type": node}, keys={"type": node.location})
     if node.pairs is None:
-        raise InputError("a grader is not a mapping", fix="write type: context_precision@5")
+        problem = "this grader is neither a mapping nor the name of a measure"
+        raise InputError(problem, fix="write type: context_precision@5")
     name, node = _type(node)
     _, kind = _kinds().get(fold(name), ("", None))
     if kind is None:
@@ -109,7 +113,7 @@ def _keys(node: Node) -> set[str]:
 
 
 def _pop_value(node: Node, *names: str) -> tuple[Node | None, Node]:
-    """Return the value under one of these names, and the mapping without it."""
+    """Return the value under the first of these keys (in any spelling) or None, and the mapping without these keys."""
     folded, pairs = set(map(fold, names)), dict(node.pairs or {})
     taken = [pairs.pop(key) for key in [*pairs] if fold(key) in folded]
     value = next((inner for inner in taken if not inner.is_null()), None)
@@ -117,7 +121,7 @@ def _pop_value(node: Node, *names: str) -> tuple[Node | None, Node]:
 
 
 def _type(node: Node) -> tuple[str, Node]:
-    """Return the type, as written or as the other keys imply, and the mapping without it."""
+    """Return a grader's type, as written or as implied by its other keys, and the mapping without the type."""
     kind, node = _pop_value(node, "type")
     measure, node = _pop_value(node, "measure", "metric")
     if kind is None and _keys(node) & {"script", "command"}:
@@ -126,13 +130,13 @@ def _type(node: Node) -> tuple[str, Node]:
     if kind is None and _keys(node) & {"rubrics", "rubric"}:
         return "llm_judge", node
     if kind is None or not kind.text:
-        problem = "this grader has no type" if kind is None else f"the type of a grader is {kind.kind}"
+        problem = "this grader has no type" if kind is None else f"the type of this grader is {kind.kind}"
         raise InputError(problem, fix="write type: context_precision@5")
     return kind.text.strip(), node
 
 
 def _opened(node: Node) -> Node:
-    """Return the mapping with the options under `config` moved to the top level, whose own win."""
+    """Return a mapping with the options under `config` moved to the top level; options already there take precedence."""
     config, rest = _pop_value(node, "config")
     if config is None or config.pairs is None:
         return node
@@ -141,12 +145,12 @@ def _opened(node: Node) -> Node:
 
 
 def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
-    """Return the measure that a type names, with its parameters, and the remaining options."""
+    """Return the measure that a grader's type names, with the parameters taken from `node`, and the remaining options."""
     if not where.imports and FILE_MARK in text:
         raise NotImported(text)
     measure = measure_named(text, where.folder, lenient=True)
     if measure.definition.family == "graded":  # of an installed package
-        raise InputError(f"{text} is a grader, no measure", fix="write it under type:")
+        raise InputError(f"{text} is a type of grader, not a measure", fix=f"write type: {text}")
     options: dict[str, Any] = {}
     for name in measure.definition.params:
         value, node = _pop_value(node, name)
@@ -158,7 +162,7 @@ def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
 
 
 def measure_named(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
-    """Return the measure of that name; the InputError for an unknown one names the graders too."""
+    """Return the measure called `text`. Raises InputError for an unknown name, and suggests graders of similar names too."""
     try:
         return find_measure(text, folder, lenient=lenient)
     except InputError as wrong:
@@ -167,7 +171,7 @@ def measure_named(text: str, folder: Path | None = None, *, lenient: bool = Fals
         raise error
     head = text.partition("(")[0].partition("@")[0].strip()
     if owner := absent("graders", fold(head)):
-        problem = f"{head} is a grader of the add-on {owner}, which is not there"
+        problem = f"the grader {head} needs the add-on {owner}, which is not installed"
         raise InputError(problem, fix="name a measure (`germane measures` lists them)").at(error.place)
     near = nearest(head, (name for name, _ in _kinds().values()))
     fix = f"did you mean {near!r}?" if near else error.fix
@@ -183,10 +187,10 @@ def graders_of_specs(
     *,
     leave: Callable[[str, GraderSpec], None] | None = None,
 ) -> tuple[Grader, ...]:
-    """Return the graders that entries of an eval file describe, with unique names.
+    """Return the graders described by the entries of an eval file, with unique names.
 
-    Raises InputError at the first fault, or appends every fault to `faults` if given. If `leave` is given, no Python file is imported:
-    it is called with the name of each measure in one, and that measure's grader is omitted.
+    Raises InputError for the first error, or appends every error to `faults` if given. If `leave` is given, no Python file
+    is imported: a grader whose measure is in one is left out, and `leave` is called with the measure's name and the entry.
     """
     graders: dict[str, Grader] = {}
     folder = file.path.resolve().parent
@@ -216,7 +220,10 @@ def graders_of_specs(
 
 
 def scored(grader: CaseGrader) -> Grader:
-    """Return a grader for a block of samples: plain measures are computed for all at once, others read the whole case."""
+    """Return a grader in the form that computes scores for many samples at once.
+
+    A measure without special options is computed from the samples alone; any other grader is called with each whole case.
+    """
     if isinstance(grader, MeasureGrader):
         if not (grader.agentv or grader.contexts is not None):
             return grader.scored

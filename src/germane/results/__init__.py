@@ -1,4 +1,4 @@
-"""Result files of other programs: their rows as scores, and their measures' names, ranges and directions."""
+"""Reads result files of other programs as scores, with the names, ranges and directions of their measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of measures in other programs: the canonical name, the range, and whether more is better."""
+"""Maps the names of measures in other programs to germane's name, their range, and whether more is better."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ KNOWN: Sequence[tuple[str, Range, bool]] = (
     (r"noisesensitivity.*", SHARE, False),
     (r"knowledgeretention|conversationcompleteness|promptalignment|jsoncorrectness|.*\[geval\]", SHARE, True),
 )  # fmt: skip
-"""Measures of other programs by their folded names (a pattern of the whole name), each with its range and whether more is better."""
+"""Measures of other programs: a pattern of the folded name, the range, and True if more is better."""
 LESS = re.compile(
     r"latency|costs?|errors?|loss|toxic(ity)?|bias|hallucinations?|perplexity|duration|time|timeouts?|leak(s|age)?|violations?"
     r"|harm(ful|fulness)?|fail(ures?)?|risk|noise|unsafe|invalid"
 )
-"""Words in an unknown name that say that less is better."""
+"""Words in the name of an unknown measure that mean that less is better."""
 
 
 def _words(name: str) -> list[str]:
-    """Return the words of a name in lower case: response, time and ms for `responseTime_ms`."""
+    """Return the words of a measure's name in lower case: response, time and ms for `responseTime_ms`."""
     return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)]
 
 
 def is_measure(name: str) -> bool:
-    """Return whether a name, in any spelling, is that of one of germane's ranking measures."""
+    """Return True if a name, in any spelling, is that of one of germane's ranking measures."""
     return _parsed(name) is not None
 
 
 def canonical_measure(name: str) -> str:
-    """Return the canonical name of a ranking measure, such as nDCG@10 for ndcg_cut_10 or ndcg_at_10/score; else the name."""
+    """Return germane's name of a ranking measure (nDCG@10 for ndcg_cut_10 or ndcg_at_10/score), or another name unchanged."""
     return str(_parsed(name) or _plain(name))
 
 
 def _plain(name: str) -> str:
-    """Return the name without the suffix of MLflow's value columns; /v1/score belongs to the name."""
+    """Return a measure's name without MLflow's suffix /score or /value, which stays after a version (/v1/score)."""
     return re.sub(r"(?<!/v\d)/(score|value)$", "", name.strip())
 
 
@@ -83,7 +83,10 @@ def _parsed(name: str) -> Measure | None:
 
 
 def parse_ranges(texts: Iterable[str] | Mapping[str, Range]) -> dict[str, Range]:
-    """Parse ranges by canonical name from texts like 'cost=0..5' or 'cost=0..'; InputError for anything else."""
+    """Return the ranges given as texts like 'cost=0..5' or 'cost=0..', by canonical name.
+
+    Raises InputError for another form.
+    """
     result = {}
     if isinstance(texts, Mapping):
         texts = [f"{name}={low}..{high}" for name, (low, high) in texts.items()]
@@ -95,14 +98,19 @@ def parse_ranges(texts: Iterable[str] | Mapping[str, Range]) -> dict[str, Range]
         except ValueError:
             low = high = math.nan
         if not (name.strip() and dots and low < high):
-            problem = f"--range {text!r} is not a measure with its smallest and largest value"
-            raise InputError(problem, fix="write 'cost=0..5', or 'cost=0..' without an upper end")
+            problem = f"--range {text!r} is not of the form MEASURE=LOW..HIGH"
+            raise InputError(
+                problem, fix="write 'cost=0..5', or 'cost=0..' for a range without a largest value"
+            )
         result[canonical_measure(name)] = low, high
     return result
 
 
 def parse_directions(texts: Iterable[str] | Mapping[str, bool]) -> dict[str, bool]:
-    """Return whether more is better by canonical name, from texts like 'helpfulness' or 'cost=no'; InputError for another text."""
+    """Return a mapping from canonical name to True if more is better, from texts like 'helpfulness' or 'cost=no'.
+
+    Raises InputError for another form.
+    """
     result = {}
     if isinstance(texts, Mapping):
         texts = [f"{name}={value}" for name, value in texts.items()]
@@ -111,8 +119,10 @@ def parse_directions(texts: Iterable[str] | Mapping[str, bool]) -> dict[str, boo
         name, _, word = text.rpartition("=") if stated else (text, "", "yes")
         better = {"yes": True, "true": True, "no": False, "false": False}.get(word.strip().casefold())
         if better is None or not name.strip():
-            problem = f"--higher-is-better {text!r} is not a measure with yes or no"
-            raise InputError(problem, fix="write 'cost=no' where less is better, or 'helpfulness' alone")
+            problem = f"--higher-is-better {text!r} is not of the form MEASURE or MEASURE=no"
+            raise InputError(
+                problem, fix="write 'helpfulness' if more is better, 'cost=no' if less is better"
+            )
         result[canonical_measure(name)] = better
     return result
 
@@ -124,25 +134,30 @@ def types_of(
     directions: Mapping[str, bool],
     exported: Mapping[str, bool],
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the type of each measure in result files, with range and direction, and notes on guesses.
+    """Return the type (name, range and direction) of each measure in result files, and notes on guessed types.
 
     Args:
         scores: The measure and value of every row of the result files.
-        others: The type of each measure of the reports that these files are compared with.
-        ranges: The ranges that the user gave.
-        directions: Whether more is better, where the user said so.
-        exported: The same, where the files say so.
+        others: The type of each measure in the reports that these files are compared with.
+        ranges: The ranges given by the user.
+        directions: True for each measure of which the user says that more is better, False for the opposite.
+        exported: The same, as stated by the files.
 
     Raises:
-        InputError: The user named a measure that no file has, or a value is outside of its range.
+        InputError: The user named a measure that no file has, or a value is outside its range.
     """
     values: dict[str, list[float]] = {}
     for name, value in scores:
         values.setdefault(name, []).extend([] if value is None else [value])
     for flag, names in (("--range", ranges), ("--higher-is-better", directions)):
         if unknown := next((name for name in names if name not in values), None):
-            have = ", ".join(values) or "none: a report folder's measures are known"
-            raise InputError(f"{flag} {unknown}: no result file has this measure", fix=f"they have: {have}")
+            problem = f"{flag} names the measure {unknown}, which no result file has"
+            have = (
+                f"name one of {', '.join(values)}"
+                if values
+                else f"leave out {flag}: report folders need none"
+            )
+            raise InputError(problem, fix=have)
     types: dict[str, str] = {}
     guesses: dict[str, list[str]] = {}
     for name, all_values in values.items():
@@ -155,23 +170,24 @@ def types_of(
         stated = Declared(span, directions.get(name, exported.get(name, usual.higher)))
         if least < span[0] or most > span[1]:
             wrong = least if least < span[0] else most
-            problem = (
-                f"{name} is {wrong:g} in a result file, which is not between {span[0]:g} and {span[1]:g}"
-            )
-            fix = f"give its range, such as --range '{name}=0..100', or write other values"
+            problem = f"the measure {name} is {wrong:g} in a result file, outside its range {span[0]:g} to {span[1]:g}"
+            fix = f"give the range, such as --range '{name}=0..100', or correct the value"
             raise InputError(problem, fix=fix)
         if not (known or (name in ranges and name in {*directions, *exported})):
             ends = "without a range" if math.isinf(span[1]) else f"{span[0]:g} to {span[1]:g}"
             guesses.setdefault(f"{ends}, {stated.better} is better", []).append(name)
         plain = other or name
         types[name] = plain if stated == _own(plain) else stated.type_of(name)
-    flags = "(--range NAME=LOW..HIGH, --higher-is-better NAME[=no])"
-    notes = [f"{', '.join(of)}: no known measure, taken as {what} {flags}" for what, of in guesses.items()]
+    flags = "--range NAME=LOW..HIGH and --higher-is-better NAME[=no]"
+    notes = [
+        f"{', '.join(of)}: unknown measure, assumed to be {what}; correct this with {flags}"
+        for what, of in guesses.items()
+    ]
     return types, notes
 
 
 def _own(canonical: str) -> Declared:
-    """Return the fixed range and direction of a measure of this type."""
+    """Return the range and direction of a measure with this type; 0 to 1, more is better, if the type is unknown."""
     measure = None
     if (stated := declared(canonical)) is None and not re.search(r"[:/\\]", canonical):
         with suppress(InputError):
@@ -182,7 +198,7 @@ def _own(canonical: str) -> Declared:
 
 
 def _known(name: str) -> Declared | None:
-    """Return the range and direction of a ranking measure or another program's measure; None = unknown."""
+    """Return the range and direction of a ranking measure or of another program's measure, or None if the name is unknown."""
     if measure := _parsed(name):
         return _own(str(measure))
     found = next((row for row in KNOWN if re.fullmatch(row[0], fold(name))), None)

@@ -1,4 +1,4 @@
-"""Read result files of any program: tables, printed results, and the logs and exports of Inspect, promptfoo, DeepEval and MLflow."""
+"""Reads result files of other programs: tables, printed results, and logs and exports of Inspect, promptfoo, DeepEval, MLflow."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ Lines = Sequence[tuple[int, str]]
 
 
 def read_results(path: str | Path) -> ResultFile | None:
-    """Return the results in another program's file; None for a JSON object without results, such as germane's own documents.
+    """Return the results in another program's file, or None for a JSON object without results (such as germane's own).
 
-    InputError where the file cannot be read, is of no known format, or holds a value twice.
+    Raises InputError if the file cannot be read, has an unknown format, or has two values of a measure for one case.
     """
     name = shown_name(path)
     try:
         results = _results(path, name)
     except (AttributeError, KeyError, TypeError, ValueError) as fault:  # somewhere in a log or an export
-        problem = f"this is not a log or an export of a form that is known: {type(fault).__name__}: {fault}"
-        fix = "write a table: id, measure, value"
+        problem = f"this log or export has an unknown form: {type(fault).__name__}: {fault}"
+        fix = "write a table with the columns id, measure and value"
         raise InputError(problem, fix=fix, place=SourceLocation(name)) from None
     return results and results.checked()
 
 
 def _results(path: str | Path, name: str) -> ResultFile | None:
-    """Return the results in the lines of a file, by its first characters."""
+    """Return the results in a file whose format is detected from its first characters; `name` is its name in messages."""
     if zipfile.is_zipfile(path) and (log := inspect_log(path)):
         return log
     filled = (line for line in read_lines(path) if line[1].strip())
@@ -69,17 +69,20 @@ def _results(path: str | Path, name: str) -> ResultFile | None:
 
 
 def stated_directions(files: Iterable[ResultFile]) -> dict[str, bool]:
-    """Return whether more is better for the measures whose files say so; InputError if two disagree."""
+    """Return a mapping from measure to True if more is better, for measures whose files say so.
+
+    Raises InputError if two files disagree.
+    """
     result: dict[str, bool] = {}
     for row in (row for file in files for row in file.rows):
         if row.higher is not None and result.setdefault(row.measure, row.higher) != row.higher:
-            problem = f"{row.measure}: in one file more is better, in another less"
-            raise InputError(problem, fix="write both with the same version of the program")
+            problem = f"for the measure {row.measure}, more is better in one result file and less in another"
+            raise InputError(problem, fix="write both files with the same version of the program")
     return result
 
 
 def _json_rows(lines: Lines, name: str) -> list[Located] | Mapping[str, Any]:
-    """Return the rows of a JSON list or of JSON lines, each with its location; a single object is returned as it is."""
+    """Return the rows of a JSON list or of JSON Lines, each with its location, or the object if the file is one JSON object."""
     number, first = lines[0]
     if len(lines) > 1 and first.lstrip().startswith("{"):
         try:
@@ -99,12 +102,13 @@ def _json_rows(lines: Lines, name: str) -> list[Located] | Mapping[str, Any]:
 
 def _row(value: Any, where: SourceLocation) -> Located:
     if not isinstance(value, Mapping):
-        raise InputError("this row is not an object", fix='write {"id": "q1", "measure": 0.5}', place=where)
+        problem = "this row of results is not an object"
+        raise InputError(problem, fix='write {"id": "q1", "nDCG@10": 0.5}', place=where)
     return where, value
 
 
 def _table(lines: Lines, name: str) -> Iterator[Located]:
-    """Yield the rows of CSV or TSV with a header, each with its line."""
+    """Yield the rows of a CSV or TSV file with a header, each with its location."""
     delimiter = "\t" if lines and "\t" in lines[0][1] and "," not in lines[0][1] else ","
     for place, row in named_rows((text for _, text in lines), delimiter, name):
         yield SourceLocation(name, lines[(place.line or 1) - 1][0]), row
@@ -116,7 +120,7 @@ Object = Mapping[str, Any]
 
 
 def export_of(document: Object, name: str) -> ResultFile | None:
-    """Return the results in a JSON document of another program; None if the program is unknown."""
+    """Return the results in a JSON document of another program, or None if the program is not recognised."""
     tests = document.get("testRunData") or document
     if isinstance(document.get("eval"), Mapping) and not {"plan", "samples"}.isdisjoint(document):
         return ResultFile(name, "Inspect", list(_inspect(document["eval"], document.get("samples") or ())))
@@ -131,7 +135,10 @@ def export_of(document: Object, name: str) -> ResultFile | None:
 
 
 def _frame(document: Object) -> tuple[str, list[Object]]:
-    """Return the program and rows of a table written as one object: MLflow's form, or pytrec_eval's by query."""
+    """Return the program and the rows of a table that is one JSON object, as MLflow or pytrec_eval writes it.
+
+    Returns ("", []) for any other object.
+    """
     columns, data = document.get("columns"), document.get("data")
     if isinstance(columns, list) and isinstance(data, list):
         return "MLflow", [dict(zip(columns, row, strict=False)) for row in data]
@@ -144,7 +151,7 @@ def _frame(document: Object) -> tuple[str, list[Object]]:
 
 
 def export_of_rows(rows: Sequence[Located], name: str) -> ResultFile | None:
-    """Return the results in JSON rows of promptfoo, DeepEval or a program known to an add-on; None for other rows."""
+    """Return the results in JSON rows of promptfoo, DeepEval or a program known to an add-on, or None for other rows."""
     first = rows[0][1] if rows else {}
     if {"promptIdx", "testIdx", "namedScores"} <= first.keys():
         return ResultFile(name, "promptfoo", list(_promptfoo([row for _, row in rows])))
@@ -157,12 +164,12 @@ def export_of_rows(rows: Sequence[Located], name: str) -> ResultFile | None:
 # Inspect
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
-"""Inspect's values for correct, partial, incorrect and no answer, as its own metrics count them."""
+"""The values of Inspect's grades correct, partial, incorrect and no answer, as in Inspect's own metrics."""
 _ZSTANDARD = 93
 
 
 def inspect_log(path: str | Path) -> ResultFile | None:
-    """Return the results in an Inspect log (.eval); None for any other ZIP archive."""
+    """Return the results in an Inspect log (.eval), or None for any other ZIP archive. Raises InputError if it is damaged."""
     name = shown_name(path)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -178,12 +185,15 @@ def inspect_log(path: str | Path) -> ResultFile | None:
             )
             return ResultFile(name, "Inspect", list(_inspect(header.get("eval") or {}, list(samples))))
     except (zipfile.BadZipFile, EOFError) as fault:
-        problem = f"this log is damaged: {fault}"
-        raise InputError(problem, fix="copy it again", place=SourceLocation(name)) from None
+        problem = f"this Inspect log is damaged: {fault}"
+        raise InputError(problem, fix="copy the log again", place=SourceLocation(name)) from None
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any:
-    """Return the JSON of a member, which Inspect compresses with Zstandard; `zipfile` reads that from Python 3.14 on."""
+    """Return the JSON value of a member of an Inspect log (a ZIP archive).
+
+    Members in Zstandard are decompressed here, since `zipfile` can do so only from Python 3.14 on.
+    """
     where = f"{name}/{member.filename}"
     if member.compress_type != _ZSTANDARD:
         content = archive.read(member)
@@ -191,8 +201,8 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any
         try:
             import zstandard
         except ImportError:
-            fix = "pip install zstandard, or write JSON: inspect log convert --to json"
-            problem = "reading this log needs zstandard"
+            fix = "pip install zstandard, or convert the log: inspect log convert --to json"
+            problem = "reading this Inspect log needs the package zstandard"
             raise InputError(problem, fix=fix, place=SourceLocation(name)) from None
         file: Any = archive.fp
         file.seek(member.header_offset + 26)
@@ -205,7 +215,10 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any
 
 
 def _inspect(evaluation: Object, samples: Iterable[Object]) -> Iterator[MeasuredRow]:
-    """Yield a row per sample, epoch and scorer; a scorer with several values gets a row for each, under the value's name."""
+    """Yield the results of an Inspect log: a row per sample, epoch and scorer.
+
+    A scorer with several named values has one row for each, under the value's name.
+    """
     listed = list(samples)
     values = [
         {
@@ -237,7 +250,7 @@ def _inspect(evaluation: Object, samples: Iterable[Object]) -> Iterator[Measured
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the named values of a score of Inspect; a single value has no name."""
+    """Yield (name, value) for each value of an Inspect score; the name of a single value is ""."""
     yield from value.items() if isinstance(value, Mapping) else [("", value)]
 
 
@@ -245,13 +258,13 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 _GRADER_FAILED = re.compile(r"threw error|execution (error|failed)")
 _RAN_INTO_AN_ERROR = 2
-"""promptfoo's `failureReason` of a row that was not graded."""
+"""The `failureReason` of a promptfoo row that could not be graded because of an error."""
 
 
 def _promptfoo(results: Sequence[Object]) -> Iterator[MeasuredRow]:
-    """Yield a row per result and named score, and per type of unnamed assertion; without either, the test's score.
+    """Yield the results of promptfoo: a row per test and named score or type of unnamed assertion, else the test's score.
 
-    Systems are the providers, with the prompt where there are several. The same test again is a repetition.
+    The system is the provider, with the prompt's label if there are several prompts. A repeated test is another trial.
     """
     prompts = {(row.get("promptIdx"), _provider(row)) for row in results}
     several = len({at for at, _ in prompts}) > len({provider for _, provider in prompts})
@@ -279,7 +292,7 @@ def _json(value: Any) -> str:
 
 
 def _provider(row: Object) -> str:
-    """Return the name of the provider that answered a test of promptfoo."""
+    """Return the name of the provider (the model) in a row of promptfoo's results."""
     provider = row.get("provider") or ""
     return str(
         (provider.get("label") or provider.get("id") or "") if isinstance(provider, Mapping) else provider
@@ -287,7 +300,10 @@ def _provider(row: Object) -> str:
 
 
 def _named_scores(row: Object) -> dict[str, Any]:
-    """Return the named scores of a result, and the mean score of each type of unnamed assertion; a text says why a grader failed."""
+    """Return the named scores in a row of promptfoo, and the mean score of each type of unnamed assertion.
+
+    If a grader failed, the value is its error message.
+    """
     scores: dict[str, Any] = dict(row.get("namedScores") or {})
     others: dict[str, list[float]] = {}
     for part in (row.get("gradingResult") or {}).get("componentResults") or ():
@@ -297,7 +313,7 @@ def _named_scores(row: Object) -> dict[str, Any]:
         if (part.get("metadata") or {}).get("graderError") or (
             not part.get("score") and _GRADER_FAILED.search(reason)
         ):
-            scores[name] = reason or "the grader failed"
+            scores[name] = reason or f"the grader of {name} failed without a reason"
         elif not metric:
             others.setdefault(name, []).append(float(part.get("score") or 0))
     return {**{name: sum(of) / len(of) for name, of in others.items()}, **scores}
@@ -307,7 +323,10 @@ def _named_scores(row: Object) -> dict[str, Any]:
 
 
 def _deepeval(cases: Iterable[Object]) -> Iterator[MeasuredRow]:
-    """Yield a row per test case and metric; a metric with an error has no value. The direction follows from score, threshold and success."""
+    """Yield the results of DeepEval: a row per test case and metric, without a value if the metric has an error.
+
+    Whether more is better follows from score, threshold and success.
+    """
     times: Counter[tuple[str, str]] = Counter()
     for case in cases:
         name = str(case.get("name") or "")

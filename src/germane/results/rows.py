@@ -1,4 +1,4 @@
-"""Rows of results: one value of one measure, from tables (wide or long) and from the text that trec_eval prints."""
+"""Reads rows of results (one value of one measure) from tables, wide or long, and from the output of trec_eval."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = (
     "topicid", "topic",
 )  # fmt: skip
 IDS = (*NAMES, "query", "question", "userinput", "inputs", "input", "prompt", "request")
-"""Columns that name the case, folded: by an id, else by its text. The first one that is there and not empty is taken."""
+"""The names (folded) of columns with the case's id, or else its text; the first column that exists and is not empty is used."""
 ROLES = {
     "measure": ("measure", "metric", "measurename", "metricname"),
     "value": ("value", "score", "metricvalue"),
@@ -31,23 +31,23 @@ ROLES = {
     "error": ("error", "errormessage", "exception"),
     "status": ("status", "executionstatus"),
 }
-"""The names of the columns with each role, folded."""
+"""Maps each role of a column to the names (folded) that columns with this role may have."""
 FAILED = ("error", "errored", "executionerror", "exception", "timeout", "timedout", "crashed", "cancelled")
 NESTED = ("scores", "metrics", "measures")
 OTHERS = (
     "", "unnamed:0", "index", "seed", "line", "timestamp", "time", "created", "createdat", "response", "answer", "output", "outputs",
     "prediction", "expected", "reference", "label", "gold", "groundtruth", "target", "run", "runid", "variant", "model",
 )  # fmt: skip
-"""Columns with numbers, or yes and no, that measure nothing, folded."""
+"""The names (folded) of columns whose numbers are not values of a measure."""
 _LARGEST, _MOST_TRIALS = 1e100, 1 << 20
-"""The largest value whose square can still be summed, and the largest number of a trial."""
+"""The largest value whose squares can be summed without overflow, and the limit of trial numbers."""
 EMPTY = "no value"
 
 
 class MeasuredRow(NamedTuple):
-    """The value of one measure for one case; `value` None = it could not be measured, and `why` is the reason.
+    """The value of one measure for one case. If it could not be measured, `value` is None and `why` is the reason.
 
-    `higher` says whether more is better, where the program does.
+    `higher` is True if more is better, and None if the file does not say.
     """
 
     sample: str
@@ -62,31 +62,33 @@ class MeasuredRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResultFile:
-    """The rows of one result file; `program` wrote them, if the format shows it."""
+    """The results in one file; `program` is the name of the program that wrote it, or "" if the format does not tell."""
 
     path: str
     program: str
     rows: Sequence[MeasuredRow]
 
     def checked(self) -> ResultFile:
-        """Return these results; InputError if there are none, or if a case has two values of one measure."""
+        """Return this object. Raises InputError if it has no rows, or if a case has two values of one measure."""
         if not self.rows:
-            fix = "write rows of (id, measure, value), or a column of ids and one per measure; of a log, with its samples"
+            fix = "write the columns id, measure and value, or id and a column per measure; write a log with its samples"
             raise InputError(
-                "this file holds no results of single cases", fix=fix, place=SourceLocation(self.path)
+                "this file has no results of single cases", fix=fix, place=SourceLocation(self.path)
             )
         counts = Counter((row.sample, row.system, row.trial, row.measure) for row in self.rows)
         for (sample, system, trial, measure), times in counts.items():
             if times > 1:
                 of = f" of {system}" if system else ""
-                problem = f"{shorten(sample, 60)}{of} has {times} values of {measure} in trial {trial}"
-                fix = "keep one; repetitions need a column trial (0, 1, ...), several systems a column system"
+                problem = (
+                    f"the case {shorten(sample, 60)}{of} has {times} values of {measure} in trial {trial}"
+                )
+                fix = "keep one value; add a column trial (0, 1, ...) for repetitions, a column system for several systems"
                 raise InputError(problem, fix=fix, place=SourceLocation(self.path))
         return self
 
 
 def number_in(value: Any) -> float | None:
-    """Return the number in a value or cell (25% is 0.25); NaN if too large, None if it is not a number."""
+    """Return a value or cell as float: 25% is 0.25, yes is 1. Return NaN if it is too large, None if it is not a number."""
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, int | float):
@@ -102,7 +104,11 @@ def number_in(value: Any) -> float | None:
 
 
 def measured(value: Any, fault: str = "", where: SourceLocation | None = None) -> tuple[float | None, str]:
-    """Return the value, or the reason why there is none: a failure (`fault`), an empty cell, NaN, or a text."""
+    """Return (number, "") for a value of a measure, or (None, reason) if there is none.
+
+    The reason is `fault` (an error that the program reports), an empty cell, NaN, or a text. Raises InputError for a
+    decimal comma.
+    """
     if fault:
         return None, shorten(fault, 200)
     if value is None or (isinstance(value, str) and is_empty(value)):
@@ -110,7 +116,7 @@ def measured(value: Any, fault: str = "", where: SourceLocation | None = None) -
     number = number_in(value)
     if number is None and re.fullmatch(r"[-+]?\d+,\d+ ?%?", str(value).strip()):
         raise InputError(
-            f"{value!s} has a comma", fix="write numbers with a decimal point: 0.25", place=where
+            f"the number {value!s} has a decimal comma", fix="write a decimal point: 0.25", place=where
         )
     if number is None or not math.isfinite(number):
         return None, f"the value is {shorten(str(value), 120)}"
@@ -118,7 +124,10 @@ def measured(value: Any, fault: str = "", where: SourceLocation | None = None) -
 
 
 def case_id(row: Mapping[str, Any], names: Sequence[str] = IDS) -> str:
-    """Return the case id in a row, from the first of these names that has one, also inside an object; "" = none."""
+    """Return the case's id in a row: the first non-empty value under one of these (folded) names, or "" if there is none.
+
+    If that value is an object, its own id is returned, else the object as JSON.
+    """
     folded = {fold(str(key)).strip(): value for key, value in row.items()}
     value = next((folded[name] for name in names if not is_empty(_text(folded.get(name)))), None)
     text = _text(value)
@@ -133,7 +142,7 @@ def case_id(row: Mapping[str, Any], names: Sequence[str] = IDS) -> str:
 
 
 def is_empty(cell: str) -> bool:
-    """Return whether a cell stands for a missing value."""
+    """Return True if a cell is blank or a word for a missing value (nan, None, N/A, ...)."""
     return not cell.strip() or cell.strip() in MISSING
 
 
@@ -142,7 +151,10 @@ _Roles: TypeAlias = dict[str, str | None]
 
 
 def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[_Roles, list[str]]:
-    """Return the column for each role in a table (None without one), and the columns with measures."""
+    """Return the column of each role in a table (None if there is none), and the columns that hold measures.
+
+    Raises InputError if no column holds the case's id, or none holds numbers.
+    """
     names = list(dict.fromkeys(name for row in rows for name in row))
     folded = {fold(name).strip(): name for name in reversed(names)}
     filled = {name for name in names if any(not is_empty(_text(row.get(name))) for row in rows)}
@@ -153,7 +165,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[
     if case is None:
         raise InputError(
             f"no column holds the ids of the cases; {have}",
-            fix="add a column named id, or rename the one with the ids",
+            fix="name the column with the ids of the cases: id",
             place=where,
         )
     roles: _Roles = {"case": case}
@@ -163,7 +175,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[
     naming = {name for role, name in roles.items() if role not in {"measure", "value"}}
     measures = _measures(rows, [name for name in names if name not in naming])
     if not (measures or long):
-        fix = "write a column per measure, or id, measure, value"
+        fix = "write a column per measure, or the columns id, measure and value"
         raise InputError(f"no column holds numbers; {have}", fix=fix, place=where)
     return roles, [] if long else measures
 
@@ -173,7 +185,7 @@ def _cell(row: Mapping[str, Any], column: str | None) -> str:
 
 
 def _fault(row: Mapping[str, Any], roles: _Roles) -> str:
-    """Return the reason why a row failed, as stated; "" if it did not."""
+    """Return the reason why a row failed, from its columns for errors and status, or "" if it did not fail."""
     text, status = _cell(row, roles["error"]), _cell(row, roles["status"])
     if not is_empty(text) and text.casefold() not in {"false", "0", "{}", "[]"}:
         return text
@@ -181,9 +193,9 @@ def _fault(row: Mapping[str, Any], roles: _Roles) -> str:
 
 
 def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
-    """Yield the results of a table: long if it has columns for measure and value, else one column per measure.
+    """Yield the results of a table with columns for measure and value, or else with one column per measure.
 
-    A row that failed and names no measure failed for each.
+    A failed row that names no measure gives a missing value for every measure. Raises InputError for an invalid row.
     """
     if not rows:
         return
@@ -195,7 +207,8 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
             continue
         sample, fault = case_id({"id": row.get(str(roles["case"]))}), _fault(row, roles)
         if not sample:
-            problem, fix = f"this row has no {roles['case']}", "every row needs the id of its case"
+            problem = f"this row has no value in the column {roles['case']}, which holds the ids of the cases"
+            fix = "write the id of the case in every row"
             raise InputError(problem, fix=fix, place=where)
         trial = _trial(row.get(roles["trial"]), where) if roles["trial"] else 0
         of = sample, _cell(row, roles["system"]), trial, _cell(row, roles["cluster"])
@@ -203,7 +216,8 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
         if not columns:
             name = _cell(row, roles["measure"])
             if not name and not fault:
-                raise InputError(f"this row has no {roles['measure']}", fix="name the measure", place=where)
+                problem = f"this row has no value in the column {roles['measure']}, which names the measure"
+                raise InputError(problem, fix="write the measure's name, such as nDCG@10", place=where)
             values = {name: measured(row.get(str(roles["value"])), fault, where)} if name else {}
         scored.append((of, fault, values))
     names = dict.fromkeys(name for *_, values in scored for name in values)
@@ -214,13 +228,13 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
 
 
 def _fault_of(name: str, row: Mapping[str, Any]) -> str:
-    """Return why one measure has no value, from MLflow's column `NAME/error_message` beside `NAME/value`."""
+    """Return the error message of one measure, from MLflow's column `NAME/error_message`, or "" if there is none."""
     text = _cell(row, f"{name.rpartition('/')[0]}/error_message") if "/" in name else ""
     return "" if is_empty(text) else text
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with the numbers in `scores`, `metrics` or `measures` as columns."""
+    """Return a row with the numbers of an object `scores`, `metrics` or `measures` as columns of their own."""
     result: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping) and fold(name) in NESTED:
@@ -233,7 +247,10 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[str]:
-    """Return the columns with measures: those with a measure's name, and those with numbers in half of their cells."""
+    """Return those of the columns that hold measures: by a known measure's name, or by numbers in half of the cells.
+
+    If there are MLflow's columns NAME/value or NAME/score, only these and known names count.
+    """
     result = []
     # by MLflow, among other columns
     exported = [name for name in names if name.endswith(("/value", "/score"))]
@@ -251,7 +268,7 @@ def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[s
 
 
 def _pointed(cell: Any) -> Any:
-    """Return the cell with a decimal point instead of a comma, for finding columns of numbers."""
+    """Return a cell with its decimal comma replaced by a point, so that a column with such numbers is recognised."""
     return cell.replace(",", ".", 1) if isinstance(cell, str) else cell
 
 
@@ -262,8 +279,8 @@ def _text(value: Any) -> str:
 def _trial(value: Any, where: SourceLocation) -> int:
     number = number_in(value) if value is not None else None
     if number is None or not 0 <= number < _MOST_TRIALS or number != int(number):
-        fix = "write a whole number from 0"
-        raise InputError(f"the trial is {value!r}", fix=fix, place=where)
+        fix = "write 0, 1, 2, ..."
+        raise InputError(f"the trial is {value!r}, not a whole number", fix=fix, place=where)
     return int(number)
 
 
@@ -272,20 +289,23 @@ def _fields(line: str) -> list[str]:
 
 
 def is_printed(line: str) -> bool:
-    """Return whether a line is printed by `trec_eval -q` or ir_measures: three fields, the last a number."""
+    """Return True if a line looks like output of `trec_eval -q` or ir_measures: three fields, the last a number."""
     fields = _fields(line)
     return len(fields) == 3 and (number_in(fields[2]) is not None or fields[0] in {"runid", "relstring"})
 
 
 def printed_results(lines: Iterable[tuple[int, str]], path: str) -> tuple[str, list[MeasuredRow]]:
-    """Return the program and results in the output of trec_eval -q (measure, query, value) or ir_measures (query, measure, value)."""
+    """Return the program's name and the results in the printed output of trec_eval -q or ir_measures.
+
+    trec_eval prints measure, query and value, ir_measures query, measure and value. Raises InputError for other lines.
+    """
     rows: list[tuple[str, str, str]] = []
     system = ""
     for number, line in lines:
         fields = _fields(line)
         if len(fields) != 3:
-            problem = f"this line has {len(fields)} fields; trec_eval -q and ir_measures print three"
-            raise InputError(problem, fix="leave out other lines", place=SourceLocation(path, number))
+            problem = f"this line has {len(fields)} fields, but trec_eval -q and ir_measures print three"
+            raise InputError(problem, fix="remove the line", place=SourceLocation(path, number))
         if fields[0] == "runid":
             system = fields[2]
         elif fields[0] != "relstring":  # a list of grades
@@ -294,8 +314,8 @@ def printed_results(lines: Iterable[tuple[int, str]], path: str) -> tuple[str, l
     as_trec = sum(map(is_measure, first)) + ("all" in second)
     as_ir = sum(map(is_measure, second)) + ("all" in first)
     if as_trec == as_ir:
-        problem = "neither the first nor the second field is a measure that is known"
-        fix = "print as trec_eval -q or ir_measures -q do, or write a header: id,measure,value"
+        problem = "neither the first nor the second field of the lines is a known measure"
+        fix = "write the output of trec_eval -q or ir_measures -q, or add a header: id,measure,value"
         raise InputError(problem, fix=fix, place=SourceLocation(path))
     if as_trec > as_ir:
         rows = [(query, name, value) for name, query, value in rows]
@@ -305,8 +325,8 @@ def printed_results(lines: Iterable[tuple[int, str]], path: str) -> tuple[str, l
         if query != "all"
     ]
     if not results:
-        fix = "print them: trec_eval -q, ir_measures -q"
+        fix = "print the values per query: trec_eval -q, ir_measures -q"
         raise InputError(
-            "this file holds only averages, no values per query", fix=fix, place=SourceLocation(path)
+            "this file has only averages, no values per query", fix=fix, place=SourceLocation(path)
         )
     return ("trec_eval" if as_trec > as_ir else "ir_measures"), results

@@ -1,4 +1,4 @@
-"""Files, rows and eval files to samples; one reader per format, one table of fields, document-id rules."""
+"""Reads samples from files, tables and Python objects: file formats, the fields of a sample, rules for document ids."""
 
 from __future__ import annotations
 
@@ -50,4 +50,4 @@ __all__ = [
 ]
 
 __getattr__ = lazily(__name__, _HOME)
-"""Imported when first used: `germane rank` reads its files without pydantic, which takes 80 ms to import."""
+"""Imports a public name when it is first used, so that `germane rank` starts without pydantic (80 ms)."""

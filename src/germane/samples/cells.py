@@ -1,4 +1,4 @@
-"""The cells of CSV, TSV, Parquet and DataFrames: quotes, separators, lists, and words for missing values."""
+"""Reads the cells of CSV, TSV, Parquet and DataFrames: quotes, separators, lists, and words for missing values."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ MISSING = frozenset(
         "null",
     ]
 )
-"""Words that mean a missing value: those that pandas reads as missing."""
+"""Cells that mean a missing value, as in pandas."""
 NAMING = frozenset({"id", "query", "system"})
-"""Fields whose cells are kept as written, including words for missing values."""
+"""Fields whose cells are kept as written, even if they look like a missing value ("None")."""
 TEXTS = frozenset({"reference", "criterion", "response", "error", "cluster"})
 LISTS = frozenset({"contexts", "retrieved_context_ids", "qrels", "forbidden", "tags"})
 _KEEP_LISTS = "pandas and datasets keep lists with to_json(orient='records', lines=True) or to_parquet"
 
 
 class TableRow(dict[str, Json]):
-    """A row of a CSV file or DataFrame, whose texts are parsed as cells; a row of JSON has its types already."""
+    """A row of a CSV file or DataFrame, whose texts must be parsed as cells, unlike the typed values of a JSON row."""
 
 
 # rows of CSV and TSV
 
 
 def delimiter_of(first: str, usual: str) -> str:
-    """Return the separator of a table by its first line: `;` or a tab in a CSV file without commas, else the usual one."""
+    """Return the separator of a table, found in its first line: `;` or a tab if a CSV file has no commas, else `usual`."""
     outside = re.sub(r'"[^"]*"|\d,\d', "", first)  # a comma within a number does not separate cells
     if usual != "," or "," in outside:
         return usual
@@ -68,9 +68,9 @@ def table_rows(
     name: str,
     note: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[int, list[str]]]:
-    """Iterate over the non-empty rows of a CSV or TSV file, each with the line on which it starts. Raises InputError.
+    """Yield the non-empty rows of a CSV or TSV file as lists of cells, each after the line number on which it starts.
 
-    `note` gets a remark where a CSV file has another separator.
+    `note` is called with a message if a CSV file has another separator. Raises InputError for a row that is not valid CSV.
     """
     lines = iter(lines)
     first: list[str] = []  # blank lines and the first that is not
@@ -81,7 +81,9 @@ def table_rows(
     between = delimiter_of(first[-1] if first else "", delimiter)
     if between != delimiter:
         shown = "a tab" if between == "\t" else repr(between)
-        note(f"the cells of this CSV file are separated by {shown}, and were read so")
+        note(
+            f"the cells of this CSV file were read as separated by {shown}, since its first line has no comma"
+        )
     csv.field_size_limit(2**31 - 1)  # ten passages in a cell are more than the module's 128 KiB
     rows = chain(first, lines)
     reader = csv.reader(_quote_letters(rows) if between == "\t" else rows, delimiter=between, strict=True)
@@ -127,18 +129,21 @@ def named_rows(
     note: Callable[[str], None] = lambda _: None,
     check: Callable[[list[str], SourceLocation], None] = lambda _header, _place: None,
 ) -> Iterator[tuple[SourceLocation, dict[str, str]]]:
-    """Iterate over the rows of a table with a header, each with its place; `check` gets the header. Raises InputError."""
+    """Yield the rows of a CSV or TSV file with a header, each as a mapping after its location (file and line).
+
+    `check` is called with the header and its location. Raises InputError for a repeated column or a wrong number of cells.
+    """
     rows = table_rows(lines, delimiter, name, note)
     for first, names in rows:
         header, place = [cell.strip() for cell in names], SourceLocation(name, first)
         if twice := next((cell for cell in header if cell and header.count(cell) > 1), None):
-            raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=place)
+            raise InputError(f"two columns are named {twice!r}", fix=f"rename one {twice}", place=place)
         check(header, place)
         for line, cells in rows:
             place = SourceLocation(name, line)
             if len(cells) != len(header):
-                problem = f"this row has {counted(len(cells), 'cell')} and the header {len(header)}"
-                fix = "write one cell a column; put a text with the separator or a line break in quotes"
+                problem = f"this row has {counted(len(cells), 'cell')}, but the header has {len(header)}"
+                fix = "write one cell per column, and put quotes around a text with a separator or line break"
                 raise InputError(problem, fix=fix, place=place)
             yield place, dict(zip(header, cells, strict=True))
 
@@ -150,7 +155,7 @@ _STRING = re.compile(r"""(?:[bBuUrR]{0,2})(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"
 
 
 def structure(text: str) -> Json:
-    """Return the list or object written as JSON or as a Python literal, or None."""
+    """Return the list or object that a text holds as JSON or as a Python literal, or None if it holds neither."""
     try:
         return list_in_cell(text)
     except Invalid:
@@ -158,7 +163,7 @@ def structure(text: str) -> Json:
 
 
 def list_in_cell(text: str) -> Json:
-    """Return the list or object in a cell, written as JSON or as a Python literal. Raises Invalid."""
+    """Return the list or object in a cell, written as JSON or as a Python literal. Raises Invalid if there is neither."""
     text = text.strip()
     try:
         value = parse_strict_json(text)
@@ -172,24 +177,24 @@ def list_in_cell(text: str) -> Json:
             value = None
     value = list(value) if isinstance(value, tuple) else value
     if not isinstance(value, list | dict):
-        raise Invalid("starts like a list or an object and is not one", 'write JSON: ["a", "b"]')
+        raise Invalid("starts like a list or an object, but is not valid JSON", 'write JSON: ["a", "b"]')
     return value
 
 
 def refuse_printed_array(text: str) -> None:
-    """Raise Invalid for a printed NumPy array; Python would join its quoted texts, which have no commas."""
+    """Raise Invalid if a text is a printed NumPy array, whose quoted texts (without commas) Python would join to one."""
     if "array(" in _STRING.sub("", text):
-        raise Invalid("is an array as NumPy prints it, and not a list", _KEEP_LISTS)
+        raise Invalid("is a printed NumPy array, not a list", f"write JSON; {_KEEP_LISTS}")
     end = -1
     for match in _STRING.finditer(text):
         if end >= 0 and not text[end : match.start()].strip():
-            problem = "has texts without a comma between them, as NumPy prints an array"
-            raise Invalid(problem, f"{_KEEP_LISTS}; by hand: write JSON")
+            problem = "has texts without commas between them, like a printed NumPy array"
+            raise Invalid(problem, f"write JSON; {_KEEP_LISTS}")
         end = match.end()
 
 
 def looks_listed(cell: str) -> bool:
-    """Return True if a cell starts like a list, an object or an array, or is a Python tuple."""
+    """Return True if a cell starts like a JSON list or object or a NumPy array, or is a Python tuple."""
     text = cell.lstrip()
     tuple_begins = text.startswith(("('", '("'))
     return text.startswith(("[", "{", "array(", '"[', '"{')) or (tuple_begins and structure(text) is not None)
@@ -199,7 +204,7 @@ _PARTED = re.compile(r"[;|,]")
 
 
 def is_joined_ids(text: str) -> bool:
-    """Return True if a text looks like several ids: joined by a separator, or equal patterns with digits and blanks between."""
+    """Return True if a text looks like several joined ids: `d1;d2`, or words of one pattern with digits such as `d1 d2`."""
     text = text.strip()
     if _PARTED.search(text):
         return True
@@ -215,37 +220,37 @@ def _shape(word: str) -> str:
 _JOINED_PASSAGES = re.compile(
     r"""[.!?]["')\]]?(?:\s*\|\s*\S|[;,](?=[^\W\d_a-z]))|[^\W\d_]{3}(?:\|(?=[^\W\d_a-z])|;(?=[^\W\d_]))"""
 )
-"""A separator where prose has none: after a sentence, or between two words without a blank."""
+"""A separator that prose does not have: `|` or `;` after a sentence, or between two words without a blank."""
 _ENTITY = re.compile(r"&#?\w+;")
 _OFTEN = 10
-"""A note about joined passages needs one such cell in this many; web pages may hold separators too."""
+"""A note about joined passages is given if at least one cell in 10 looks joined, since web pages may hold separators."""
 
 
 Locate: TypeAlias = Callable[[Sequence[Step]], SourceLocation]
 
 
 class CellCounts:
-    """Counts cells that deserve a note, by reason and column, with the first place."""
+    """Counts suspicious cells (missing, or several values joined) by reason and column, with the first location."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], tuple[int, SourceLocation]] = {}
         self.passages = Counter[str]()
-        """The number of cells of each column that were read as one passage."""
+        """The number of cells per column that were read as one passage each."""
 
     def add(self, reason: str, name: str, place: SourceLocation) -> None:
-        """Count a cell: `missing`, or several `ids` or `passages` in one."""
+        """Count a cell of the column `name`; `reason` is "missing", "ids" or "passages" (several joined in one cell)."""
         count, first = self._counts.get((reason, name)) or (0, place)
         self._counts[reason, name] = count + 1, first
 
     def is_missing(self, cell: str, name: str, place: Callable[[], SourceLocation]) -> bool:
-        """Return True for a word that means a missing value, and count it."""
+        """Return True if a cell is a word for a missing value (nan, None, N/A, ...), and count it as such."""
         missing = cell.strip() in MISSING
         if missing:
             self.add("missing", name, place())
         return missing
 
     def taken(self) -> list[Notice]:
-        """Return a notice for each column and reason, and reset the counts."""
+        """Return a Notice for each column and reason counted so far, and reset the counts."""
         notices = [
             _notice(what, name, *found)
             for (what, name), found in self._counts.items()
@@ -257,7 +262,10 @@ class CellCounts:
 
 
 class Cells:
-    """Reads the values of table rows, and counts cells that deserve a note."""
+    """Converts the cells of table rows to values, and counts suspicious cells for notes at the end.
+
+    `field_of` returns the sample field that a column name means, or None.
+    """
 
     def __init__(self, field_of: Callable[..., str | None]) -> None:
         self.field_of = field_of
@@ -269,7 +277,7 @@ class Cells:
         return tuple((name, self.field_of(name, header)) for name in header if name)
 
     def values(self, row: TableRow, where: Locate) -> dict[str, Json]:
-        """Return the values of a row; None = missing. Raises Invalid with the path of an invalid cell."""
+        """Return the values of a row by column name, None for a missing value. Raises Invalid with the column as its path."""
         made: dict[str, Json] = {}
         for name, field in self._fields(tuple(row)):
             value = row[name]
@@ -283,7 +291,7 @@ class Cells:
         return made
 
     def _value(self, cell: str, name: str, field: str | None, where: Locate) -> Json:
-        """Return the value of a cell for its field; a single value is a list of one where the field is a list."""
+        """Return the value of a non-empty cell for its field; a single value becomes a list of one if the field is a list."""
         if field is None or field in NAMING:
             return cell
         if self.counts.is_missing(cell, name, partial(where, (name,))):
@@ -298,7 +306,7 @@ class Cells:
         return _value(cell, field)
 
     def warn(self, warn: Warn) -> None:
-        """Warn with the remarks on the file and the counted cells."""
+        """Call `warn` with a Notice for each remark on the file and each kind of suspicious cell, and forget them."""
         for text, location in self.notes:
             warn(Notice(text, "", location))
         for notice in self.counts.taken():
@@ -307,7 +315,7 @@ class Cells:
 
 
 def _value(cell: str, field: str) -> Json:
-    """Return the value of a cell: a list or an object, one value of a list, yes or no, or a number."""
+    """Return the value of a cell as its field needs it: a list or object, a list of one, True or False, or a number."""
     if looks_listed(cell):
         return list_in_cell(cell)
     text = cell.strip()
@@ -320,18 +328,22 @@ def _value(cell: str, field: str) -> Json:
     except JsonFault as fault:
         if field == "metadata":
             return cell
-        raise Invalid(f"is {cell[:40]!r}: {fault.problem}", "write JSON in this cell") from None
+        raise Invalid(
+            f"is {cell[:40]!r}, not JSON: {fault.problem}", "write JSON in this cell, such as 3 or [0, 4]"
+        ) from None
     return yes_no(value) if field == "answerable" else value
 
 
 def _notice(what: str, name: str, count: int, first: SourceLocation) -> Notice:
-    """Return a note about cells of a column."""
+    """Return a Notice about suspicious cells in the column `name`; `what` is the reason, `first` the first location."""
     if what == "missing":
-        problem = f"{name!r} holds a word like nan, None or N/A in {counted(count, 'row')}, read as missing"
-        return Notice(problem, "leave such cells empty", first)
+        problem = f"the column {name!r} holds a word like nan, None or N/A in {counted(count, 'row')}, read as missing"
+        return Notice(problem, "leave the cell empty if the value is missing", first)
     if what == "ids":
-        joined, fix = "ids joined by ; | , or a blank", 'several are a list: ["d1", "d2"]'
+        joined, fix = "ids joined by ; | , or a blank", 'write several ids as a list: ["d1", "d2"]'
     else:
-        joined, fix = "passages joined by | or ;", 'several are a list: ["first", "second"]'
-    problem = f"{name!r} looks like several {joined} in {counted(count, 'row')}, each read as one"
+        joined, fix = "passages joined by | or ;", 'write several passages as a list: ["first", "second"]'
+    problem = (
+        f"the field {name!r} looks like several {joined} in {counted(count, 'row')}, but was read as one"
+    )
     return Notice(problem, fix, first)

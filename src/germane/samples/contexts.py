@@ -1,4 +1,4 @@
-"""Finds retrieved contexts in answers and tool calls, and maps chunk ids to document ids."""
+"""Finds retrieved contexts in a system's answers and tool calls, and maps chunk ids to document ids."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ ContextsFrom = Literal["auto", "text"]
 FALLBACK = "contexts were read as the blocks of text between blank lines"
 _KEYS = ("retrieved_context", "retrieved_contexts", "contexts", "retrievedContext", "retrievedContexts")
 PATTERN_SECONDS = 2.0
-"""The time limit in seconds of a regular expression from a file on one text."""
+"""The time limit, in seconds, for matching a user's regular expression against one text."""
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _BLANK = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
 
 
 def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> tuple[Sample, str]:
-    """Return the sample with its own contexts or calls, else with those in its response and messages; and a note on the latter, or "".
+    """Return the sample with the contexts or calls found in its response and messages, and a note on how, or "".
 
-    The order: its own list; a JSON object with `retrieved_context`, `retrieved_contexts` or `contexts`; tool calls with
-    `output.results`; a JSON array; fenced JSON. A text under one of these keys, broken JSON with blank lines, or any text
-    under `contexts_from="text"`, is split at blank lines, with a note. Expected messages are gold and are not searched. An error
-    that the answer or a search reports is the sample's, where it has none.
+    A sample that has contexts or calls is returned unchanged. The search order is: a JSON object with
+    `retrieved_context`, `retrieved_contexts` or `contexts`; tool calls with `output.results`; a JSON array; fenced JSON.
+    A text under one of these keys, broken JSON with blank lines, or any text if `contexts_from="text"`, is split at
+    blank lines, and the note says so. An error reported by the answer or a search becomes the sample's error if the
+    sample has none.
     """
     if sample.contexts is not None or sample.calls is not None:
         return sample, ""
@@ -46,14 +47,14 @@ def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> tuple
 def _found_in(
     text: str, messages: Sequence[Message], contexts_from: ContextsFrom
 ) -> tuple[dict[str, Any], str]:
-    """Return the fields of a sample that an answer's text and the tool calls of its messages hold, and a note."""
+    """Return the sample fields (contexts, calls, error) found in an answer's text and tool calls, and a note or ""."""
     if contexts_from == "text":
         return ({"contexts": _blocks(text)}, FALLBACK) if text.strip() else ({}, "")
     document = _json(text)
     failed = failure_of(document) if isinstance(document, dict) else None
     for key in _KEYS:
         if isinstance(document, dict) and isinstance(listed := document.get(key), str):
-            return {"contexts": _blocks(listed) or None}, f"{key} is a text and not a list: {FALLBACK}"
+            return {"contexts": _blocks(listed) or None}, f"{key} is a text, not a list: {FALLBACK}"
     if (contexts := _under_keys(document)) is not None:
         return {"contexts": contexts, "error": failed}, ""
     searches, failed = without_errors(list(_calls(messages)))
@@ -66,13 +67,13 @@ def _found_in(
     broken = document is _BROKEN and text.lstrip().startswith(("{", "[", "```"))
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("```"))
     blocks = _blocks("\n".join(lines)) if broken else ()
-    note = f"the answer looks like JSON and is not: {FALLBACK}"
+    note = f"the answer looks like JSON, but is not valid: {FALLBACK}"
     # one block would be the broken JSON itself
     return ({"contexts": blocks}, note) if blocks[1:] else ({}, "")
 
 
 def only_contexts(content: Json) -> bool:
-    """Return True if the content of a message is only a list of contexts, or an object around one."""
+    """Return True if a message's content is only a list of contexts, or an object whose only key holds such a list."""
     document = _json(content) if isinstance(content, str) else content
     if isinstance(document, dict):
         return len(document) == 1 and _under_keys(document) is not None
@@ -83,7 +84,7 @@ _BROKEN = object()
 
 
 def _json(text: str) -> Json:
-    """Return the JSON value of a text, or `_BROKEN`."""
+    """Return the JSON object or list that a text holds, or `_BROKEN` if it holds none."""
     stripped = text.strip().removeprefix("\ufeff")
     if not stripped.startswith(("{", "[")):
         return _BROKEN
@@ -94,13 +95,13 @@ def _json(text: str) -> Json:
 
 
 def _under_keys(document: Json) -> tuple[Context, ...] | None:
-    """Return the contexts that a JSON object has under a known key, or None."""
+    """Return the contexts under a known key (contexts, documents, results, ...) of a JSON object, or None."""
     values = passages_in(document) if isinstance(document, dict) else None
     return None if values is None else _read(values)
 
 
 def _read(values: Json) -> tuple[Context, ...] | None:
-    """Return the contexts of a list, or None where it holds something else."""
+    """Return a list of passages as contexts, or None if an entry is not a passage."""
     try:
         return read_contexts(values)
     except ValueError:
@@ -108,7 +109,7 @@ def _read(values: Json) -> tuple[Context, ...] | None:
 
 
 def _calls(messages: Sequence[Message]) -> Iterator[dict[str, Json]]:
-    """Iterate over the searches: each tool call that returned results or failed."""
+    """Yield a mapping with the fields of a Call (and its error) for each tool call of the messages that returned results."""
     for message in messages:
         for used in message.tool_calls:
             contexts, error = _results(used.output)
@@ -118,7 +119,7 @@ def _calls(messages: Sequence[Message]) -> Iterator[dict[str, Json]]:
 
 
 def _results(output: Json) -> tuple[tuple[Context, ...] | None, str | None]:
-    """Return the results of a tool, else those of the calls nested in it, and its error."""
+    """Return the contexts in a tool's output (or in the tool calls nested in it) and the error it reports, None for either."""
     if isinstance(output, str):
         output = _json(output)
     if not isinstance(output, dict):
@@ -148,9 +149,9 @@ def _blocks(text: str) -> tuple[Context, ...]:
 
 
 def document_ids(pattern: str) -> Callable[[str], str]:
-    """Return the function that maps a chunk id to the match of a pattern (or of its first group), else to itself.
+    """Return a function that maps a chunk id to what `pattern` (or its first group) matches, or to itself without a match.
 
-    Raises InputError for an invalid pattern; the function does where it takes longer than PATTERN_SECONDS.
+    Raises InputError for an invalid pattern; the function raises it if a match takes longer than PATTERN_SECONDS.
     """
     import regex  # not at the top: few evaluations have such a rule
 
@@ -167,7 +168,7 @@ def document_ids(pattern: str) -> Callable[[str], str]:
             problem = (
                 f"doc-id: {pattern!r} takes longer than {PATTERN_SECONDS:g} s on the id {shorten(chunk, 60)}"
             )
-            fix = "write a pattern without a repetition in a repetition: '^[^#]+'"
+            fix = "write a pattern without nested repetitions, such as '^[^#]+'"
             raise InputError(problem, fix=fix) from None
         return (match and match[1 if rule.groups else 0]) or chunk
 
@@ -175,9 +176,9 @@ def document_ids(pattern: str) -> Callable[[str], str]:
 
 
 def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
-    """Return the function that maps the ids of a sample's contexts, calls and stages by `document_ids`.
+    """Return a function that maps the chunk ids in a sample's contexts, calls and stages to document ids, by a regular expression.
 
-    Gold ids are document ids already. A pattern of None changes nothing.
+    Gold ids are document ids already. If `pattern` is None the function returns its sample unchanged.
     """
     if pattern is None:
         return lambda sample: sample

@@ -1,4 +1,4 @@
-"""The fields of a sample: their other names, and the other shapes that their values may have."""
+"""The fields of a sample: their aliases in other programs' files, and the readers of their values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from germane.types import Call, Context, Json, Message, Record, Step, freeze
 
 T = TypeVar("T")
 EMPTY = " "
-"""The text of a passage that is known to be empty; "" is that of a passage of which only the id is known."""
+"""The text of a passage that is known to be empty; "" means that only the passage's id is known."""
 IDS = "retrieved_context_ids"
 
 
@@ -35,13 +35,13 @@ DOCUMENT_IDS = (
     "chunk_id",
     "node_id",
 )
-"""The names of a document's id besides `id` and `_id`, in order of preference."""
+"""The keys of a document's id besides `id` and `_id`, in order of preference."""
 
 
 class Field(NamedTuple):
-    """A field: its meaning, its other names (each also in camelCase), and an example of its value.
+    """A field of a sample: its meaning, its other names (each also in camelCase), and an example of its value.
 
-    `read` returns a value of another shape or type as the record wants it, and any other value unchanged; it raises Invalid.
+    `read` converts a value to the form that the record needs and leaves an unknown form unchanged; it may raise Invalid.
     """
 
     meaning: str
@@ -51,7 +51,7 @@ class Field(NamedTuple):
 
 
 def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
-    """Map each accepted name to its field; a field's own name takes precedence over other names."""
+    """Return a mapping from each accepted name to its field; a field's own name takes precedence over aliases."""
     return {
         spelling: name
         for name, field in fields.items()
@@ -70,12 +70,12 @@ OF_GOLDENS = frozenset(
     for name in ("expected_output", "actual_output", "retrieval_context")
     for name in (name, camel_case(name))
 )
-"""Keys of DeepEval's goldens, in which `context` holds the ideal passages and not the retrieved ones."""
+"""Keys of DeepEval's goldens, in which `context` holds the ideal passages instead of the retrieved ones."""
 
 
 @lru_cache(maxsize=1000)
 def id_keys(keys: tuple[Any, ...]) -> tuple[str, ...]:
-    """Return the keys that may hold a document's id, in order of preference."""
+    """Return those of the keys that may hold a document's id (id, doc_id, docno, ...), in order of preference."""
     names = {key: fold(key) for key in keys if isinstance(key, str)}
     return tuple(
         sorted((key for key in names if names[key] in _ID_RANKS), key=lambda key: _ID_RANKS[names[key]])
@@ -83,7 +83,7 @@ def id_keys(keys: tuple[Any, ...]) -> tuple[str, ...]:
 
 
 def id_in(row: Json) -> str | None:
-    """Return the id of a document in a row or in the metadata of a passage, or None."""
+    """Return the document id in a row or in a passage's metadata, from the first usual key with a valid id, or None."""
     for key in id_keys(tuple(row)) if isinstance(row, Mapping) else ():
         with suppress(Invalid):
             return read_id(row[key])
@@ -95,7 +95,7 @@ _OWN = frozenset(Context.__struct_fields__)
 
 
 def _whole(value: Json) -> Json:
-    """Return a whole number of any type (2.0, a number of NumPy) as int, and any other value unchanged."""
+    """Return a whole number of any type (2.0, a NumPy integer) as int, or any other value unchanged."""
     if type(value) is int or isinstance(value, bool) or not isinstance(value, Real):
         return value
     if isinstance(value, Integral):
@@ -105,25 +105,25 @@ def _whole(value: Json) -> Json:
 
 
 def _number(value: Json) -> Json:
-    """Return a number of any library as float, and any other value unchanged."""
+    """Return a number of another library (NumPy, Decimal) as float, or any other value unchanged."""
     if type(value) in {int, float, bool} or not isinstance(value, Real):
         return value
     return float(value)
 
 
 def read_id(value: Json) -> str:
-    """Return an id as text, from a text, a whole number of any type, a UUID, or UTF-8 bytes. Raises Invalid for other values."""
+    """Return an id as text: a non-empty text, whole number, UUID or UTF-8 bytes. Raises Invalid for other values."""
     if type(value) is str and value:
         return value
     if isinstance(value, bytes):
         try:
             value = value.decode()
         except UnicodeDecodeError:
-            raise Invalid("is bytes that are not UTF-8", "write the id as text") from None
+            raise Invalid("is bytes that are not UTF-8", "write the id as a text") from None
     whole = _whole(value)
     if type(whole) is int or (isinstance(value, str | UUID) and value):
         return str(whole)
-    raise Invalid(f"is {describe(value)}", "write a string that is not empty, or a whole number")
+    raise Invalid(f"is {describe(value)}, not an id", "write a non-empty string or a whole number")
 
 
 def _passage_id(value: Json) -> str:
@@ -131,7 +131,7 @@ def _passage_id(value: Json) -> str:
 
 
 def _at(step: Step, read: Callable[[Json], Json], value: Json) -> Json:
-    """Return `read(value)`; a fault's path gets this step in front."""
+    """Return `read(value)`; if it raises Invalid, prepend the key or index `step` to the error's path."""
     try:
         return read(value)
     except Invalid as wrong:
@@ -139,7 +139,7 @@ def _at(step: Step, read: Callable[[Json], Json], value: Json) -> Json:
 
 
 def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
-    """Return a function that applies `read` to each value of a list and returns other values unchanged."""
+    """Return a function that applies `read` to each value of a list, and returns a value that is not a list unchanged."""
 
     def read_all(values: Json) -> Json:
         if not isinstance(values, _LISTS):
@@ -156,7 +156,7 @@ _each_id = _each(read_id)
 
 
 def _ids(values: Json) -> Json:
-    """Return a list of ids as texts, and any other value unchanged."""
+    """Return a list of ids as texts, or a value that is not a list unchanged."""
     for value in values if type(values) is list else (0,):
         if type(value) is not str or not value:
             return _each_id(values)
@@ -164,14 +164,14 @@ def _ids(values: Json) -> Json:
 
 
 def _question(value: Json) -> Json:
-    """Return the text of a query. Raises Invalid for a blank one."""
+    """Return a query unchanged. Raises Invalid if it is blank."""
     if isinstance(value, str) and not value.strip():
-        raise Invalid("is empty", "write the question that was asked")
+        raise Invalid("is empty", "write the text of the query")
     return value
 
 
 def _qrels(value: Json) -> Json:
-    """Return grades by document; each id of a list has grade 1."""
+    """Return qrels as a mapping from document ids to grades; a list of ids gives each id the grade 1."""
     if isinstance(value, _LISTS):
         return dict.fromkeys(_ids(value), 1)
     for key, grade in value.items() if isinstance(value, dict) else ():
@@ -182,26 +182,28 @@ def _qrels(value: Json) -> Json:
 
 
 def _gold(value: Json) -> Json:
-    """Return groups of ids. Raises Invalid for a flat list, which does not say which of its ids are needed."""
+    """Return gold as groups of ids. Raises Invalid for a flat list, which does not say whether one or all ids are needed."""
     if isinstance(value, _LISTS) and (
         ids := [at for at, group in enumerate(value) if isinstance(group, str)]
     ):
-        fix = 'write the ids as "qrels": ["a", "b"], or groups of which one id each is needed: [["a", "b"], ["c"]]'
-        raise Invalid(f"is {describe(value[ids[0]])}, and gold is a list of groups", fix, ids[0])
+        fix = (
+            'write "qrels": ["a", "b"], or groups of which one id each must be retrieved: [["a", "b"], ["c"]]'
+        )
+        raise Invalid(f"is {describe(value[ids[0]])}, not a group of ids", fix, ids[0])
     return _each(_ids)(value)
 
 
 def _metadata(value: Json) -> Json:
-    """Return a mapping with text keys; any other value is put under the key `metadata`."""
+    """Return a mapping with its keys as texts, or another value as {"metadata": value}."""
     if not isinstance(value, Mapping):
         return {"metadata": value}
     return {str(key): value for key, value in value.items()}
 
 
 def _offset(value: Json) -> int:
-    """Return an offset in characters. Raises Invalid."""
+    """Return a character offset as int. Raises Invalid unless the value is a whole number >= 0."""
     if type(offset := _whole(value)) is not int or offset < 0:
-        raise Invalid(f"is {describe(value)}", "write a whole number from 0")
+        raise Invalid(f"is {describe(value)}, not a character offset", "write a whole number >= 0")
     return offset
 
 
@@ -209,7 +211,10 @@ _EXAMPLE = 'write a string or an object like {"id": "d7", "text": "..."}'
 
 
 def _passage(value: Json) -> Json:
-    """Return a passage under our field names. Raises Invalid where it contradicts itself."""
+    """Return a passage (a text, an object, a Context or a pair with a score) as a mapping of Context's fields, or a Context.
+
+    Raises Invalid if it is not a passage.
+    """
     if not isinstance(value, dict):
         if isinstance(value, Context):
             return value
@@ -230,7 +235,7 @@ def _passage(value: Json) -> Json:
 
 @lru_cache(maxsize=1000)
 def _others(keys: tuple[Any, ...]) -> tuple[tuple[Any, str | None], ...]:
-    """Return the keys of a passage that are not our field names, each with its field; None = metadata."""
+    """Return those keys of a passage that are not fields of Context, each with the field it means, or None for metadata."""
     ids = {key: rank for rank, key in enumerate(id_keys(keys))}
     others = [key for key in keys if key not in _OWN]
     others.sort(key=lambda key: ids.get(key, -1))
@@ -238,9 +243,10 @@ def _others(keys: tuple[Any, ...]) -> tuple[tuple[Any, str | None], ...]:
 
 
 def _named(passage: dict[str, Json]) -> dict[str, Json]:
-    """Return a copy of a passage under our field names with unchanged values; other keys become metadata.
+    """Return a copy of a passage with its keys renamed to Context's fields; unknown keys become metadata.
 
-    Of several keys of one field our own name, else the preferred one is read. Raises Invalid where there is neither text nor id.
+    If several keys mean one field, the field's own name or else the preferred alias is used. Raises Invalid for a
+    passage with neither text nor id.
     """
     others = _others(tuple(passage))
     made = _renamed(passage.copy(), others) if others else passage.copy()
@@ -256,7 +262,7 @@ def _named(passage: dict[str, Json]) -> dict[str, Json]:
 
 
 def _renamed(passage: dict[str, Json], others: tuple[tuple[Any, str | None], ...]) -> dict[str, Json]:
-    """Move the values of these keys to their fields or to the metadata, and return the passage."""
+    """Move the values of the keys in `others` to their fields or into the metadata of a passage, and return the passage."""
     more: dict[Any, Json] = {}
     for key, name in others:
         value = passage.pop(key)
@@ -276,7 +282,7 @@ def _renamed(passage: dict[str, Json], others: tuple[tuple[Any, str | None], ...
 
 
 def passages_in(value: Json) -> list[Json] | None:
-    """Return the list of passages in the result of a retrieval: the result itself or the value of a usual key, else None."""
+    """Return the list of passages in a retriever's result: the result itself or the list under a usual key, else None."""
     if isinstance(value, _LISTS):
         return list(map(_hit, value))
     if not isinstance(value, Mapping):
@@ -287,7 +293,7 @@ def passages_in(value: Json) -> list[Json] | None:
 
 
 def _hit(passage: Json) -> Json:
-    """Return a passage with the text from its metadata, where it has none."""
+    """Return a passage; if it has no text, its text is taken from its metadata, as vector stores return it."""
     if not isinstance(passage, dict) or any(PASSAGE_SPELLINGS.get(key) == "text" for key in passage):
         return passage
     metadata = passage.get("metadata")
@@ -297,12 +303,12 @@ def _hit(passage: Json) -> Json:
 
 
 def _scored(value: Json) -> Json:
-    """Return the passage of a (passage, score) pair, as vector stores return it. Raises Invalid for other values."""
+    """Return the passage of a (passage, score) pair, as vector stores return it, with its score. Raises Invalid for other values."""
     if not isinstance(value, _LISTS) or len(value) != 2 or isinstance(value[0], _LISTS):
-        raise Invalid(f"is {describe(value)}", _EXAMPLE)
+        raise Invalid(f"is {describe(value)}, not a passage", _EXAMPLE)
     passage, score = _passage(value[0]), _number(value[1])
     if type(score) not in {int, float} or isinstance(passage, Context) or "score" in passage:
-        raise Invalid(f"is {describe(value)}", _EXAMPLE)
+        raise Invalid(f"is {describe(value)}, not a passage", _EXAMPLE)
     return {**passage, "score": score}
 
 
@@ -310,7 +316,10 @@ _read_each = _each(_passage)
 
 
 def passages(values: Json) -> Json:
-    """Return a list of passages: records where all values have the expected types, else mappings under our field names."""
+    """Return a list of passages as Contexts if all values have the expected types, else as mappings with Context's fields.
+
+    A value that is not a list is returned unchanged. Raises Invalid for an entry that is not a passage.
+    """
     if not isinstance(values, _LISTS):
         return values
     try:
@@ -333,28 +342,28 @@ def passages(values: Json) -> Json:
 
 
 def failure(value: Json) -> str | None:
-    """Return the reason in an `error` value (a text, true, or an object with a message), or None where it reports no error."""
+    """Return the reason in the value of an `error` key (a text, true, or an object with a message), or None if it is no error."""
     if isinstance(value, dict):
         texts = (value.get(name) for name in ("message", "detail", "reason"))
         value = next((text for text in texts if isinstance(text, str) and text), value)
     if value is True:
-        return "it failed, without a reason"
+        return "the system reported an error without a reason"
     if not value or (isinstance(value, str) and not value.strip()):
         return None
     return str(value) if isinstance(value, str) else encode(value).decode()
 
 
 def failure_of(answer: Mapping[str, Json]) -> str | None:
-    """Return why an answer failed, by its `error`, `errors`, or a `status` such as "failed" or 500, or None."""
+    """Return the reason why an answer failed, from its `error`, `errors` or `status` ("failed", 500), or None if it did not."""
     error = failure(answer.get("error")) or failure(answer.get("errors"))
     status = answer.get("status")
     word = str(status).strip().lower() if isinstance(status, str | int) else ""
     failed = word in {"error", "failed", "failure"} or (word.isdecimal() and 400 <= int(word) < 600)
-    return error or (f"its status is {status}" if failed else None)
+    return error or (f"the answer has the status {status}" if failed else None)
 
 
 def _call(value: Json) -> Json:
-    """Return a search of an agent with its passages read; without `contexts` it failed, by its `error`."""
+    """Return one search of an agent with its passages converted; a search with an `error` may lack `contexts`."""
     if not isinstance(value, dict) or value.keys().isdisjoint({"contexts", "error"}):
         return value
     error, contexts = failure(value.get("error")), value.get("contexts")
@@ -363,7 +372,7 @@ def _call(value: Json) -> Json:
 
 
 def without_errors(calls: Json) -> tuple[Json, str | None]:
-    """Return calls without their `error`, and the first of these errors."""
+    """Return calls without their `error` keys, and the first error among them or None."""
     if not isinstance(calls, _LISTS):
         return calls, None
     records = [call for call in calls if isinstance(call, dict)]
@@ -374,7 +383,7 @@ def without_errors(calls: Json) -> tuple[Json, str | None]:
 
 
 def _stage(value: Json) -> Json:
-    """Return a step of a retrieval with the ids that it handed on as texts."""
+    """Return a step of the retrieval (`{"name": ..., "ids": [...]}`) with its document ids as texts."""
     if not isinstance(value, dict) or "ids" not in value:
         return value
     return {**value, "ids": _at("ids", _ids, value["ids"])}
@@ -390,21 +399,22 @@ def _evidence(value: Json) -> Json:
 
 
 def _tool_call(value: Json) -> Json:
-    """Return one tool call, given in our own shape or as chat APIs write it."""
+    """Return a tool call, in germane's form or as chat APIs write it, as a mapping of ToolCall's fields. Raises Invalid."""
     fix = 'write {"tool": "search", "input": {...}, "output": {...}}'
     if not isinstance(value, dict):
         if hasattr(value, "tool"):  # a record already
             return value
-        raise Invalid(f"is {describe(value)}", fix)
+        raise Invalid(f"is {describe(value)}, not a tool call", fix)
     function = value["function"] if isinstance(value.get("function"), dict) else {}
     tool = value.get("tool") or value.get("name") or function.get("name")
     if not isinstance(tool, str):
-        raise Invalid("does not name its tool", fix)
+        raise Invalid("is a tool call without the name of its tool", fix)
     number = value.get("id")
     times = (value.get(name) for name in ("ms", "duration_ms", "durationMs"))
     ms = next((time for time in times if time is not None), None)
     if ms is not None and (isinstance(ms, bool) or not isinstance(ms, int | float) or ms < 0):
-        raise Invalid(f"took {describe(ms)}", "write its duration in milliseconds: 120")
+        problem = f"is a tool call whose duration is {describe(ms)}, not milliseconds"
+        raise Invalid(problem, 'write milliseconds: "ms": 120')
     return {
         "tool": tool,
         "input": value.get("input", value.get("args", function.get("arguments"))),
@@ -415,7 +425,7 @@ def _tool_call(value: Json) -> Json:
 
 
 def _message(value: Json) -> Json:
-    """Return one turn of a conversation; unknown keys are dropped."""
+    """Return a message of a conversation as a mapping of Message's fields, without unknown keys."""
     if not isinstance(value, dict):
         return value
     key = "tool_calls" if "tool_calls" in value else "toolCalls"
@@ -424,7 +434,7 @@ def _message(value: Json) -> Json:
 
 
 def _conversation(value: Json) -> Json:
-    """Return the turns of a conversation; a bare string is one message of the user."""
+    """Return a conversation as a list of messages; a text is one message of the user."""
     return [{"role": "user", "content": value}] if isinstance(value, str) else _each(_message)(value)
 
 
@@ -432,7 +442,7 @@ _YES_NO = {"true": True, "false": False}
 
 
 def yes_no(value: Json) -> Json:
-    """Return True or False for 1.0, 0, "true" and "False", which tables hold, and any other value unchanged."""
+    """Return True or False for a number (1, 0.0) or text ("true", "False") of a table, or any other value unchanged."""
     if isinstance(value, str):
         return _YES_NO.get(value.strip().lower(), value)
     whole = _whole(value)
@@ -440,7 +450,7 @@ def yes_no(value: Json) -> Json:
 
 
 def converted(values: Json, kind: Any) -> Any:
-    """Convert values to a record or records. Raises Invalid with the path of the first wrong value."""
+    """Convert values to the record type `kind`. Raises Invalid with the path of the first value of a wrong type."""
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
@@ -448,13 +458,13 @@ def converted(values: Json, kind: Any) -> Any:
 
 
 def read_contexts(values: Json) -> tuple[Context, ...]:
-    """Return a ranked list of passages, best first. Raises Invalid."""
+    """Return a ranked list of passages in any accepted form as Contexts. Raises Invalid for an entry that is not a passage."""
     contexts: tuple[Context, ...] = converted(passages(values), tuple[Context, ...])
     return contexts
 
 
 def read_messages(values: Json) -> tuple[Message, ...]:
-    """Return the messages of a conversation. Raises Invalid."""
+    """Return a conversation (a list of messages, or one text) as Messages. Raises Invalid for an invalid message."""
     messages: tuple[Message, ...] = converted(_conversation(values), tuple[Message, ...])
     return messages
 
@@ -471,18 +481,20 @@ _WORDS = {
 
 
 def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
-    """Translate an error of msgspec to Invalid, with the path of the wrong value."""
+    """Return a ValidationError of msgspec as Invalid, with the path of the wrong value within `values`."""
     at = _PATH.search(str(error))
     path, value = _followed(at[1] if at else "", values)
     if isinstance(error.__cause__, Invalid):
         return error.__cause__.under(*path)
     message = str(error)[: at.start()] if at else str(error)
     if at and "`key`" in at[0]:
-        return Invalid("has a key that is empty or no text", "write the id of a document", *path)
+        return Invalid(
+            "has a key that is empty or not a text", 'write document ids as keys: {"d7": 2}', *path
+        )
     if match := re.fullmatch(r"Object missing required field `(\w+)`", message):
         return Invalid(f"has no {match[1]}", f'write "{match[1]}"', *path)
     if match := re.fullmatch(r"Object contains unknown field `(.+)`", message):
-        return Invalid("is not a known field here", "remove it or correct its name", *path, match[1])
+        return Invalid("is not a known field", "remove the field or correct its name", *path, match[1])
     expected = message.partition(", got")[0].replace(" | null", "").replace("`", "")
     expected = re.sub(r"^Expected (\w+)", lambda found: _WORDS.get(found[1], found[1]), expected)
     return Invalid(f"is {describe(value)}", f"write {expected}", *path)
@@ -493,7 +505,7 @@ def _fits(grade: Json) -> bool:
 
 
 def _followed(steps: str, values: Any) -> tuple[list[Step], Json]:
-    """Return the path and the value that an error of msgspec means; msgspec leaves out the keys of mappings."""
+    """Return the path and the value that msgspec's path `steps` names; its "[...]" stands for the key of a wrong grade."""
     path: list[Step] = []
     for name, number, _ in _STEP.findall(steps):
         # a step without either is a key of gold, the only mapping with typed values
@@ -507,20 +519,20 @@ def _followed(steps: str, values: Any) -> tuple[list[Step], Json]:
 
 FIELDS = {
     "id": Field(
-        "names the case; without one, the number of its line",
+        "the id of the case; default: the number of its line",
         ("qid", "query_id", "case_id", "_id"),
         read=read_id,
     ),
     "query": Field(
-        "what was asked",
+        "the text of the query",
         ("question", "topic", "user_input", "input"),
         "the question that was asked",
         read=_question,
     ),
-    "system": Field("which retrieval system answered"),
-    "trial": Field("which repetition, from 0", read=_whole),
+    "system": Field("the name of the retrieval system"),
+    "trial": Field("the number of the repetition, from 0", read=_whole),
     "contexts": Field(
-        "what was retrieved, best first; [] = nothing, absent = not known",
+        "the retrieved passages, best first; [] if nothing was retrieved, absent if unknown",
         ("retrieved_contexts", "retrieval_context", "context", "retrieved_context"),
         ["...", {"id": "d7", "text": "..."}],
         read=passages,
@@ -532,65 +544,67 @@ FIELDS = {
         read=_each(_call),
     ),
     "stages": Field(
-        "what each step of the retrieval handed on, best first",
+        "the document ids that each step of the retrieval returned, best first",
         example=[{"name": "bm25", "ids": ["d7", "d2"]}, {"name": "rerank", "ids": ["d2"]}],
         read=_each(_stage),
     ),
     "reference": Field(
-        "the answer that is known to be right",
+        "the correct answer",
         ("ground_truth", "expected_output", "expected", "reference_answer"),
     ),
     "criterion": Field(
-        "what a good answer does; never a reference answer", ("criteria", "expected_outcome", "outcome")
+        "a description of a good answer; not itself an answer", ("criteria", "expected_outcome", "outcome")
     ),
-    "response": Field("what the system answered", ("actual_output", "answer", "candidate_answer", "output")),
+    "response": Field("the system's answer", ("actual_output", "answer", "candidate_answer", "output")),
     "qrels": Field(
-        "gold documents and their grades; 0 or less = not relevant",
+        "gold documents and their grades; 0 or less means not relevant",
         ("reference_context_ids", "document_ids", "gold_ids"),
         {"d7": 2, "d9": 0},
         read=_qrels,
     ),
     "gold": Field(
-        "groups of ids: every group must be hit, any id of it will do",
+        "groups of document ids; one id of every group must be retrieved",
         example=[["d1", "d7"], ["d3"]],
         read=_gold,
     ),
     "evidence": Field(
-        "pieces of gold text; they survive re-chunking", example=[{"quote": "..."}], read=_each(_evidence)
+        "pieces of gold text, valid for any chunking", example=[{"quote": "..."}], read=_each(_evidence)
     ),
-    "answerable": Field("false: nothing in the corpus answers it"),
-    "forbidden": Field("documents that must not come back", example=["d9"], read=_ids),
+    "answerable": Field("false if nothing in the corpus answers the query"),
+    "forbidden": Field("documents that must not be retrieved", example=["d9"], read=_ids),
     "unsure": Field(
-        "documents that may be relevant, with the grade that they would have; `*1`: one that is not known",
+        "documents that may be relevant, with the grade that they would have; `*1` is an unknown document",
         example={"d8": 1},
         read=_qrels,
     ),
     "history": Field(
-        "what was said before", example=[{"role": "user", "content": "..."}], read=_conversation
+        "the messages before the query", example=[{"role": "user", "content": "..."}], read=_conversation
     ),
-    "messages": Field("what the system said, with its tool calls", ("output_messages",), read=_conversation),
+    "messages": Field(
+        "the system's messages, with their tool calls", ("output_messages",), read=_conversation
+    ),
     "error": Field("why the system gave no usable answer", read=failure),
-    "tags": Field("words to filter and group by", example=["tax", "2024"]),
-    "cluster": Field("names the cases that belong together in statistics; without one, the id"),
+    "tags": Field("tags to filter and group cases by", example=["tax", "2024"]),
+    "cluster": Field("a name shared by cases that are one unit in statistics; default: the id"),
     "grade_scale": Field(
-        "the lowest and the highest grade of a context, if not 0 and 3", example=[0, 4], read=_each(_whole)
+        "the lowest and the highest grade of a context; default: 0 and 3", example=[0, 4], read=_each(_whole)
     ),
-    "metadata": Field("anything else that is known of it", read=_metadata),
+    "metadata": Field("any other data about the case", read=_metadata),
 }
 """The fields of a sample."""
 PASSAGE = {
-    "text": Field("the passage", ("content", "page_content")),
+    "text": Field("the text of the passage", ("content", "page_content")),
     "id": Field("the id of its document", (*DOCUMENT_IDS, "_id"), read=_passage_id),
     "score": Field("the retriever's own score", read=_number),
     "grade": Field("a person's grade of its relevance, 0 to 3 or in grade_scale", read=_whole),
-    "relevant": Field("a person's yes or no; another scale than grade: one of the two"),
-    "metadata": Field("anything else that is known of it", read=_metadata),
-    "start": Field("where it starts in its document, in characters", read=_offset),
-    "end": Field("where it ends in its document, in characters", read=_offset),
+    "relevant": Field("a person's yes or no on its relevance; give either grade or relevant"),
+    "metadata": Field("any other data about the passage", read=_metadata),
+    "start": Field("the character offset in its document where the passage starts", read=_offset),
+    "end": Field("the character offset in its document where the passage ends", read=_offset),
 }
 """The fields of a passage; `start` and `end` become metadata."""
 PASSAGE_LISTS = ("documents", "results", "source_documents", "nodes", "matches", "hits", "docs", "points")
-"""The keys under which systems return their passages, besides the names of `contexts`."""
+"""The keys under which retrieval systems return their passages, besides the names of `contexts`."""
 RESULT = {
     "query": Field(
         "the query", ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input")
@@ -611,6 +625,6 @@ RESULT = {
         ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
     ),
 }
-"""The columns of runs and qrels, each with its names in order of preference (compared without case, underscores, dashes)."""
+"""The columns of runs and qrels, each with its names in order of preference; case, underscores and dashes are ignored."""
 SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
 _ID_RANKS = {fold(name): rank for rank, name in enumerate(("id", *DOCUMENT_IDS))}

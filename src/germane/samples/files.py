@@ -1,6 +1,6 @@
-"""Reads and writes files: plain, gzip or Zstandard; lines, strict JSON, and errors with file, line and column.
+"""Reads files (plain, gzip or Zstandard) as lines, text or strict JSON, and writes files that are never half written.
 
-Strict JSON has no duplicate keys, no NaN and a limited depth.
+Strict JSON has no duplicate keys, no NaN and a limited depth. Errors name the file, line and column.
 """
 
 from __future__ import annotations
@@ -60,22 +60,22 @@ _PACKED = {
     b"\xfd7zXZ\x00": "packed with xz",
     b"PK\x03\x04": "a ZIP archive or an Excel workbook",
 }
-"""The first bytes of compressed files and archives that cannot be read."""
+"""The first bytes of unsupported compressed files and archives, and the name of each kind."""
 _TAR = slice(257, 262)
 
 
 _BUFFER = 1 << 18
 _COPIES: dict[str, str] = {}
-"""Maps each temporary copy to the name of its original."""
+"""Maps the path of each temporary copy to the name of its original."""
 
 
 def shown_name(path: str | Path) -> str:
-    """Return the name of a file for messages: `<stdin>` for `-`, and the original's name for a temporary copy."""
+    """Return the name of a file for messages: `<stdin>` for `-`, the original's name for a temporary copy, else the path."""
     return "<stdin>" if str(path) == "-" else _COPIES.get(str(path), str(path))
 
 
 def copied(path: Path, name: str) -> Path:
-    """Register a path as a copy, shown under this name in messages, and return it."""
+    """Register a path as a temporary copy that messages call `name`, and return the path."""
     _COPIES[str(path)] = name
     return path
 
@@ -84,7 +84,7 @@ def check_unmasked(url: str) -> None:
     """Raise InputError if the key in a URL was masked when the URL was stored."""
     if f"={MASK}" in url or f":{MASK}@" in url:
         raise InputError(
-            f"{url} lacks its key, which is stored nowhere", fix="give the URL again, with the key"
+            f"the URL {url} lacks its key, which reports do not store", fix="give the URL again, with the key"
         )
 
 
@@ -98,7 +98,10 @@ _readable_paths: ContextVar[tuple[Path, ...] | None] = ContextVar("readable_path
 
 @contextmanager
 def untrusted(paths: Iterable[str | Path]) -> Iterator[None]:
-    """Context in which files may run or send nothing, expand no variable, and read only these paths (links resolved)."""
+    """Context manager for untrusted files: they may run and send nothing, expand no variables, and read only these paths.
+
+    Symbolic links are resolved before a path is checked.
+    """
     readable = _readable_paths.set(tuple(Path(path).resolve() for path in paths))
     try:
         yield
@@ -107,19 +110,22 @@ def untrusted(paths: Iterable[str | Path]) -> Iterator[None]:
 
 
 def check_trusted(does: str, named_at: SourceLocation | None = None) -> None:
-    """Raise InputError if the current file is not trusted; called before anything runs, is sent or expanded."""
+    """Raise InputError within `untrusted`; called before a file runs a command, sends a request or expands a variable.
+
+    `does` says what would happen, and `named_at` is the location in the file that asks for it.
+    """
     if _readable_paths.get() is not None:
-        problem = f"{does}, and the file that names it is not trusted"
-        raise InputError(problem, fix="look at it, then leave out --untrusted", place=named_at)
+        problem = f"{does}, but the file that asks for this is not trusted"
+        raise InputError(problem, fix="read the file, then leave out --untrusted", place=named_at)
 
 
 def repository_root(folder: Path) -> Path:
-    """Return the nearest parent folder with a .git in it, else the folder itself."""
+    """Return the nearest folder with a .git among the folder and its parents, else the folder itself."""
     return next((up for up in (folder, *folder.parents) if (up / ".git").exists()), folder)
 
 
 def dataset_files(folder: Path, name: str) -> list[Path]:
-    """Return the files of a part of a data set (`queries`, `corpus`): JSON Lines as in BEIR, or Parquet as in MTEB."""
+    """Return the files of a BEIR or MTEB data set that hold its `queries` or `corpus` (the `name`): JSON Lines or Parquet."""
     for end in (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"):
         if (file := folder / f"{name}{end}").exists():
             return [file]
@@ -127,27 +133,31 @@ def dataset_files(folder: Path, name: str) -> list[Path]:
 
 
 def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> None:
-    """Raise InputError if an untrusted file names a path outside of what may be read."""
+    """Raise InputError within `untrusted` if a path is outside the folders that may be read."""
     paths, real = _readable_paths.get(), Path(path).resolve()
     if paths is not None and not any(real.is_relative_to(path) for path in paths):
-        problem = f"{real} is outside of the repository, and the file that names it is not trusted"
-        raise InputError(problem, fix="copy it into the repository", place=named_at)
+        problem = (
+            f"the path {real} is outside the repository, and the file that names the path is not trusted"
+        )
+        raise InputError(
+            problem, fix="copy that file into the repository, or leave out --untrusted", place=named_at
+        )
 
 
 class OnDisk:
-    """A file that can be opened repeatedly; standard input is copied to a temporary file.
+    """A file that can be opened repeatedly; standard input (`-`) is copied to a temporary file.
 
-    The copy is made when `path` is first used, and deleted with this object if not before.
+    The copy is made when `path` is first used, and deleted by `delete_copy` or when this object is garbage-collected.
     """
 
     def __init__(self, path: str | Path = "-") -> None:
         self.given = path
         self.delete_copy: Callable[[], object] = lambda: None
-        """Deletes the copy, if one was made; the file cannot be opened afterwards."""
+        """Delete the temporary copy, if there is one; it cannot be opened afterwards."""
 
     @functools.cached_property
     def path(self) -> Path:
-        """The path of the file or of its copy."""
+        """The path of the file, or of the temporary copy of standard input."""
         if str(self.given) != "-":
             check_readable(self.given)
             return Path(self.given)
@@ -168,9 +178,9 @@ def _delete_copy(name: str) -> None:
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file for reading (`-` = standard input), decompressed and without a byte-order mark.
+    """Context manager that opens a file (`-` is standard input) for reading, decompressed and without a byte-order mark.
 
-    Raises InputError with the file's name for any fault of the file.
+    Raises InputError with the file's name if the file is missing, damaged, UTF-16 or compressed in an unsupported way.
     """
     name = shown_name(path)
     try:
@@ -182,26 +192,27 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
             _refuse_packed(stream, name)
             start = stream.peek(3)[:3]
             if start[:2] in _UTF16:
-                raise InputError("this file is UTF-16", fix="save it as UTF-8", place=SourceLocation(name))
+                problem = "this file is encoded as UTF-16"
+                raise InputError(problem, fix="save the file as UTF-8", place=SourceLocation(name))
             if start == _BOM:
                 stream.read(3)
             yield stream
     except _damage() as fault:
-        problem = f"the packed file is damaged: {fault}"
-        raise InputError(problem, fix="make it again", place=SourceLocation(name)) from None
+        problem = f"this compressed file is damaged: {fault}"
+        raise InputError(problem, fix="compress the file again", place=SourceLocation(name)) from None
     except OSError as fault:
         fix = "check the path" if isinstance(fault, FileNotFoundError) else ""
-        fix = "name a file in it" if isinstance(fault, IsADirectoryError) else fix
+        fix = "name a file in this folder" if isinstance(fault, IsADirectoryError) else fix
         raise InputError(
-            f"cannot be read: {fault.strerror or fault}", fix=fix, place=SourceLocation(name)
+            f"the file cannot be read: {fault.strerror or fault}", fix=fix, place=SourceLocation(name)
         ) from None
 
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a file for writing that replaces an existing one only when it is complete.
+    """Context manager that opens a file for writing; it replaces an existing file only when it is complete.
 
-    Links and file modes are kept. A device or a pipe is written in place. An OSError names the file.
+    Symbolic links and file modes are kept. A device or a pipe is written directly. An OSError names the file.
     """
     path = Path(path)
     try:
@@ -228,7 +239,7 @@ def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
-    r"""Write bytes, or pieces of text as UTF-8, to a file that appears only when it is complete.
+    r"""Write bytes, or pieces of text as UTF-8, to a file; an existing file is replaced only when the new one is complete.
 
     Lone surrogates, as in file names that are not UTF-8, are escaped as in JSON: `\udce9`.
     """
@@ -240,7 +251,7 @@ def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
 
 
 def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
-    """Return the decompressed stream, by the file's first bytes."""
+    """Return the stream decompressed, if its first bytes are those of gzip or Zstandard. Raises InputError without zstandard."""
     start = raw.peek(4)[:4]
     if start[:2] == _GZIP:
         return io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER)
@@ -249,37 +260,38 @@ def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
     try:
         import zstandard
     except ImportError:
-        fix = f"{install_extra('tables')}, or unpack it"
-        raise InputError("reading .zst needs zstandard", fix=fix, place=SourceLocation(name)) from None
+        fix = f"{install_extra('tables')}, or decompress the file"
+        problem = "reading .zst files needs the package zstandard"
+        raise InputError(problem, fix=fix, place=SourceLocation(name)) from None
     return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw), _BUFFER)
 
 
 def _refuse_packed(stream: io.BufferedReader, name: str) -> None:
-    """Raise InputError for an archive or an unsupported compression."""
+    """Raise InputError if a stream's first bytes are those of an archive or of an unsupported compression."""
     start = stream.peek(1 << 16)
     kind = next((kind for magic, kind in _PACKED.items() if start.startswith(magic)), "")
     if start[_TAR] == b"ustar":
         kind = "a tar archive"
     if kind:
-        fix = "unpack it, or save it as CSV UTF-8; .gz and .zst are read"
+        fix = "unpack the file, or save it as CSV UTF-8; only .gz and .zst are decompressed"
         raise InputError(f"this file is {kind}", fix=fix, place=SourceLocation(name))
 
 
 def _damage() -> tuple[type[Exception], ...]:
-    """Return the exceptions that a damaged compressed file raises."""
+    """Return the exception types that reading a damaged compressed file raises."""
     zstandard = sys.modules.get("zstandard")
     return (gzip.BadGzipFile, EOFError, zlib.error, *([zstandard.ZstdError] if zstandard else []))
 
 
 def numbered_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Iterate over the lines that are not blank, numbered from 1, without their line ends."""
+    """Yield the lines of a stream that are not blank, with their line numbers and without their line ends."""
     for number, line in enumerate(stream, 1):
         if (stripped := line.rstrip(b"\r\n")) and not stripped.isspace():
             yield number, stripped
 
 
 def decoded(line: bytes, name: str, number: int) -> str:
-    """Return the text of a line. Raises InputError with the line and column of a byte that is not UTF-8."""
+    """Return a line decoded as UTF-8. Raises InputError with the line and column of a byte that is not UTF-8."""
     try:
         return line.decode()
     except UnicodeDecodeError as fault:
@@ -289,7 +301,7 @@ def decoded(line: bytes, name: str, number: int) -> str:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Iterate over the numbered lines of a UTF-8 file, with their line ends."""
+    """Yield the lines of a UTF-8 file with their numbers from 1 and their line ends. Raises InputError if it is unreadable."""
     name = shown_name(path)
     with opened(path) as file:
         for number, line in enumerate(file, 1):
@@ -297,12 +309,12 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 def read_text(path: str | Path) -> str:
-    """Return the text of a UTF-8 file. Raises InputError where it cannot be read."""
+    """Return the text of a UTF-8 file. Raises InputError if the file cannot be read or is not UTF-8."""
     return "".join(line for _, line in read_lines(path))
 
 
 def location_in(path: str | Path, text: str, offset: int | None, first_line: int = 1) -> SourceLocation:
-    """Return the place of an offset in a text that starts on `first_line` of a file."""
+    """Return the file, line and column of an offset in a text that starts on `first_line` of a file."""
     if offset is None:
         return SourceLocation(shown_name(path), first_line)
     before = text[:offset]
@@ -311,14 +323,14 @@ def location_in(path: str | Path, text: str, offset: int | None, first_line: int
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A warning about input: the problem, what to write instead, and the first place where it occurs."""
+    """A warning about input: the problem, what to write instead (`fix`), and the first location where it occurs."""
 
     problem: str
     fix: str = ""
     place: SourceLocation | None = None
 
     def __str__(self) -> str:
-        """Return `place: problem; fix`, like an error."""
+        """Return `place: problem; fix` on one line, like InputError."""
         return str(InputError(self.problem, fix=self.fix, place=self.place))
 
 
@@ -326,14 +338,14 @@ Warn: TypeAlias = Callable[[Notice], None]
 
 
 class Notices:
-    """A callable `warn` that passes each distinct problem on once."""
+    """A collection of notices that is called with each Notice and passes only new ones on to `pass_on`."""
 
     def __init__(self, pass_on: Warn | None = None) -> None:
         self._seen: dict[tuple[str, str], Notice] = {}
         self._pass_on = pass_on
 
     def __call__(self, notice: Notice) -> None:
-        """Pass a notice on, unless its problem was reported before."""
+        """Keep a notice and pass it on, unless one with the same problem and fix was given before."""
         key = (notice.problem, notice.fix)
         if key not in self._seen:
             self._seen[key] = notice
@@ -348,7 +360,10 @@ class Notices:
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.8) -> str | None:
-    """Return the known name that `name` probably misspells, by difflib's ratio or as the same letters in another order, or None."""
+    """Return the one of `names` that `name` probably misspells, or None.
+
+    A name matches by difflib's ratio (at least `cutoff`), or if it has the same letters in another order.
+    """
     import difflib
 
     folded: dict[str, str] = {}
@@ -363,14 +378,14 @@ _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 
 class JsonFault(ValueError):
-    """Raised for invalid JSON, with the problem, the offset and a fix."""
+    """The error for invalid JSON: the problem, the offset in the text, and what to write instead."""
 
     def __init__(self, problem: str, fix: str, offset: int) -> None:
         super().__init__(problem)
         self.problem, self.fix, self.offset = problem, fix, offset
 
     def error(self, path: str | Path, text: str, first_line: int = 1, fix: str = "") -> InputError:
-        """Return the InputError for a text that starts on `first_line` of a file."""
+        """Return this error as an InputError with its location in a file, whose line `first_line` starts with `text`."""
         location = location_in(path, text, self.offset, first_line)
         return InputError(self.problem, fix=fix or self.fix, place=location)
 
@@ -389,10 +404,9 @@ _decode_infinite = json.JSONDecoder(object_pairs_hook=_object).decode
 
 
 def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = False) -> Json:
-    """Return the value of a JSON text. Raises JsonFault.
+    """Return the value of a JSON text. Raises JsonFault if it is invalid or has a duplicate key.
 
-    A duplicate key is a fault. `infinite` allows NaN and Infinity. Lone surrogates become U+FFFD, unless `surrogates` keeps them, as
-    for names of files.
+    `infinite` allows NaN and Infinity. Lone surrogates become U+FFFD, unless `surrogates` keeps them for file names.
     """
     try:
         value = _decode_infinite(text) if infinite else _decode(text)
@@ -402,18 +416,19 @@ def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = F
         raise _syntax(error) from None
     except RecursionError:
         problem = f"the JSON is nested more than {MAX_DEPTH} levels deep"
-        raise JsonFault(problem, "write it flatter", 0) from None
+        raise JsonFault(problem, f"nest at most {MAX_DEPTH} lists and objects", 0) from None
     except ValueError:
-        raise JsonFault("a number has too many digits", "write it as a string", 0) from None
+        problem = "a number of this JSON has too many digits"
+        raise JsonFault(problem, 'write the number as a string: "123..."', 0) from None
     return replace_surrogates(value) if not surrogates and "\\" in text and "\\u" in text else value
 
 
 def json_in(
     text: str, path: str | Path, line: int = 1, *, fix: str = "", otherwise: str = "", **allowed: bool
 ) -> Json:
-    """Return the value of a JSON text that starts on a line of a file; `allowed` as of `parse_strict_json`.
+    """Return the value of a JSON text that starts on a line of a file; `allowed` are options of `parse_strict_json`.
 
-    Raises InputError with the place and with `fix`, else the fault's own fix, else `otherwise`.
+    Raises InputError with the location for invalid JSON; its fix is `fix`, else JsonFault's, else `otherwise`.
     """
     try:
         return parse_strict_json(text, **allowed)
@@ -422,7 +437,7 @@ def json_in(
 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[SourceLocation, Json]]:
-    """Iterate over the values of a JSON Lines file with their places. Raises InputError at the first invalid line."""
+    """Yield the values of a JSON Lines file, each after its location. Raises InputError at the first invalid line."""
     for number, line in read_lines(path):
         if not line.isspace():
             yield SourceLocation(shown_name(path), number), json_in(line, path, number)
@@ -434,9 +449,9 @@ _COLON = re.compile(rb"\\u003[aA]")
 
 
 def parse_json_lines(lines: bytes) -> list[Json]:
-    """Return the values of lines of JSON, much faster than `parse_strict_json`; blank lines are skipped.
+    """Return the values of JSON Lines, much faster than `parse_strict_json`; blank lines are skipped.
 
-    Raises ValueError where a line may be invalid or have a duplicate key; `parse_strict_json` then finds the fault.
+    Raises ValueError if a line may be invalid or have a duplicate key; `parse_strict_json` can then find the error.
     """
     try:
         values: list[Json] = _decode_lines(lines)
@@ -453,11 +468,11 @@ def _syntax(error: json.JSONDecodeError) -> JsonFault:
         end = len(error.doc.rstrip())
         return JsonFault("the JSON ends too early", "close every string, list and object", end)
     fix = "check the quotes, commas and brackets there"
-    return JsonFault(f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}", fix, error.pos)
+    return JsonFault(f"this is not valid JSON: {error.msg[0].lower()}{error.msg[1:]}", fix, error.pos)
 
 
 def _refused(text: str, *, infinite: bool) -> JsonFault:
-    """Return the fault of the first duplicate key or NaN in a text that has one."""
+    """Return the JsonFault for the first duplicate key, NaN or Infinity in a JSON text that is known to have one."""
     seen: set[tuple[Step, ...]] = set()
     for path, offset, is_key in _steps(text):
         if is_key and path in seen:
@@ -470,7 +485,7 @@ def _refused(text: str, *, infinite: bool) -> JsonFault:
 
 
 def _steps(text: str) -> Iterator[tuple[tuple[Step, ...], int, bool]]:
-    """Iterate over the keys and values of a JSON text as (path, offset, is a key)."""
+    """Yield the keys and values of a JSON text as (path, offset, True for a key)."""
     path: list[Step | None] = []
     for match in _TOKEN.finditer(text):
         word = match[0]
@@ -488,6 +503,6 @@ def _steps(text: str) -> Iterator[tuple[tuple[Step, ...], int, bool]]:
 
 
 def locate(text: str, path: Sequence[Step]) -> int | None:
-    """Return the offset of the value at a path of a JSON text, or None."""
+    """Return the offset of the value at a path (keys and indices) in a JSON text, or None if there is none."""
     target = tuple(path)
     return next((offset for steps, offset, is_key in _steps(text) if steps == target and not is_key), None)

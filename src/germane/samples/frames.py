@@ -1,4 +1,4 @@
-"""Converts DataFrames, arrays and documents of other libraries to rows of samples."""
+"""Converts DataFrames, arrays and documents of other libraries (pandas, NumPy, LangChain, ...) to plain rows."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from germane.types import Json
 
 _PLAIN = frozenset({str, int, bool, type(None)})
 _JSON = (str, int, float, list, dict, type(None))
-LIST = 'put it into a list: evaluate([{"query": "...", "contexts": [...]}], ...)'
+LIST = 'give a list of samples: evaluate([{"query": "...", "contexts": [...]}], ...)'
 
 
 def records(source: Any) -> Iterator[Any]:
-    """Iterate over the rows of a table, or of a list of mappings, as plain mappings; other rows are passed on unchanged.
+    """Return an iterator over the rows of a table or list as plain mappings; rows that are not mappings stay unchanged.
 
-    NaN, None and pandas' missing values are left out; NumPy arrays are lists; documents of LangChain (`page_content`) and
-    nodes of LlamaIndex (`node`, `get_content()`) are contexts. Raises InputError where the source holds no samples.
+    NaN, None and pandas' missing values are left out. NumPy arrays become lists; documents of LangChain (`page_content`)
+    and nodes of LlamaIndex (`node`, `get_content()`) become contexts. Raises InputError if the source has no rows.
     """
     if isinstance(source, bytes):
-        raise InputError("this is bytes, and a list of samples is needed", fix=LIST)
+        raise InputError("the samples are given as bytes, not as a list of samples", fix=LIST)
     rows = _records(source)
     kind = dict if rows is source else TableRow
     return (kind(_mapping(row)) if isinstance(row, Mapping) else row for row in rows)
@@ -40,24 +40,25 @@ def _mapping(row: Mapping[Any, Any]) -> dict[str, Json]:
 
 
 def not_rows(source: Mapping[Any, Any]) -> InputError:
-    """Return the error for a mapping in place of samples: the splits of a data set, columns, or one sample."""
+    """Return the InputError for a mapping given in place of a list of samples: dataset splits, columns, or one sample."""
     values = list(source.values())
     if any(hasattr(value, "columns") or hasattr(value, "column_names") for value in values):
         names = ", ".join(map(repr, list(source)[:5]))
         return InputError(
-            f"these are splits of a data set: {names}", fix=f"name a split: data[{next(iter(source))!r}]"
+            f"the samples are given as a data set with the splits {names}",
+            fix=f"give one split: data[{next(iter(source))!r}]",
         )
     if values and all(
         isinstance(value, list | tuple) or hasattr(value, "to_list") or hasattr(value, "tolist")
         for value in values
     ):
-        fix = "make rows of them: pandas.DataFrame(...), or a list of mappings"
-        return InputError("these are columns of several rows, and a list of samples is needed", fix=fix)
-    return InputError("this is one sample, and a list of samples is needed", fix=LIST)
+        fix = "give rows: pandas.DataFrame(columns), or a list of mappings"
+        return InputError("the samples are given as a mapping of columns, not as a list of samples", fix=fix)
+    return InputError("the samples are given as one sample, not as a list of samples", fix=LIST)
 
 
 def is_table(value: Any) -> bool:
-    """Return True for a DataFrame or an Arrow table; False for a list of rows."""
+    """Return True if a value is a DataFrame or an Arrow table, and False for anything else, such as a list of rows."""
     return hasattr(value, "columns") or hasattr(value, "to_pylist")
 
 
@@ -68,13 +69,17 @@ _BATCH = 1 << 16
 def parquet_batches(
     path: str | Path, columns: Callable[[list[str]], Iterable[str]] = lambda names: names
 ) -> Iterator[Any]:
-    """Iterate over a Parquet file in DataFrames of polars; `columns` selects from the names of its columns."""
+    """Yield a Parquet file in batches, each a polars DataFrame; `columns` selects the columns to read from their names.
+
+    Raises InputError if polars is not installed or the file cannot be read.
+    """
     location = SourceLocation(shown_name(path))
     try:
         import polars
     except ImportError:
         fix = install_extra("tables")
-        raise InputError("reading Parquet needs polars", fix=fix, place=location) from None
+        problem = "reading Parquet files needs the package polars"
+        raise InputError(problem, fix=fix, place=location) from None
     try:
         check_readable(path)
         table = polars.scan_parquet(path)
@@ -84,12 +89,12 @@ def parquet_batches(
         raise InputError("no such file", fix="check the path", place=location) from None
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError) as fault:
         raise InputError(
-            f"this is not a readable Parquet file: {fault}", fix="export it again", place=location
+            f"this is not a readable Parquet file: {fault}", fix="export the file again", place=location
         ) from None
 
 
 def _records(source: Any) -> Iterable[Any]:
-    """Return the rows of a table by its library's own method, and any other iterable unchanged."""
+    """Return the rows of a DataFrame or Arrow table, or any other iterable unchanged. Raises InputError for other values."""
     if hasattr(source, "iter_rows"):  # polars
         return source.iter_rows(named=True)  # type: ignore[no-any-return]
     if hasattr(source, "to_pylist"):  # pyarrow
@@ -97,12 +102,14 @@ def _records(source: Any) -> Iterable[Any]:
     if hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
         return in_columns(source).to_dict("records")  # type: ignore[no-any-return]
     if not isinstance(source, Iterable):
-        raise InputError(f"{type(source).__name__} is not a list of samples", fix=LIST)
+        raise InputError(
+            f"the samples are given as {type(source).__name__}, not as a list of samples", fix=LIST
+        )
     return source
 
 
 def in_columns(table: Any) -> Any:
-    """Return a DataFrame of pandas with its named index as columns, and any other table unchanged."""
+    """Return a pandas DataFrame with its named index as columns, or any other table unchanged."""
     if hasattr(table, "reset_index") and {*table.index.names} - {None, *table.columns}:
         return table.reset_index()
     return table
@@ -116,7 +123,7 @@ def _fields(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
 
 
 def plain(value: Any) -> Json:
-    """Return a value as JSON, None where it is missing; unknown types are returned unchanged."""
+    """Return a value of another library as JSON (an array as a list, NaN as None); unknown types are returned unchanged."""
     for read in ("tolist", "to_list"):  # an array or a number of NumPy, a series of pandas or polars
         if hasattr(value, read):
             value = getattr(value, read)()
@@ -136,7 +143,7 @@ def plain(value: Any) -> Json:
 
 
 def fields_of(value: Any) -> Mapping[str, Any] | None:
-    """Return the fields of a data class, a named tuple or a pydantic model, or None."""
+    """Return the fields of a data class, named tuple or pydantic model as a mapping, or None for other values."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     method = getattr(value, "_asdict", None) or getattr(value, "model_dump", None)
@@ -144,7 +151,10 @@ def fields_of(value: Any) -> Mapping[str, Any] | None:
 
 
 def document(value: Any) -> dict[str, Json] | None:
-    """Return a document of LangChain or Haystack, or a node of LlamaIndex, as a context, or None."""
+    """Return a document of LangChain or Haystack, or a node of LlamaIndex, as a mapping of Context's fields.
+
+    Returns None for any other value.
+    """
     node = getattr(value, "node", value)
     if hasattr(node, "page_content"):
         text = node.page_content

@@ -1,4 +1,4 @@
-"""Reads samples from JSON Lines, JSON, CSV, TSV and Parquet files, with one reader per format, and checks that ids differ."""
+"""Reads samples from JSON Lines, JSON, CSV, TSV and Parquet files and from Python objects, and checks that ids are unique."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from germane.samples.rows import Columns, Row, RowReader
 from germane.types import Json, Sample, Step
 
 SampleSource: TypeAlias = Iterable[Sample | Mapping[str, Json]] | str | Path
-"""Samples or mappings, a DataFrame (pandas, polars, Arrow) with a row per sample, or the path of a file."""
+"""A list of Samples or mappings, a DataFrame (pandas, polars, Arrow) with a row per sample, or the path of a file."""
 
 
 def read_samples(
@@ -45,17 +45,17 @@ def read_samples(
 ) -> Iterator[Sample]:
     """Read the samples of a file or folder, one at a time; `-` is JSON Lines on stdin.
 
-    A folder gives the samples of all its files by name, a BEIR data set its queries that have gold, exported spans a sample per trace
-    with a retrieval.
+    A folder gives the samples of all its files in order of their names, a BEIR data set its queries that have gold,
+    exported spans one sample per trace with a retrieval.
 
     Args:
-        path: The file or folder; the extension is its format.
-        columns: Our field names mapped to the file's (`{"query": "Question"}`).
+        path: The file or folder; the extension tells the format.
+        columns: Maps germane's field names to the file's (`{"query": "Question"}`).
         warn: Called with a Notice for each field that is probably misspelt.
-        prefix: Precedes the number that names a sample without an id.
+        prefix: The text before the line number in the id of a sample without an id.
 
     Raises:
-        InputError: With file, line and column, at the first fault; at once for a missing file.
+        InputError: The file is missing (raised at once), or a row is invalid (raised when it is reached, with its location).
     """
     path = Path(path)
     if _is_beir(path):
@@ -78,7 +78,9 @@ def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
             name = row.get("_id", row.get("id")) if isinstance(row, dict) else None
             if not isinstance(name, str) or "text" not in row:
                 fix = 'write {"_id": "q1", "text": "..."}'
-                raise InputError("this is not a query as BEIR has it", fix=fix, place=where(()))
+                raise InputError(
+                    "this query of a BEIR folder has no _id or no text", fix=fix, place=where(())
+                )
             if name in gold:
                 yield {"id": name, "query": row["text"], "qrels": dict(gold[name])}
 
@@ -88,7 +90,7 @@ def _is_beir(path: Path) -> bool:
 
 
 def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> list[InputError]:
-    """Return the first fault of each row in a file or folder of samples, at most `most`."""
+    """Return the errors in a file or folder of samples: the first one of each row, at most `most` per file."""
     if path.is_dir() and not _is_beir(path):
         return [fault for file in data_files(path) for fault in faults_in(file, columns, most)]
     faults: list[InputError] = []
@@ -119,18 +121,20 @@ def _samples_of_folder(folder: Path, columns: Columns | None, warn: Warn | None)
         for sample in read_samples(file, columns=columns, warn=notices, prefix=prefix):
             first = seen.setdefault((sample.id, sample.system, sample.trial), file)
             if first != file:
-                problem = f"the id {sample.id!r} stands in {first} and in {file}"
-                raise InputError(problem, fix="give each file's samples a `system`, or ids of their own")
+                problem = f"the id {sample.id!r} is in both {first} and {file}"
+                raise InputError(
+                    problem, fix="give the samples of each file their own ids, or their own system"
+                )
             yield sample
 
 
 def data_files(folder: Path) -> list[Path]:
-    """Return the files of samples below a folder, without hidden ones and reports. Raises InputError if there is none."""
+    """Return the sample files below a folder, without hidden files and reports. Raises InputError if there are none."""
     files = (file for file in sorted(folder.rglob("*")) if suffix_of(file) in READERS and file.is_file())
     paths = [file for file in files if not _is_hidden(file.relative_to(folder), folder)]
     if not paths:
-        fix = f"name a file, or put one there: {', '.join(READERS)}"
-        problem = "there is neither an eval file nor data in this folder"
+        fix = f"name a file, or add an eval file (.yaml) or samples ({', '.join(READERS)})"
+        problem = "this folder has no eval file and no file of samples"
         raise InputError(problem, fix=fix, place=SourceLocation(str(folder)))
     return paths
 
@@ -141,22 +145,26 @@ def _is_hidden(file: Path, folder: Path) -> bool:
 
 
 def rows_of(source: Any) -> Iterable[Sample | Mapping[str, Json]]:
-    """Return the samples in a SampleSource as samples or plain mappings. Raises InputError for one sample or a text."""
+    """Return the samples in a SampleSource as Samples or plain mappings.
+
+    Raises InputError for a single sample, or for a text that is not the path of a file.
+    """
     if isinstance(source, str | Path):
         return read_samples(_file(source))
     if isinstance(source, Mapping):
         raise not_rows(source)
     if isinstance(source, Sample):
-        raise InputError("this is one sample, and a list of samples is needed", fix=LIST)
+        raise InputError("the samples are given as one sample, not as a list of samples", fix=LIST)
     return records(source)
 
 
 def read_questions(
     source: SampleSource | Iterable[str], warn: Warn | None = None, *, asked: bool = False
 ) -> Iterator[Sample]:
-    """Iterate over the samples in a SampleSource; with `asked` (a system is asked for contexts) texts are questions too.
+    """Return an iterator over the samples in a SampleSource; with `asked`, a text in the list is the query of a sample.
 
-    `warn` gets a Notice for each field that is probably misspelt. Raises InputError as `read_samples` does.
+    `asked` means that a system is queried for the contexts. `warn` is called with a Notice for each field that is
+    probably misspelt. Raises InputError as `read_samples` does.
     """
     rows = rows_of(source)
     if asked:
@@ -168,13 +176,13 @@ def _file(source: str | Path) -> Path:
     path = Path(source)
     if isinstance(source, str) and ("\n" in source or suffix_of(path) not in READERS):
         text = source if len(source) <= 40 else f"{source[:40]}..."
-        fix = f"name a {', '.join(READERS)} file, or {LIST}"
-        raise InputError(f"the text {text!r} is not a file of samples", fix=fix)
+        fix = f"name a file ({', '.join(READERS)}), or {LIST}"
+        raise InputError(f"the text {text!r} is not the path of a file of samples", fix=fix)
     return path
 
 
 def suffix_of(path: Path) -> str:
-    """Return the extension that names the format, without .gz or .zst."""
+    """Return a file's extension in lower case, without a final .gz or .zst: `.csv` for `gold.CSV.gz`."""
     return Path(path.name.lower().removesuffix(".gz").removesuffix(".zst")).suffix
 
 
@@ -184,7 +192,10 @@ def samples_from(
     columns: Columns | None = None,
     warn: Warn | None = None,
 ) -> Iterator[Sample]:
-    """Iterate over samples built from mappings by the rules of a JSONL line; samples are passed on unchanged."""
+    """Return an iterator over Samples built from mappings, which are read like lines of JSONL; Samples stay unchanged.
+
+    `columns` and `warn` are as in `read_samples`.
+    """
     numbered = (
         (n, _visible(row), functools.partial(_at, SourceLocation("samples", n)))
         for n, row in enumerate(rows, 1)
@@ -194,7 +205,7 @@ def samples_from(
 
 
 def _as_samples(rows: Iterator[Row], warn: Warn | None = None) -> Iterator[Row]:
-    """Yield the rows, or the samples that an add-on makes of them if it knows the first row's shape."""
+    """Yield the rows, or the samples that an add-on builds from them if it recognises the first row (such as a trace)."""
     first = next(rows, None)
     if first is None:
         return
@@ -205,7 +216,7 @@ def _as_samples(rows: Iterator[Row], warn: Warn | None = None) -> Iterator[Row]:
 
 
 def _visible(row: Any) -> Any:
-    """Return the row without lone surrogates."""
+    """Return a row (a Sample or a mapping) with lone surrogates replaced by U+FFFD."""
     if isinstance(row, Sample):
         return without_surrogates(row)
     if not isinstance(row, Mapping):
@@ -223,9 +234,11 @@ def _format(path: Path) -> tuple[Reader, str]:
     if suffix not in READERS:
         with opened(path):
             pass  # packed in another way, or a folder
-        fix = f"name it {' or '.join(READERS)}"
+        fix = f"save the samples as {' or '.join(READERS)}"
         raise InputError(
-            "this is not a format of samples that can be read", fix=fix, place=SourceLocation(str(path))
+            f"samples cannot be read from a file with the extension {suffix!r}",
+            fix=fix,
+            place=SourceLocation(str(path)),
         )
     return READERS[suffix]
 
@@ -235,11 +248,14 @@ def _at(location: SourceLocation, _: Sequence[Step]) -> SourceLocation:
 
 
 _TOGETHER = 64
-"""The number of rows in a batch."""
+"""The number of lines that are parsed together."""
 
 
 def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str) -> Iterator[Sample]:
-    """Iterate over the samples of rows. Raises InputError for a repeated id, system and trial."""
+    """Yield the samples built from rows. Raises InputError for a repeated (id, system, trial), or if there are no rows.
+
+    `unit` ("line" or "row") names the numbers of rows in messages.
+    """
     # most samples have neither system nor trial: their id is their key
     seen = dict[str | tuple[str, str, int], int]()
     for number, row, where in rows:
@@ -248,23 +264,23 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit:
         if key in seen:
             more = f", system {sample.system!r}" if sample.system else ""
             more += f", trial {sample.trial}" if sample.trial else ""
-            problem = f"the id {sample.id!r}{more} is there already, on {unit} {seen[key]}"
+            problem = f"the id {sample.id!r}{more} was already used on {unit} {seen[key]}"
             raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
         seen[key] = number
         yield sample
     if not seen:
-        fix = 'write at least one, which has a query: {"query": "..."}'
-        raise InputError("no samples in it", fix=fix, place=file)
+        fix = 'write at least one sample: {"query": "...", "contexts": ["..."]}'
+        raise InputError("there are no samples", fix=fix, place=file)
     reader.warn_at_end(file)
 
 
-_DOCUMENT = "this looks like one JSON document: name the file .json, or write one object per line"
+_DOCUMENT = "if the file is one JSON document, name it .json; else write one object per line"
 
 
 def _read_jsonl(path: Path, _: Cells | None = None, faults: list[InputError] | None = None) -> Iterator[Row]:
-    """Iterate over the objects of a JSON Lines file; blank lines are skipped.
+    """Yield the rows of a JSON Lines file, one per line that is not blank.
 
-    With `faults` invalid lines are added to it, and reading goes on.
+    Raises InputError for an invalid line, or appends the error to `faults` if given and goes on.
     """
     number = 0
     with opened(path) as file:
@@ -292,11 +308,11 @@ def _read_jsonl(path: Path, _: Cells | None = None, faults: list[InputError] | N
 
 
 _ENDS = b"}\n", b"}\r\n", b"}"
-"""The possible ends of a line that is one object."""
+"""The possible ends of a line that holds one JSON object."""
 
 
 def _rows_of_lines(lines: Sequence[bytes]) -> list[Json] | None:
-    """Return the values of lines, or None unless each line certainly is one value without duplicate keys."""
+    """Return the JSON values of lines, or None if a line may be invalid, be blank or have duplicate keys."""
     unusual = [1 for line in lines if not line.startswith(b"{") or not line.endswith(_ENDS)]
     if unusual and len(lines) > 1:  # else no value goes on in the next line: none has } before {
         return None
@@ -310,7 +326,10 @@ def _rows_of_lines(lines: Sequence[bytes]) -> list[Json] | None:
 def _json_location(
     path: Path, text: str | bytes, first_line: int, above: tuple[Step, ...], steps: Sequence[Step]
 ) -> SourceLocation:
-    """Return the location of a path below `above` in a JSON text, else that of `above`; only the line where both are empty."""
+    """Return the location of the value at the path `above` + `steps` in a JSON text, or that of `above` if there is none.
+
+    If both paths are empty the location has only a line.
+    """
     text = text.decode() if isinstance(text, bytes) else text
     offset = locate(text, (*above, *steps)) if above or steps else None
     return location_in(path, text, locate(text, above) if offset is None and above else offset, first_line)
@@ -321,7 +340,7 @@ _HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "resul
 
 
 def _read_json(path: Path, _: Cells) -> Iterator[Row]:
-    """Iterate over the rows of a JSON document: an array of samples, or an object that holds one."""
+    """Yield the rows of a JSON document: an array of samples, or an object with such an array under a usual key."""
     text = read_text(path)
     if not text.strip():
         return
@@ -340,21 +359,21 @@ def _read_json(path: Path, _: Cells) -> Iterator[Row]:
     if not isinstance(document, list):
         fix = f"write an array of samples, or an object with one under {' or '.join(_HOLDERS[:2])}"
         raise InputError(
-            "this document holds no array of samples", fix=fix, place=SourceLocation(str(path), 1)
+            "this JSON document has no array of samples", fix=fix, place=SourceLocation(str(path), 1)
         )
     for index, row in enumerate(document):
         yield index + 1, row, functools.partial(_json_location, path, text, 1, (*holder, index))
 
 
 def _read_table(delimiter: str, path: Path, cells: Cells) -> Iterator[Row]:
-    """Iterate over the rows of CSV or TSV with a header; cells may hold lists and objects as JSON."""
+    """Yield the rows of a CSV or TSV file with a header; cells may hold lists and objects as JSON."""
     file = shown_name(path)
 
     def check(header: list[str], place: SourceLocation) -> None:
         if not any(cells.field_of(name) == "query" for name in header):
             names = ", ".join(spelling for spelling, name in SPELLINGS.items() if name == "query")
-            problem = f"no column is the query; the columns are {', '.join(header)}"[:300]
-            fix = f"name one of {names}, or map it: --columns query=NAME"
+            problem = f"no column holds the query; the columns are {', '.join(header)}"[:300]
+            fix = f"name the column {names.replace(', ', ' or ')}, or give its name: --columns query=NAME"
             raise InputError(problem, fix=fix, place=place)
 
     lines = (line for _, line in read_lines(path))
@@ -364,7 +383,7 @@ def _read_table(delimiter: str, path: Path, cells: Cells) -> Iterator[Row]:
 
 
 def _read_parquet(path: Path, _: Cells) -> Iterator[Row]:
-    """Iterate over the rows of a Parquet file; lists and objects have such a type, or are text as in CSV."""
+    """Yield the rows of a Parquet file; lists and objects have a list or struct type, or are JSON texts as in CSV."""
     for number, row in enumerate(chain.from_iterable(map(records, parquet_batches(path))), 1):
         yield number, row, functools.partial(_at, SourceLocation(f"{path}, row {number}"))
 
@@ -378,4 +397,4 @@ READERS: dict[str, tuple[Reader, str]] = {
     ".tsv": (functools.partial(_read_table, "\t"), "line"),
     ".parquet": (_read_parquet, "row"),
 }
-"""Maps each extension, which .gz or .zst may follow, to its reader and the unit of its numbers."""
+"""Maps each file extension (optionally followed by .gz or .zst) to its reader and the unit of its row numbers."""

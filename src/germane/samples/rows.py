@@ -1,4 +1,4 @@
-"""Converts mappings to samples and back: one row is one Sample, whatever file or table it comes from."""
+"""Converts the rows of any file or table (mappings) to Samples, and Samples back to JSON."""
 
 from __future__ import annotations
 
@@ -20,39 +20,43 @@ from germane.types import Context, Json, Sample
 
 Columns: TypeAlias = Mapping[str, str]
 Row: TypeAlias = tuple[int, Json, Locate]
-"""A row with its number (the id of a sample without one) and a function that locates a path in it."""
+"""A row: its number (the id of a sample without one), its value, and a function from a path in it to a SourceLocation."""
 
 _OF_IDS = {IDS, "qrels", "forbidden"}
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """Parse `query=Query,contexts=Context` to a mapping of our field names to the file's."""
+    """Parse a text like `query=Query,contexts=Context` to a mapping of germane's field names to the file's.
+
+    Raises InputError for another form or an unknown field.
+    """
     columns: dict[str, str] = {}
     for pair in filter(None, (p.strip() for p in text.split(","))):
         ours, equals, named = (piece.strip() for piece in pair.partition("="))
         if not equals or not named:
-            raise InputError(f"{pair!r} maps no column", fix="write OURS=THEIRS, as in query=Question")
+            problem = f"{pair!r} in the columns is not FIELD=COLUMN"
+            raise InputError(problem, fix="write a field of germane and a column of the file: query=Question")
         columns[ours] = named
     check_columns(columns)
     return columns
 
 
 def check_columns(columns: Columns) -> None:
-    """Raise InputError if a mapping names an unknown field."""
+    """Raise InputError if a mapping of columns has a key that is not a field of a sample."""
     for ours in columns:
         if ours not in SPELLINGS:
             near = nearest(ours, SPELLINGS)
             fix = f"did you mean {near}?" if near else f"write one of {', '.join(FIELDS)}"
-            raise InputError(f"columns: a sample has no field {ours!r}", fix=fix)
+            raise InputError(f"the columns name {ours!r}, which is not a field of a sample", fix=fix)
 
 
 class RowReader:
-    """Converts rows to samples.
+    """Converts rows (mappings) to Samples.
 
     Args:
-        columns: Our field names mapped to the names used in the rows.
+        columns: Maps germane's field names to the names in the rows.
         warn: Called with a Notice for each suspicious field.
-        prefix: Precedes the number that is the id of a row without one.
+        prefix: The text before the row number in the id of a row without an id.
     """
 
     def __init__(self, columns: Columns | None = None, warn: Warn | None = None, prefix: str = "") -> None:
@@ -66,14 +70,14 @@ class RowReader:
         self.cells = Cells(self.field_of)
 
     def field_of(self, key: str, among: Iterable[str] = ()) -> str | None:
-        """Return the field that a key means in a row with the keys `among`; None = metadata."""
+        """Return the sample field that a key means in a row with the keys `among`, or None if the key is metadata."""
         name = self._mapped.get(key) or SPELLINGS.get(key)
         if key == "context" and key not in self._mapped and not OF_GOLDENS.isdisjoint(among):
             return None
         return None if name in self._taken and key not in self._mapped else name
 
     def read(self, row: Json, number: int, where: Locate) -> Sample:
-        """Return the sample of a row; `number` is its id where it has none. Raises InputError."""
+        """Return the Sample of a row; without an id, `number` is the id. Raises InputError with the location, by `where`."""
         try:
             if isinstance(row, TableRow):
                 row = self.cells.values(row, where)
@@ -82,10 +86,10 @@ class RowReader:
             raise wrong.error(where(wrong.path)) from None
 
     def _sample(self, row: Json, number: int, where: Locate) -> Sample:
-        """Return the sample of a row whose cells are read. Raises Invalid."""
+        """Return the Sample of a row whose cells are already converted to values. Raises Invalid for an invalid value."""
         if not isinstance(row, dict):
             fix = 'write {"id": "q1", "query": "..."}'
-            raise Invalid(f"a sample is an object, and this is {describe(row)}", fix)
+            raise Invalid(f"this sample is {describe(row)}, not an object", fix)
         keys = among = tuple(row)
         if _NULL in map(type, row.values()):
             row = {key: value for key, value in row.items() if value is not None}
@@ -107,7 +111,7 @@ class RowReader:
         return sample
 
     def _values(self, plan: _Plan, row: dict[str, Json], number: int) -> dict[str, Json]:
-        """Return the values of a row by the names of their fields. Raises Invalid."""
+        """Return the converted values of a row by field name, as `plan` reads its keys. Raises Invalid for an invalid value."""
         values: dict[str, Json] = {}
         key = ""
         try:
@@ -128,7 +132,10 @@ class RowReader:
         return values
 
     def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> _Plan:
-        """Return the meaning of the keys of a row; of several spellings of a field our own name or else the first one is read."""
+        """Return how to read a row with these keys.
+
+        If several keys mean one field, the field's own name or else the preferred alias is read.
+        """
         self._absent.difference_update(keys)
         means = {key: self.field_of(key, among) for key in keys}
         order = {spelling: position for position, spelling in enumerate(SPELLINGS)}
@@ -139,26 +146,24 @@ class RowReader:
         return _Plan(fields, ids, tuple(key for key in keys if key not in read), among)
 
     def warn_at_end(self, file: SourceLocation) -> None:
-        """Warn about mapped names that no row had, and counted cells."""
+        """Warn about names in `columns` that no row had, and about suspicious cells counted in all rows."""
         if self._warn is None:
             return
         self.cells.warn(self._warn)
         for key in sorted(self._absent):
-            problem = f"no row has {key!r}, which {self._mapped[key]} is mapped to"
-            self._warn(Notice(problem, "check the name in columns: upper and lower case are two", file))
+            problem = f"no row has the column {key!r}, which the columns give for {self._mapped[key]}"
+            self._warn(Notice(problem, "check the name, also upper and lower case", file))
 
     def _named(self, wrong: Invalid, row: dict[str, Json]) -> Invalid:
-        """Return the fault with the row's own names in its path and an example of the field."""
+        """Return the error with the row's own keys in its path, and with an example of the field in its fix."""
         if not wrong.path:
             wrong.problem = f"{'this sample ' * wrong.problem.startswith('has no')}{wrong.problem}"
             if wrong.problem.endswith("has no query") and row:
                 fields = ", ".join(map(repr, list(row)[:10]))
                 wrong.problem += f"; its fields are {fields}"
-                wrong.fix = f"{wrong.fix}; {', '.join(FIELDS['query'].names)} are read as query too"
+                wrong.fix = f"{wrong.fix}, or one of {', '.join(FIELDS['query'].names)}"
                 if owner := next(filter(None, (absent("readers", fold(key)) for key in row)), ""):
-                    wrong.fix = (
-                        f"exports of traces are read by the add-on {owner}, which is not there: write samples"
-                    )
+                    wrong.fix = f"install the add-on {owner}, which reads exports of traces, or write samples"
             return wrong
         field = str(wrong.path[0])
         names = {name: key for key, name, _ in self._plan(tuple(row), tuple(row)).fields}
@@ -169,19 +174,23 @@ class RowReader:
         return wrong
 
     def _warn_of(self, plan: _Plan, where: Locate) -> None:
-        """Warn about keys that are probably misspelt, and about second spellings of a field."""
+        """Warn about keys that are probably misspelt, and about a second key that means the same field."""
         assert self._warn is not None
         for key in plan.others:
             if name := self.field_of(key, plan.among):
-                problem = f"{key!r} means {name} too, which is read from another key"
-                self._warn(Notice(problem, "keep one of them", where((key,))))
+                problem = f"the field {key!r} is not read, since another field also means {name}"
+                self._warn(Notice(problem, f"keep one field that means {name}", where((key,))))
             elif near := _nearest_field(key):
-                problem = f"the field {key!r} is not known and kept as metadata"
+                problem = f"the field {key!r} is unknown and kept as metadata"
                 self._warn(Notice(problem, f"did you mean {near!r}?", where((key,))))
 
 
 class _Plan(NamedTuple):
-    """The meaning of a row's keys: (key, field, reader of its value), the id keys, the metadata keys, and all keys."""
+    """How to read a row with certain keys.
+
+    `fields` are (key, field, converter of its value); `ids` the keys that hold ids; `others` the keys of metadata;
+    `among` all keys, including those whose value is None.
+    """
 
     fields: tuple[tuple[str, str, Callable[[Json], Json] | None], ...]
     ids: tuple[str, ...]
@@ -198,30 +207,34 @@ def _nearest_field(key: str) -> str | None:
 
 
 def _with_ids(contexts: Json, ids: Json) -> Json:
-    """Return contexts with the ids of a separate list; without contexts, contexts that are only ids. Raises Invalid."""
+    """Return contexts with the document ids of a separate list `ids`; if `contexts` is None, contexts that are only ids.
+
+    Raises Invalid if the lengths differ or a context has another id.
+    """
     if not isinstance(ids, list | tuple):
-        raise Invalid(f"is {describe(ids)}", "", IDS)
+        raise Invalid(f"is {describe(ids)}, not a list of ids", 'write a list: ["d1", "d2"]', IDS)
     if contexts is None:
         return tuple([Context(id=name) for name in ids])
     if not isinstance(contexts, list | tuple):
         return contexts  # which the record then refuses
     if len(contexts) != len(ids):
         counts = f"{counted(len(ids), 'id')} for {counted(len(contexts), 'context')}"
-        raise Invalid(f"gives {counts}", "write one id for each context, in the same order", IDS)
+        raise Invalid(f"has {counts}", "write one id for each context, in the same order", IDS)
     made = []
     for number, (context, document) in enumerate(zip(contexts, ids, strict=True)):
         record = isinstance(context, Context)
         own = context.id if record else context.get("id")
         if own not in {None, document}:
-            raise Invalid(f"is {document!r}, but that context has the id {own!r}", "keep one", IDS, number)
+            problem = f"is {document!r}, but the context itself has the id {own!r}"
+            raise Invalid(problem, "write one of the two ids", IDS, number)
         made.append(structs.replace(context, id=document) if record else {**context, "id": document})
     return made
 
 
 def sample_to_json(sample: Sample) -> dict[str, Json]:
-    """Return a sample as a JSON object that reads back equal, without fields at their default.
+    """Return a sample as a JSON object without fields at their default, from which an equal Sample can be read.
 
-    `contexts: []` says that nothing was retrieved.
+    `contexts: []` means that nothing was retrieved.
     """
     fields: dict[str, Json] = json.loads(encode_record(sample))  # whole numbers of any length stay whole
     return fields

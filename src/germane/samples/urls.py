@@ -1,4 +1,4 @@
-"""Paths that are URLs (s3, gs, az, file, memory, ...): recognised here, read and written by an add-on."""
+"""Recognises paths that are URLs (s3, gs, az, file, memory, ...), which an add-on reads and writes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from germane.samples.files import copied, without_scheme
 __all__ = ["local", "url_of", "with_urls"]
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
-"""One slash, as a path leaves one of two; a Windows drive is a single letter."""
+"""A URL with one or more slashes, since Path reduces two to one; the scheme has two letters, unlike a Windows drive."""
 
 
 def url_of(path: str | Path) -> str:
-    """Return the URL that a path stands for; "" for a local file."""
+    """Return the URL that a path stands for, or "" if the path is a local file."""
     match = _URL.fullmatch(str(path))
     if match is None:
         return ""
@@ -26,11 +26,11 @@ def url_of(path: str | Path) -> str:
 
 
 def with_urls(work: str) -> Any:
-    """Return an add-on's function for files at URLs; `Addon.urls` lists them. InputError without the add-on."""
+    """Return an add-on's function for files at URLs, by its name in `Addon.urls`. Raises InputError without the add-on."""
     return addons.required("urls", work, "a path that is a URL", "name a file or folder of this machine")
 
 
 def local(named: str | Path) -> Path:
-    """Return the file or folder at a path, or a local copy of a URL, which messages name by the URL."""
+    """Return a path as it is, or the path of a local copy if it is a URL; messages name the copy by its URL."""
     path = without_scheme(str(named))
     return copied(with_urls("fetched")(url), mask_urls(url)) if (url := url_of(path)) else Path(path)

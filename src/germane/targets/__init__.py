@@ -1,4 +1,4 @@
-"""The systems under test: one small module per provider, and the targets file that names them."""
+"""The systems under test (targets), with one module per provider, and the targets file that lists them."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ __getattr__ = lazily(
         "open_target": "targetsfile",
     },
 )
-"""Imported when first used: most evaluations ask no target."""
+"""Imports a public name when it is first used, since most evaluations query no target."""

@@ -1,4 +1,4 @@
-"""Answers of the systems under test, asked concurrently and on disk before anything is judged."""
+"""Queries the systems under test concurrently, and stores their answers on disk before anything is judged."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _FILE = "answers.jsonl"
 
 
 class PlannedCase(Job, kw_only=True):
-    """A job with the system to ask for its sample ("" = none).
+    """A case to evaluate: a job, and the target to query for its sample ("" if its contexts are already known).
 
-    `source` is the path, as it was named, that the case is evaluated for; `row` is the case's place among those of all
-    parts, where the evaluation is one of several parts; `is_prepared` says whether its sample is one of a complete report.
+    `source` is the path, as the user wrote it, that the case comes from. `row` is the case's position among all cases, also
+    if the evaluation is split into parts. `is_prepared` says whether the sample comes from a complete report.
     """
 
     target: str = ""
@@ -47,7 +47,7 @@ class PlannedCase(Job, kw_only=True):
 
     @property
     def system(self) -> _System:
-        """The system to ask: its name, and the targets file with its entry."""
+        """The system to query: the target's name, and the targets file with its entry."""
         return self.target, self.targets_file
 
 
@@ -56,7 +56,7 @@ J = TypeVar("J", bound=Job)
 
 
 def with_sample(job: J, sample: Sample) -> J:
-    """Return the job with another sample, also in its case of an eval file."""
+    """Return a copy of the job with another sample; its eval-file case gets the sample too."""
     if sample is job.sample:
         return job
     case = None if job.case is None else replace(job.case, sample=sample)
@@ -64,14 +64,15 @@ def with_sample(job: J, sample: Sample) -> J:
 
 
 class TargetAnswers:
-    """The answers of targets in one evaluation: those of earlier sessions, and new ones, which are written to its folder.
+    """The answers of targets in one evaluation: those of earlier sessions, and new ones, which are written to the report folder.
 
-    They serve only its own `--resume`: a new run queries the system again. Once the report is complete its samples hold them.
+    The stored answers are used only by `--resume`; a new run queries the system again. The complete report has them in
+    its samples.
 
     Args:
-        folder: The report folder; None keeps answers in memory alone.
-        resumed: Whether earlier sessions' answers stand in the folder; what else stands there is removed.
-        replaces: Whether the report in the folder is one of another evaluation.
+        folder: The report folder; None keeps answers in memory only.
+        resumed: Whether to read the answers of earlier sessions in the folder; otherwise they are deleted.
+        replaces: Whether the report in the folder belongs to another evaluation, so that its samples are not used.
     """
 
     def __init__(self, folder: Path | None, *, resumed: bool, replaces: bool = False) -> None:
@@ -90,27 +91,27 @@ class TargetAnswers:
         self._prepared -= set(self._keep(self._written()))
 
     def _written(self) -> Iterator[Sample]:
-        """Yield the answers in the file; an incomplete last line is skipped."""
+        """Yield the answered samples in the file of answers; an incomplete last line is skipped."""
         for row in TableFile(self._path).whole_rows() if self._path is not None else ():
             with suppress(ValueError, KeyError, TypeError, InputError):
                 yield from samples_from([row["sample"]])
 
     def _keep(self, samples: Iterable[Sample]) -> Iterator[SampleKey]:
-        """Keep the answers that did not fail; failed ones are asked again."""
+        """Remember the answered samples that did not fail, and yield their keys; a failed sample is queried again."""
         for sample in samples:
             if find_contexts(sample)[0].error is None:
                 self._found[sample.key] = sample
                 yield sample.key
 
     def answered(self, planned: PlannedCase) -> PlannedCase | None:
-        """Return the case with the answer to its query; None if there is none."""
+        """Return the case with the stored answer to its query, or None if there is no stored answer."""
         key = planned.sample.key
         if (sample := self._found.get(key)) is None or sample.query != planned.sample.query:
             return None
         return structs.replace(with_sample(planned, sample), is_prepared=key in self._prepared)
 
     def add(self, sample: Sample) -> None:
-        """Write an answer to disk."""
+        """Remember an answered sample and append it to the file of answers."""
         deque(self._keep([sample]), 0)
         self._prepared.discard(sample.key)
         if self._path is None:
@@ -124,7 +125,7 @@ class TargetAnswers:
         self._log.flush()
 
     def close(self) -> None:
-        """Wait until all answers are on disk, and close the file."""
+        """Flush all answers to disk and close the file of answers."""
         if self._log is not None:
             sync(self._log)
             self._log.close()
@@ -132,7 +133,7 @@ class TargetAnswers:
 
     @staticmethod
     def forget(folder: Path) -> None:
-        """Delete the file of an evaluation whose report is complete."""
+        """Delete the file of answers in a report folder whose report is complete."""
         (folder / _FILE).unlink(missing_ok=True)
 
 
@@ -144,10 +145,10 @@ async def ask_targets(
     *,
     parts: int = 1,
 ) -> list[PlannedCase]:
-    """Return the cases in order with their targets' answers; a failure becomes the sample's `error`.
+    """Query the targets and return the cases in order with their answers; a failure becomes the sample's `error`.
 
-    Only what has no answer yet is asked, each target by its number of workers, and each answer is kept when it arrives. Each of
-    several `parts` that run side by side has its share of a target's workers.
+    Cases with a stored answer are not queried. Each target gets at most `workers` queries at once, divided by the number
+    of `parts` of the evaluation that run in parallel. Each answer is stored when it arrives.
     """
     workers = {key: asyncio.Semaphore(max(1, target.workers // parts)) for key, target in targets.items()}
     done = 0
@@ -181,7 +182,10 @@ async def ask_targets(
 async def answers_at_hand(
     cases: Sequence[PlannedCase], answers: TargetAnswers
 ) -> list[tuple[PlannedCase, bool]]:
-    """Return the cases, each with its answer if that needs no live system, and whether it has one. Nothing is written."""
+    """Return each case with True and its answer if no live system is needed for it, else unchanged with False.
+
+    Used by dry runs: nothing is written.
+    """
     targets = open_targets(cases, live=False)
     result = []
     for planned in cases:
@@ -194,7 +198,7 @@ async def answers_at_hand(
 
 
 def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_System, Target]:
-    """Open every target to be asked, once; without `live` only those with recorded answers."""
+    """Return the opened targets of these cases by system; without `live` only those with recorded or fixed answers."""
     from germane.targets.targetsfile import open_target, target_entry
 
     targets: dict[_System, Target] = {}
@@ -207,7 +211,7 @@ def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_Sy
 
 
 def check_targets(cases: Iterable[PlannedCase]) -> None:
-    """Raise InputError if a target of these cases is unknown or not trusted, before a folder is created."""
+    """Raise InputError if a target of these cases is unknown or not trusted; called before a report folder is created."""
     asked = dict.fromkeys(
         (planned.target, planned.targets_file or planned.folder) for planned in cases if planned.target
     )
@@ -219,7 +223,7 @@ def check_targets(cases: Iterable[PlannedCase]) -> None:
 
 
 async def _ask(target: Target, planned: PlannedCase) -> Sample:
-    """Ask the target, and return the answered sample; a failure becomes its `error`."""
+    """Query a target for one case, and return the sample with the answer, or with `error` if the target failed."""
     sample = planned.sample
     try:
         result = await target.answer(planned.case or sample)
@@ -231,7 +235,10 @@ async def _ask(target: Target, planned: PlannedCase) -> Sample:
 def prepared(
     planned: PlannedCase, document_ids: Callable[[Sample], Sample], notes: Counter[str]
 ) -> PlannedCase:
-    """Return the case with document ids and, without a list of its own, the contexts found in its answer."""
+    """Return the case with the contexts found in its answer, if it has none, and with chunk ids mapped to document ids.
+
+    A note on how contexts were found is counted in `notes`. If none are found, the sample gets an `error`.
+    """
     sample = planned.sample
     if sample.contexts is None and sample.calls is None and sample.error is None:
         if sample.response or sample.messages:

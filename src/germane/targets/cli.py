@@ -1,4 +1,4 @@
-"""A system that is a command: it gets the query as a variable, and answers in its output file or on stdout."""
+"""A target that runs a command for each query and reads the answer from its output file or stdout."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from germane.yamltext import Positive, plain_value
 _TAIL = 2000
 _ANSWERS = {"text", "output_messages", "outputMessages", "output"}
 _PASSED_ON = ("TMP", "TZ", "SHELL", "USER", "LOGNAME", "COMSPEC", "USERPROFILE", "APPDATA", "LOCALAPPDATA")
-"""Variables of the environment that a command gets besides those of every program: none of them is a secret."""
+"""Environment variables that a command gets besides those of every program; none of them holds a secret."""
 _SLOT = re.compile(r"\{(PROMPT|EVAL_ID|ATTEMPT|FILES|OUTPUT_FILE)\}")
 _QUOTED = re.compile(r"""'[^']*'|"(?:[^"`$\\]|\$(?!\())*\"""")
 _NOT_A_WORD = re.compile(
     r"""['"`]|\\(?!\n)|\(\(|<<|(?<!\S)(?:eval|trap|ssh)\s|(?<!\S)-\w*c(?:\s+(?:-\S+\s+)*\S*)?$"""
 )
-"""What stands before a slot, outside of complete quotes, where a shell would not read its value as one word of data: an open
-quote, a backslash, arithmetic, a heredoc, and commands and flags whose argument is code."""
+"""Text before a slot such as {PROMPT} after which a shell would not read the slot's value as one word of data: an open
+quote, a backslash, arithmetic, a heredoc, and commands and flags whose argument is code. Complete quotes are removed before."""
 _Values: TypeAlias = Mapping[str, str | Sequence[str]]
-"""The value of each slot: a text, or the paths of files."""
+"""Maps each slot of a command ("PROMPT", "FILES", ...) to its value: a text, or the paths of files."""
 
 
 def _environment(value: Any) -> Json:
-    """Return variables: `env: {NAME: value}` sets them, `env: [NAME]` passes them on."""
+    """Return the environment variables of the key `env`: a mapping sets them, a list of names copies those of this process."""
     content = plain_value(value)
     if isinstance(content, dict):
         return {name: str(inner) for name, inner in content.items()}
@@ -44,13 +44,16 @@ def _environment(value: Any) -> Json:
 
 
 def _command(value: Any) -> str | tuple[str, ...]:
-    """Return a text for a shell, or a list of a program and its arguments."""
+    """Return a checked command: a text for a shell, or a tuple of a program and its arguments.
+
+    Raises Invalid if it is neither, or has no slot for the query.
+    """
     content = plain_value(value)
     words = [content] if isinstance(content, str) else content
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
-        raise Invalid(f"is {describe(content)}", "write a command: my-rag {PROMPT}")
+        raise Invalid(f"is {describe(content)}, not a command", "write a command: my-rag {PROMPT}")
     if not any(name in word for name in ("PROMPT", "EVAL_ID") for word in words):
-        raise Invalid("is told no question", "put {PROMPT} where the question belongs; it is one word")
+        raise Invalid("does not use the query", "write {PROMPT} where the query belongs: my-rag {PROMPT}")
     if isinstance(content, str):
         _check_slots(content)
         return str(content)
@@ -58,24 +61,27 @@ def _command(value: Any) -> str | tuple[str, ...]:
 
 
 def _check_slots(template: str) -> None:
-    """Raise Invalid if a slot is within quotes, or if a shell might parse its value as code."""
+    """Raise Invalid if a slot (such as {PROMPT}) of a shell command is within quotes, or its value might be run as code."""
     for slot in _SLOT.finditer(template):
         before = _QUOTED.sub(lambda quoted: re.sub(r"[^\w-]", "", quoted[0]), template[: slot.start()])
         if _NOT_A_WORD.search(before):
             name = "FILE_1" if slot[1] == "FILES" else slot[1]
             fix = f"""write "$GERMANE_{name}" there, or the command as a list: [my-rag, "{slot[0]}"]"""
-            raise Invalid(f"has {slot[0]} where a shell would not read it as one word", fix)
+            raise Invalid(f"has {slot[0]} within quotes or code, where a shell would not read one word", fix)
 
 
 def _variables(slot: str, value: str | Sequence[str]) -> dict[str, str]:
-    """Return the variables of one slot with their values: GERMANE_PROMPT; files are GERMANE_FILE_1 and so on."""
+    """Return the environment variables of one slot: GERMANE_PROMPT for PROMPT; GERMANE_FILE_1, GERMANE_FILE_2, ... for files."""
     if isinstance(value, str):
         return {f"GERMANE_{slot}": value}
     return {f"GERMANE_FILE_{number}": text for number, text in enumerate(value, 1)}
 
 
 def _argv(template: Sequence[str], values: _Values) -> tuple[str, ...]:
-    """Return a command that runs without a shell, with the values filled in; `{FILES}` alone becomes a word per file."""
+    """Return the arguments of a command that runs without a shell, with its slots replaced by their values.
+
+    The argument `{FILES}` becomes one argument per file.
+    """
     words: list[str] = []
     for word in template:
         if word == "{FILES}":
@@ -88,15 +94,15 @@ def _argv(template: Sequence[str], values: _Values) -> tuple[str, ...]:
 
 
 class CliTarget(Target):
-    """Runs a command for each query, in `cwd`, for at most `timeout` seconds.
+    """A target that runs a command in the folder `cwd` for each query, for at most `timeout` seconds.
 
-    A text is read by a shell, in which `{PROMPT}` is the quoted variable `"$GERMANE_PROMPT"`; a list is a program and its
-    arguments, in which `{PROMPT}` is the query itself. `{EVAL_ID}`, `{ATTEMPT}` and `{OUTPUT_FILE}` go in the same way,
-    and `{FILES}` as a word per file (`$GERMANE_FILE_1`).
+    A command that is a text runs in a shell, where `{PROMPT}` becomes the quoted variable `"$GERMANE_PROMPT"`; a command
+    that is a list runs without one, and `{PROMPT}` becomes the query itself. `{EVAL_ID}`, `{ATTEMPT}` and `{OUTPUT_FILE}`
+    are replaced in the same way, `{FILES}` by one word per file (`$GERMANE_FILE_1`, ...).
 
-    `cwd` is relative to the targets file's folder; without it the command starts there, or in the parent of `.agentv`.
+    `cwd` is relative to the targets file's folder, which is also the default (or its parent if it is `.agentv`).
 
-    The command sees an allow-list of the environment's variables, and those that `env` names or sets.
+    The command gets an allow-list of environment variables, and those that `env` names or sets.
     """
 
     aliases: ClassVar = {"command_template": ("command",), "timeout": ("timeout_seconds",)}
@@ -112,16 +118,16 @@ class CliTarget(Target):
     _folder: Path = PrivateAttr(default_factory=Path)
 
     def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
-        """Find the folder that it starts in."""
+        """Set the folder in which the command starts. Raises InputError if it is not a folder."""
         del evals
         usual = folder.parent if folder.name == ".agentv" else folder
         self._folder = (folder / self.cwd).resolve() if self.cwd else usual
         if not self._folder.is_dir():
-            problem = f"the target {self.name} starts in {self._folder}, which is not a folder"
-            raise InputError(problem, fix="name a folder, relative to the targets file", place=location)
+            problem = f"the cwd of the target {self.name} is {self._folder}, which is not a folder"
+            raise InputError(problem, fix="write cwd: FOLDER, relative to the targets file", place=location)
 
     async def ask(self, case: Case) -> Json:
-        """Return the command's answer; TargetError with the end of its stderr if it failed."""
+        """Run the command for a case and return its answer. Raises TargetError, with the end of its stderr, if it failed."""
         with tempfile.TemporaryDirectory(prefix="germane-") as folder:
             output = Path(folder) / "answer.json"
             stdout = await self._run(case, output)
@@ -130,7 +136,7 @@ class CliTarget(Target):
             return _answer(_written(output))
 
     async def _run(self, case: Case, output: Path) -> str:
-        """Run the command and return its stdout; its whole process group has ended afterwards in any case."""
+        """Run the command and return its stdout; its whole process group is killed at the end. Raises TargetError."""
         sample = case.sample
         values: _Values = {
             "PROMPT": sample.query,
@@ -150,11 +156,17 @@ class CliTarget(Target):
         try:
             finished = await run_program(command, cwd=self._folder, env=environment, seconds=self.timeout)
         except (OSError, ValueError) as error:
-            raise TargetError(f"the command cannot be started in {self._folder}: {error}") from None
+            problem = f"the command cannot be started in {self._folder}: {error}"
+            raise TargetError(f"{problem}; correct command: or cwd: of the target") from None
         if finished.timed_out:
-            raise TargetError(f"the command took more than {self.timeout:g} s")
+            raise TargetError(
+                f"the command took more than {self.timeout:g} s; set a longer timeout: in the target"
+            )
         if finished.flooded:
-            raise TargetError(f"the command printed more than {MAX_STDOUT // 1_000_000} MB")
+            most = MAX_STDOUT // 1_000_000
+            raise TargetError(
+                f"the command printed more than {most} MB; print less, or write {{OUTPUT_FILE}}"
+            )
         if finished.code:
             tail = finished.tail(_TAIL) or "its stderr is empty"
             raise TargetError(f"the command ended with exit code {finished.code} in {self._folder}: {tail}")
@@ -162,18 +174,19 @@ class CliTarget(Target):
 
 
 def _written(output: Path) -> str:
-    """Return the text of the output file; TargetError if it is missing, a link, a pipe or too long."""
+    """Return the text of a command's output file. Raises TargetError if it is missing, a link, a pipe or too long."""
     if output.is_symlink() or not output.is_file():
-        raise TargetError("the command wrote no file to OUTPUT_FILE")
+        raise TargetError("the command wrote no answer; write it to the path that {OUTPUT_FILE} stands for")
     with output.open("rb") as file:
         written = file.read(LARGEST + 1)
     if len(written) > LARGEST:
-        raise TargetError(f"OUTPUT_FILE is longer than {LARGEST // 1_000_000} MB")
+        most = LARGEST // 1_000_000
+        raise TargetError(f"the command wrote more than {most} MB to OUTPUT_FILE; return fewer contexts")
     return written.decode("utf-8", "replace")
 
 
 def _answer(text: str) -> Json:
-    """Return the content of an output file: an object with text, output_messages or output, else its raw text."""
+    """Return the answer in an output file's text: a JSON object with text, output_messages or output, else the text itself."""
     try:
         document: Json = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Systems with known answers: fixed ones for examples, and recorded ones joined by id or query."""
+"""Targets with known answers: fixed answers for examples, and recorded answers found by id or query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from germane.yamltext import Node, Scalar, WholeNumber, plain_value
 
 
 def _response(value: Any) -> Json:
-    """Return a response as written: `no` is the text "no"."""
+    """Return a YAML response as written: a scalar as its text (`no` is "no"), any other value as JSON."""
     if isinstance(value, Node) and value.text is not None:
         return value.text
     return str(value) if isinstance(value, Scalar) else plain_value(value)
@@ -30,7 +30,10 @@ def _responses(value: Any) -> Any:
 
 
 class MockTarget(Target):
-    """Answers with `responses[id]`, else `response`: a text, or a mapping with response, contexts, messages."""
+    """A target that answers a case with `responses[id]`, or else with `response`.
+
+    An answer is a text, or a mapping with response, contexts or messages.
+    """
 
     live: ClassVar[bool] = False
 
@@ -41,22 +44,24 @@ class MockTarget(Target):
     @model_validator(mode="after")
     def _answers(self) -> Self:
         if self.response is None and not self.responses:
-            raise Invalid("has no response", "write response: text")
+            raise Invalid("has no response", "write response: TEXT, or responses: {CASE_ID: TEXT}")
         return self
 
     async def ask(self, case: Case) -> Any:
-        """Return the fixed answer; TargetError if there is none for this id."""
+        """Return the fixed answer for the case's id. Raises TargetError if there is none."""
         answer = self.responses.get(case.sample.id, self.response)
         if answer is None:
-            raise TargetError(f"no response for {case.sample.id!r}")
+            raise TargetError(
+                f"the target has no response for the case {case.sample.id!r}; add it to responses:"
+            )
         return answer
 
 
 class RecordedTarget(Target):
-    """Answers with the recording of the same id and trial; a recording of trial 0 alone serves all trials.
+    """A target that answers from a file of samples (`path`), by the same id and trial.
 
-    Where ids are the numbers of lines, the answer to the same query counts, whatever its line. `path` is a file of samples; `system`
-    picks one of several in it.
+    If the file has only trial 0, it is used for every trial. If ids are line numbers, the answer to the same query is
+    used instead. `system` selects one of several systems in the file.
     """
 
     live: ClassVar[bool] = False
@@ -71,42 +76,55 @@ class RecordedTarget(Target):
     _otherwise: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
-        """Read the recorded answers, which must be of one system."""
+        """Read the recorded answers. Raises InputError unless they are of exactly one system."""
         del evals
         read = read_samples((folder / self.path).resolve())
         samples = [sample for sample in read if self.system in {None, sample.system}]
         systems = {sample.system for sample in samples}
         if len(systems) != 1:
-            problem = f"{self.path} holds {', '.join(map(repr, sorted(systems))) or 'no'} as systems"
-            raise InputError(problem, fix="write system: with the one that is meant", place=location)
+            names = ", ".join(map(repr, sorted(systems)))
+            problem = f"{self.path} has answers of several systems: {names}"
+            if not systems:
+                problem = f"{self.path} has no answers" + (
+                    f" of the system {self.system!r}" if self.system else ""
+                )
+            raise InputError(problem, fix="write system: NAME, with a system in the file", place=location)
         self._recorded = {(sample.id, sample.trial): sample for sample in samples}
         self._trials = {sample.trial for sample in samples}
         if are_line_numbers(texts := texts_of(samples)):
             self._ids = ids_of(texts)
 
     def _id_of(self, sample: Sample) -> str:
-        """Return the id of the recorded answer; where ids are line numbers, that of the same query, of which there must be one."""
+        """Return the id of the recorded answer to a sample: its own id, or by the same query if ids are line numbers.
+
+        Raises TargetError unless exactly one answer has this query.
+        """
         same = self._ids.get(" ".join(sample.query.split()), [])
         if sample.id in same or not (self._ids and are_line_numbers([sample.id])):
             return sample.id
         if len(same) != 1:
-            problem = f"{self.path} has {len(same) or 'no'} answers to {sample.query[:60]!r}, and ids that are line numbers"
+            problem = (
+                f"{self.path} has no ids, and {len(same) or 'no'} answers to the query {sample.query[:60]!r}"
+            )
             raise TargetError(f"{problem}; give each sample an id")
         return same[0]
 
     async def ask(self, case: Case) -> Sample:
-        """Return the recorded answer; TargetError if there is none for this id or query and this trial."""
+        """Return the recorded answer to a case. Raises TargetError if there is none for its id (or query) and trial."""
         sample = case.sample
         result = self._recorded.get((self._id_of(sample), 0 if self._trials == {0} else sample.trial))
         if result is None:
-            raise TargetError(f"{self.path} has no answer for trial {sample.trial} of the id {sample.id!r}")
+            problem = f"{self.path} has no answer for trial {sample.trial} of the id {sample.id!r}"
+            raise TargetError(f"{problem}; record the answer of this case")
         if result.query.split() != sample.query.split():
             here, there = shorten(sample.query, 40), shorten(result.query, 40)
-            self._otherwise[sample.id] = f"{shorten(sample.id, 40)} is {here!r} here and {there!r} there"
+            self._otherwise[sample.id] = (
+                f"{shorten(sample.id, 40)} is {here!r} in the case, {there!r} in the file"
+            )
         return result
 
     @property
     def notes(self) -> dict[str, int]:
-        """The number of ids recorded with another query, and the first of them."""
+        """A note that names the first id recorded with another query than the case's, with the number of such ids."""
         first = next(iter(self._otherwise.values()), "")
         return {f"x an id with another query in {self.path}: {first}": len(self._otherwise)} if first else {}

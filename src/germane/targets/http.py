@@ -1,4 +1,4 @@
-"""A system behind HTTP: one request per query; JSON pointers find the answer and contexts in the response."""
+"""A target behind HTTP: one request per query; JSON pointers find the answer and contexts in the response."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _SLOT = re.compile(r"\{\{\s*(query|id|trial|history|metadata)\s*\}\}")
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _TAIL = 300
 _PAUSE = 0.5
-"""Seconds before the second attempt; twice as long before each later one."""
+"""Seconds to wait before the second attempt; the wait doubles before each later attempt."""
 
 
 def _address(url: str) -> str:
     if not url.startswith(("http://", "https://")):
-        raise Invalid(f"is {describe(url)}", "write url: https://host/search")
+        raise Invalid(f"is {describe(url)}, not an HTTP address", "write url: https://host/search")
     return url
 
 
 def _pointer(pointer: str) -> str:
     if pointer and not pointer.startswith("/"):
-        raise Invalid(f"is {pointer!r}, which is not a JSON pointer", f"write /{pointer.replace('.', '/')}")
+        raise Invalid(f"is {pointer!r}, not a JSON pointer", f"write /{pointer.replace('.', '/')}")
     return pointer
 
 
@@ -48,12 +48,13 @@ Pointer = Annotated[str, AfterValidator(_pointer)]
 
 
 class HttpTarget(Target):
-    """Sends a request for each query, and again after a lost connection, 408, 425, 429 and 5xx, for at most `timeout` seconds in all.
+    """A target that sends an HTTP request for each query, for at most `timeout` seconds including retries.
 
-    `{{query}}`, `{{id}}`, `{{trial}}`, `{{history}}` and `{{metadata}}` stand in the URL (percent-encoded), the headers and
-    the body; a text of the body that is nothing but one of them becomes its JSON value. `answer` and `contexts` are
-    JSON pointers (RFC 6901) into the response, and `context` maps fields of a context to pointers into each of them. Without
-    any of these the response is read as a sample's answer: {response, contexts}. A redirect is an error that names the new URL.
+    Requests are repeated after a lost connection and the statuses 408, 425, 429 and 5xx. `{{query}}`, `{{id}}`,
+    `{{trial}}`, `{{history}}` and `{{metadata}}` are replaced in the URL (percent-encoded), the headers and the body; a
+    text of the body that is nothing but one of them becomes the JSON value. `answer` and `contexts` are JSON pointers (RFC
+    6901) into the response, and `context` maps fields of a context to pointers into each entry of `contexts`. Without
+    any pointers the response is read as {response, contexts}. A redirect is an error that names the new URL.
     """
 
     nodes = ("body",)
@@ -79,12 +80,15 @@ class HttpTarget(Target):
     def _with_question(self) -> Self:
         if self.body is None and not _SLOT.search(self.url):
             raise Invalid(
-                "is told no question", 'write body: {question: "{{query}}"}, or {{query}} in the url'
+                "does not send the query", 'write body: {question: "{{query}}"}, or {{query}} in the url'
             )
         return self
 
     async def ask(self, case: Case) -> Json:
-        """Return the response as an answer; TargetError with the status and the start of the body if it is not one."""
+        """Send the request of a case and return the answer in the response.
+
+        Raises TargetError, with the status and the start of the body, if the request fails or the response has no answer.
+        """
         text = await self._sent(case)
         try:
             document = json.loads(text.removeprefix("\ufeff"))
@@ -95,13 +99,13 @@ class HttpTarget(Target):
         return self._fields(document)
 
     async def close(self) -> None:
-        """Close the connections of the client."""
+        """Close the HTTP client and its connections."""
         if self._client is not None:
             await self._client.aclose()
             self._client = None
 
     async def _sent(self, case: Case) -> str:
-        """Return the text of the first successful response; TargetError if there is none in time."""
+        """Send the request, with retries, and return the text of the first successful response. Raises TargetError if none comes."""
         import httpx2
 
         failure = ""
@@ -126,12 +130,13 @@ class HttpTarget(Target):
                     if attempt < self.retries:
                         await asyncio.sleep(pause)
         except TimeoutError:
-            before = f"; before that {failure}" if failure else ""
-            raise TargetError(f"no response within {self.timeout:g} s{before}") from None
-        raise TargetError(f"{failure} ({counted(self.retries + 1, 'attempt')})")
+            before = f"; the last attempt failed with {failure}" if failure else ""
+            problem = f"no response within {self.timeout:g} s (timeout: of the target){before}"
+            raise TargetError(problem) from None
+        raise TargetError(f"the request failed ({counted(self.retries + 1, 'attempt')}): {failure}")
 
     def _request(self, case: Case) -> httpx2.Request:
-        """Return the request of a case, with its values in the slots."""
+        """Return the HTTP request for a case, with `{{query}}` and the other slots replaced by the case's values."""
         sample = case.sample
         values: dict[str, Json] = {
             "query": sample.query,
@@ -150,29 +155,36 @@ class HttpTarget(Target):
         return self._client.build_request(method, url, headers=headers, **sent)  # type: ignore[no-any-return]
 
     def _masked(self, text: str) -> str:
-        """Return an error without the keys of the URL and the headers."""
+        """Return an error message in which API keys from the URL and the headers are masked."""
         return Secrets(self.headers, url=self.url).mask_text(text)
 
     async def _response(self, request: httpx2.Request) -> tuple[httpx2.Response, str]:
-        """Return the response and its text; TargetError if it redirects, since headers may hold keys for this host alone."""
+        """Send a request, and return the response and its text. Raises TargetError for a redirect or a too long body.
+
+        Redirects are not followed, since the headers may hold keys that only this host may see.
+        """
         response = await self._client.send(request, stream=True)
         try:
             if response.next_request is not None:
                 moved = mask_urls(str(response.next_request.url))
                 raise TargetError(
-                    f"HTTP {response.status_code}: it redirects to {moved}; write that as the url"
+                    f"HTTP {response.status_code}: the url redirects to {moved}; write url: {moved}"
                 )
             body = bytearray()
             async for chunk in response.aiter_bytes():
                 body += chunk
                 if len(body) > LARGEST:
-                    raise TargetError(f"the body is longer than {LARGEST // 1_000_000} MB")
+                    most = LARGEST // 1_000_000
+                    raise TargetError(f"the response is longer than {most} MB; return fewer contexts")
         finally:
             await response.aclose()
         return response, body.decode("utf-8", "replace")
 
     def _fields(self, document: Json) -> Json:
-        """Return the values at the pointers, as the fields of an answer."""
+        """Return the answer in a JSON response: the values at the target's pointers, or the whole response without pointers.
+
+        Raises TargetError if the response reports an error or lacks a value.
+        """
         if not (self.answer_at or self.contexts_at):
             return document
         result: dict[str, Json] = {}
@@ -184,7 +196,7 @@ class HttpTarget(Target):
             listed = _at(document, self.contexts_at)
             if not isinstance(listed, list):
                 raise TargetError(
-                    f"{self.contexts_at} of the response is not a list of contexts: point contexts: of the target at the list"
+                    f"the response has no list at {self.contexts_at}; set contexts: of the target to the pointer of the list"
                 )
             result["contexts"] = [
                 {name: _at(value, pointer, needed=False) for name, pointer in self.context.items()} or value
@@ -194,7 +206,7 @@ class HttpTarget(Target):
 
 
 def _at(document: Json, pointer: str, *, needed: bool = True) -> Json:
-    """Return the value at a JSON pointer; if there is none, TargetError, or None unless it is `needed`."""
+    """Return the value at a JSON pointer in a document. If there is none, raise TargetError, or return None unless `needed`."""
     result = document
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
@@ -203,7 +215,9 @@ def _at(document: Json, pointer: str, *, needed: bool = True) -> Json:
         elif isinstance(result, list) and name.isdecimal() and int(name) < len(result):
             result = result[int(name)]
         elif needed:
-            raise TargetError(f"the response has nothing at {pointer}")
+            raise TargetError(
+                f"the response has no value at {pointer}; correct the JSON pointer in the target"
+            )
         else:
             return None
     return result

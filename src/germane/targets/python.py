@@ -1,4 +1,4 @@
-"""A system that is a Python function, called in this process in daemon threads."""
+"""A target that is a Python function, called in daemon threads of this process."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from germane.targets.target import Target
 from germane.yamltext import Texts
 
 _HINTS = {
-    "same thread": "; workers=1 asks in the thread that made it",
-    "event loop": "; `await aevaluate(...)` asks in the loop that made it",
+    "same thread": "; set workers=1 to call the function in the thread that called germane",
+    "event loop": "; use `await aevaluate(...)` to call the function in your own event loop",
 }
 
 
 def _module_and_name(function: str) -> str:
     if not all(function.partition(":")):
-        raise Invalid(f"is {describe(function)}", "write module:name, as in my_rag:answer")
+        raise Invalid(f"is {describe(function)}, not module:name", "write module:name, as in my_rag:answer")
     return function
 
 
 class PythonTarget(Target):
-    """Calls a function with the query; with the Sample or Case if its first parameter has that name.
+    """A target that calls a Python function with the query, or with the Sample or Case if its parameter is called so.
 
-    It returns a text, a list of contexts, a mapping with response, contexts, calls, stages or messages, or a Sample. Instead of a
-    function it may be a retriever, an engine or a pipeline of LangChain (`invoke`), LlamaIndex (`retrieve`, `query`) or
-    Haystack (`run`), or anything with such a method.
+    The function returns a text, a list of contexts, a mapping with response, contexts, calls, stages or messages, or a
+    Sample. A retriever, engine or pipeline of LangChain (`invoke`), LlamaIndex (`retrieve`, `query`) or Haystack (`run`),
+    or any object with such a method, can be given instead of a function.
     """
 
     aliases: ClassVar = {
@@ -56,7 +56,7 @@ class PythonTarget(Target):
     _called: Callable[..., Any] = PrivateAttr()
 
     def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
-        """Import the module and find the function or retriever in it."""
+        """Import the module and find the function or retriever in it. Raises InputError if either is missing."""
         del evals
         module, _, name = self.function.partition(":")
         value: Any = _imported(
@@ -67,18 +67,19 @@ class PythonTarget(Target):
         function = _asked_by(value)
         if function is None:
             problem = f"the module {module} has no function {name!r}"
-            raise InputError(problem, fix="check the name after the colon", place=location)
+            fix = f"write function: {module}:NAME, with a function or retriever of the module"
+            raise InputError(problem, fix=fix, place=location)
         self._called = function
 
     @classmethod
     def calling(cls, system: Any, workers: int = 4) -> Self:
-        """Return the target that asks this function, retriever, engine or pipeline. InputError if it cannot be asked."""
+        """Return a target that calls this function, retriever, engine or pipeline. Raises InputError if it cannot be called."""
         function = None if isinstance(system, str) else _asked_by(system)
         if function is None:
-            fix = "give a function of the query, or a retriever with invoke, retrieve or run"
+            fix = "give a function that takes the query, or a retriever with invoke, retrieve or run"
             if isinstance(system, Mapping | list | tuple):
                 fix = "evaluate each system by itself and compare the reports: germane.compare(first, second)"
-            raise InputError(f"{system!r} cannot be queried", fix=fix)
+            raise InputError(f"the system {system!r} cannot be queried", fix=fix)
         target = cls(
             name=getattr(system, "__name__", None) or type(system).__name__,
             function="python:object",
@@ -88,7 +89,7 @@ class PythonTarget(Target):
         return target
 
     async def ask(self, case: Case) -> Any:
-        """Return the function's answer; TargetError with type and message of its exception."""
+        """Call the function for a case and return its answer. Raises TargetError with the type and message of its exception."""
         asked = partial(_answer, self._called, _first_argument(self._called, case))
         try:
             if inspect.iscoroutinefunction(self._called):
@@ -106,23 +107,23 @@ class PythonTarget(Target):
 
     @property
     def in_calling_thread(self) -> bool:
-        """True if it is asked one query at a time, by a synchronous function."""
+        """True if a synchronous function is called for one query at a time, in the thread that called germane."""
         return self.workers == 1 and not inspect.iscoroutinefunction(self._called)
 
 
 def _answer(function: Callable[..., Any], first: Any) -> Any:
-    """Return the answer of a function, or the list of all that it yields."""
+    """Call a function and return its answer; the values of a generator or iterator are returned as a list."""
     result = function(first)
     return list(result) if isinstance(result, Iterator) else result
 
 
 def _in_thread(function: Callable[[], object]) -> None:
-    """Run a function in a daemon thread of its own."""
+    """Start a function in a new daemon thread."""
     threading.Thread(target=function, daemon=True).start()
 
 
 def _submit(call: Callable[[], Any], run: Callable[[Callable[[], object]], object]) -> Future[Any]:
-    """Schedule a call, and return its future."""
+    """Pass a call to the scheduler `run`, which executes it in some thread, and return a Future of its result."""
     future: Future[Any] = Future()
     context = contextvars.copy_context()
 
@@ -144,7 +145,10 @@ def _submit(call: Callable[[], Any], run: Callable[[Callable[[], object]], objec
 
 @contextmanager
 def prints_to_stderr() -> Iterator[None]:
-    """Within the context, this process and its children print to stderr, as stdout holds the evaluation's own data."""
+    """Context manager that redirects what this process and its children print from stdout to stderr.
+
+    stdout is reserved for the evaluation's own output.
+    """
     sys.stdout.flush()
     kept = None
     with suppress(OSError):  # there is none of the two
@@ -160,7 +164,7 @@ def prints_to_stderr() -> Iterator[None]:
 
 
 def _asked_by(system: Any) -> Callable[..., Any] | None:
-    """Return the function that answers a query: itself, or a retriever's method; None = there is none."""
+    """Return the function that answers a query: the system itself, or a retriever's method. Return None if there is none."""
     if inspect.isroutine(system) or inspect.isclass(system):
         return system
     for name in ("invoke", "retrieve", "query"):
@@ -172,9 +176,9 @@ def _asked_by(system: Any) -> Callable[..., Any] | None:
 
 
 def _haystack_input(system: Any, query: str) -> dict[str, Any]:
-    """Return the arguments of `run`: the query of a component, or for a pipeline the data of each component that takes a query.
+    """Return the arguments for `run` of a Haystack component or pipeline: the query for each component that takes one.
 
-    Of a pipeline the documents of components inside are asked for too: what follows takes them out of its result.
+    For a pipeline, the documents of inner components are requested too, since its result has only the last outputs.
     """
     names = ("query", "text", "question", "prompt")
     taken = inspect.signature(system.run).parameters
@@ -189,7 +193,7 @@ def _haystack_input(system: Any, query: str) -> dict[str, Any]:
 
 
 def _first_argument(function: Callable[..., Any], case: Case) -> Any:
-    """Return the query; the sample or case if the function's first parameter has that name."""
+    """Return the argument for a target's function: the Sample or Case if its first parameter has that name, else the query."""
     try:
         first = next(iter(inspect.signature(function).parameters), "query")
     except (TypeError, ValueError):

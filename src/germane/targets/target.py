@@ -1,4 +1,4 @@
-"""The system under test: a name, its settings in the targets file, and a way to answer one query."""
+"""The base class of systems under test (targets), and the conversion of their answers to samples."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ from germane.types import FrozenDict, Json, Sample
 from germane.yamltext import WholeNumber, YamlModel
 
 LARGEST = 16_000_000
-"""Maximum bytes of an answer that a live target sends or writes, unpacked."""
+"""The maximum size, in bytes, of a live target's answer after decompression."""
 
 
 class Models(YamlModel):
-    """The models in a system, as its targets file names them; the audit warns where they are of the judge's family."""
+    """The models that a system uses, as its targets file names them.
+
+    The audit warns if they are of the same family as the judge.
+    """
 
     what = "models"
     aliases: ClassVar = {"rewriter": ("query_rewriter",)}
@@ -35,10 +38,10 @@ class Models(YamlModel):
 
 
 class Target(YamlModel):
-    """A system that answers queries: one loaded entry of a targets file.
+    """A system under test that answers queries: one entry of a targets file. Base class of the providers.
 
-    `workers` is how many queries it takes at once. `live` says whether asking it asks a system, which may cost
-    something: not where its answers are on record. `imports` says whether opening it runs code of the user's.
+    `workers` is the number of queries it gets at once. `live` is True if a query reaches a running system, False if its
+    answers are recorded or fixed. `imports` says whether opening it runs the user's code.
     """
 
     what = "a target"
@@ -52,20 +55,21 @@ class Target(YamlModel):
     models: Models = Models()
 
     def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
-        """Check and load what it needs, before anything is asked; InputError with the location of its entry.
+        """Check and load the target's files, modules and folders before the first query.
 
-        `folder` is that of the targets file, which its paths are relative to; `evals` is the eval file's.
+        `folder` is the targets file's folder, where its relative paths start; `evals` is the eval file's folder. Raises
+        InputError with the location of the target's entry.
         """
 
     @property
     def in_calling_thread(self) -> bool:
-        """True if it must be asked in the thread that called germane."""
+        """True if the target must be queried in the thread that called germane."""
         return False
 
     async def answer(self, asked: Case | Sample) -> Sample:
-        """Return the sample with the system's answer and its duration; TargetError if it failed.
+        """Query the system, and return the sample with the answer and the duration. Raises TargetError if the system failed.
 
-        Contexts that are only in the text or in tool calls are found afterwards, by `find_contexts`.
+        Contexts that are only in the answer's text or tool calls are found later, by `find_contexts`.
         """
         case = (
             asked
@@ -78,29 +82,30 @@ class Target(YamlModel):
         return complete(case.sample, answer, duration)
 
     async def ask(self, case: Case) -> Any:
-        """Return the system's answer: a text, a list of contexts, a mapping with either, or a Sample."""
+        """Query the system for a case and return its answer: a text, a list of contexts, a mapping with either, or a Sample."""
         raise NotImplementedError
 
     @property
     def notes(self) -> dict[str, int]:
-        """Notes on the answers so far, each with the number of samples concerned."""
+        """Notes on the answers so far, each mapped to the number of samples it applies to."""
         return {}
 
     async def close(self) -> None:
-        """Release connections and threads."""
+        """Release the target's connections and threads."""
 
 
 _ROWS = RowReader()
 _AGENTV = {"text": "response", "output_messages": "messages", "outputMessages": "messages"}
-"""AgentV's names for parts of an answer; its newer generation calls the messages `output`."""
+"""Maps AgentV's names for fields of an answer to germane's; newer versions of AgentV call the messages `output`."""
 _ANSWERED = {"contexts", "calls", "response", "messages", IDS}
 _SHAPES = 'return a text, a list of contexts, or {"response": "...", "contexts": [...]}'
 
 
 def complete(sample: Sample, answer: Any, duration: Mapping[str, Json]) -> Sample:
-    """Return the sample with an answer's response, messages, contexts, calls and stages; its gold stays.
+    """Return the sample with the response, messages, contexts, calls, stages and error of a system's answer.
 
-    Contexts of the answer replace those of the sample and its stages; without any, the sample's stay.
+    Contexts of the answer replace the contexts and stages of the sample, which are kept if the answer has none.
+    `duration` is added to the metadata.
     """
     answered = answer if isinstance(answer, Sample) else _read(answer)
     listed = answered.contexts is not None or answered.calls is not None
@@ -118,11 +123,11 @@ def complete(sample: Sample, answer: Any, duration: Mapping[str, Json]) -> Sampl
 
 
 def _read(answer: Any) -> Sample:
-    """Return the answer (a text, a list of contexts or a mapping) as a sample; TargetError for anything else."""
+    """Return a system's answer (a text, a list of contexts or a mapping) as a Sample. Raises TargetError for other values."""
     try:
         value = native = replace_surrogates(_native(answer))
     except RecursionError:
-        raise TargetError("the answer contains itself, or is nested without end") from None
+        raise TargetError(f"the answer is nested without end, since it contains itself; {_SHAPES}") from None
     if isinstance(value, dict):
         failed = failure_of(value)
         value = _with_passages(value) | ({} if failed is None else {"error": failed})
@@ -134,7 +139,7 @@ def _read(answer: Any) -> Sample:
     elif isinstance(value, list):
         value = {"contexts": passages_in(value)}
     if not isinstance(value, dict):
-        raise TargetError(f"the answer is {type(answer).__name__}; {_SHAPES}")
+        raise TargetError(f"the answer has the unknown type {type(answer).__name__}; {_SHAPES}")
     row: dict[str, Json] = {_AGENTV.get(str(key), str(key)): inner for key, inner in value.items()}
     if isinstance(row.get("output"), list):
         row["messages"] = row.pop("output")
@@ -144,15 +149,14 @@ def _read(answer: Any) -> Sample:
     try:
         return _ROWS.read({**own, "query": "-"}, 0, lambda _: SourceLocation("answer"))
     except InputError as error:
-        problem = f"the answer cannot be read: {error.problem}; {error.fix or _SHAPES}"
-        raise TargetError(f"{problem}; found {excerpt(native)}") from None
+        problem = f"the answer is invalid: {error.problem}; {error.fix or _SHAPES}"
+        raise TargetError(f"{problem}; the answer begins with {excerpt(native)}") from None
 
 
 def _with_passages(answer: dict[str, Json]) -> dict[str, Json]:
-    """Return an answer with `contexts` and `response`, if it has passages and a reply under other keys.
+    """Return an answer with its passages as `contexts` and its reply as `response`, if these are under other keys.
 
-    Of the outputs of several components, as Haystack's pipelines return them by name, the last that have passages or
-    replies are read.
+    If the answer has the outputs of several components (of a Haystack pipeline), the last passages and replies are used.
     """
     names = set(map(_ROWS.field_of, answer))
     if not names.isdisjoint({"contexts", "calls", IDS}):
@@ -177,9 +181,9 @@ def _with_passages(answer: dict[str, Json]) -> dict[str, Json]:
 
 
 def _native(value: Any) -> Json:
-    """Return a value of Python code as JSON: arrays of numpy as lists, documents of retrievers as contexts.
+    """Return a Python value as JSON: NumPy arrays as lists, documents of retrievers as contexts.
 
-    An unknown value stays as it is: the reader names it.
+    A value of unknown type is returned unchanged, and is then reported by the reader of samples.
     """
     if isinstance(value, Mapping):
         return {str(key): _native(inner) for key, inner in value.items()}

@@ -1,4 +1,4 @@
-"""The targets file: where it is found, what it may say, and the environment variables in it."""
+"""Finds and reads the targets file, which lists the systems under test, and opens its targets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROVIDERS: Mapping[str, type[Target]] = {
     "python": PythonTarget,
     "recorded": RecordedTarget,
 }
-"""The class of target for each provider that an entry may name."""
+"""Maps each provider that a targets file may name to its class of target."""
 
 NAMES = (".agentv/targets.yaml", "targets.yaml", ".agentv/targets.yml", "targets.yml")
 
@@ -37,10 +37,10 @@ NAMES = (".agentv/targets.yaml", "targets.yaml", ".agentv/targets.yml", "targets
 def open_target(
     name: str, where: str | Path, *, environ: Mapping[str, str] | None = None, warn: Warn | None = None
 ) -> Target:
-    """Return the target of that name, ready to answer.
+    """Open the target called `name` in the targets file, ready to answer queries.
 
-    `where` is a targets file, or the folder from which one is searched upwards to the repository's root.
-    `${{ NAME }}` in its entry is taken from the environment. Raises InputError with file, line and column.
+    `where` is the targets file, or a folder in which, or above which, the nearest one is used. `${{ NAME }}` in the
+    target's entry is replaced by the environment variable. Raises InputError with file, line and column.
     """
     entry, path, kind = check_asked(name, where)
     folder = path.resolve().parent
@@ -54,9 +54,10 @@ def open_target(
 def check_target(
     name: str, where: str | Path, *, warn: Warn | None = None, faults: list[InputError] | None = None
 ) -> list[str]:
-    """Check an entry; return what was not checked: variables that are not set, code that would be imported.
+    """Check a target's entry without running anything, and return descriptions of what could not be checked.
 
-    Nothing is imported or run. InputError at the first fault; with `faults` all that is wrong with its values is added to these.
+    Not checked are environment variables that are not set, and code that would be imported. Raises InputError for the
+    first error; if `faults` is given, the further errors in the entry's values are appended to it.
     """
     entry, path, kind = target_entry(name, where)
     before = len(faults or ())
@@ -69,33 +70,33 @@ def check_target(
 
 
 def check_asked(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
-    """Return the entry, the file and the class of a target that can be asked; nothing is opened, imported or run.
+    """Return a target's entry, its targets file and its class, without opening, importing or running anything.
 
-    InputError where it is unknown, or live in a file that is not trusted.
+    Raises InputError if the target is unknown, or if it is live and its file is not trusted.
     """
     entry, path, kind = target_entry(name, where)
     if kind.live:
-        check_trusted(f"the target {name} runs or sends something", entry.location)
+        check_trusted(f"the target {name} would run a program or send a request", entry.location)
     return entry, path, kind
 
 
 def target_entry(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
-    """Return the entry, the file and the class of a target, trusted or not; InputError where it is unknown."""
+    """Return a target's entry, its targets file and its class. Raises InputError if the target or its provider is unknown."""
     entry, path = _entry(name, Path(where))
     kind = (entry.pairs or {}).get("provider")
-    fix = f"write {' or '.join([*PROVIDERS, *all_of('targets')])}"
+    fix = f"write provider: {' or '.join([*PROVIDERS, *all_of('targets')])}"
     if kind is None:
         raise entry.fault(f"the target {name} has no provider", fix)
     provider = PROVIDERS.get(kind.text or "")
     if provider is None and kind.text and (declared := find("targets", kind.text)):
         provider = load(declared)
     if provider is None:
-        raise kind.fault(f"unknown provider {kind.text!r}", fix)
+        raise kind.fault(f"the target {name} has the unknown provider {kind.text!r}", fix)
     return entry, path, provider
 
 
 def find_targets_file(folder: Path) -> Path:
-    """Return the nearest targets file in a folder or above it, up to the repository's root."""
+    """Return the nearest targets file in a folder or above it, up to the repository's root. Raises InputError if none exists."""
     start = folder.resolve()
     for path in (start, *start.parents):
         for name in NAMES:
@@ -103,8 +104,8 @@ def find_targets_file(folder: Path) -> Path:
                 return path / name
         if (path / ".git").exists():
             break
-    problem = f"no targets file in {start} or above, up to {path}"
-    raise InputError(problem, fix="write targets.yaml there, or name one with --targets")
+    problem = f"there is no targets file (targets.yaml) in {start} or above, up to {path}"
+    raise InputError(problem, fix="write targets.yaml in that folder, or give --targets FILE")
 
 
 def _entry(name: str, where: Path) -> tuple[Node, Path]:
@@ -112,16 +113,19 @@ def _entry(name: str, where: Path) -> tuple[Node, Path]:
     root = parse_yaml(read_text(path), str(path))
     listed = (root.pairs or {}).get("targets")
     if listed is None or listed.items is None:
-        raise root.fault("the file lists no targets", "write targets: [{name: ..., provider: ...}]")
+        raise root.fault(
+            "the targets file has no list of targets", "write targets: [{name: ..., provider: ...}]"
+        )
     names: dict[str, Node] = {}
     for item in listed.items:
         text = item.pairs["name"].text if item.pairs and "name" in item.pairs else None
         if not text:
             raise item.fault("this target has no name", "write name: my_rag")
         if text in names:
-            raise item.fault(f"two targets are named {text!r}", "give one of them another name")
+            raise item.fault(f"two targets are named {text!r}", "give each target its own name")
         names[text] = item
     if name not in names:
-        fix = f"it has {', '.join(names)}"
-        raise InputError(f"unknown target {name!r}", fix=fix, place=SourceLocation(str(path)))
+        fix = f"name one of {', '.join(names)}"
+        problem = f"unknown target {name!r}"
+        raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
     return names[name], path

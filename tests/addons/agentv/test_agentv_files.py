@@ -81,7 +81,7 @@ def test_every_type_of_agentv_is_read_without_a_warning(inside: Cli, tmp_path: P
     ("grader", "said"),
     [
         *((f"type: {name}, max_tokens: 5", f"e.yaml:9:9: unknown grader or measure {name!r}") for name in UNSUPPORTED),
-        ("type: composite, assertions: [{type: is-json}], aggregator: {type: all_or_nothing}", "it should be 'weighted_average'"),
+        ("type: composite, assertions: [{type: is-json}], aggregator: {type: all_or_nothing}", "write 'weighted_average'"),
     ],
 )  # fmt: skip
 def test_what_does_not_run_is_named_with_its_place(

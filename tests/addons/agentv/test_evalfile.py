@@ -234,7 +234,7 @@ def test_metrics_is_another_word_for_measures(read):
     """And both together are a mistake."""
     assert read("metrics: [R@5]\ncases: [{query: a}]").measures[0].name == "R@5"
     error = fault(read, "metrics: [R@5]\nmeasures: [P@5]\ncases: [{query: a}]")
-    assert "say the same thing" in str(error)
+    assert "are two names of the key" in str(error)
 
 
 def test_unknown_keys(read):
@@ -304,21 +304,21 @@ def test_keys_of_agentv_are_no_misspellings(where, model):
         ("judge: [[a]]\ncases: [{query: a}]", 1, 9, "judge[0] is a list"),
         ("against: all\ncases: [{query: a}]", 1, 10, "against is the text 'all'"),
         ("description: d", 1, 1, "names no data"),
-        ("data: none.jsonl", 1, 7, "no file 'none.jsonl'"),
+        ("data: none.jsonl", 1, 7, "is 'none.jsonl', a file that does not exist"),
         ("cases: {a: 1}", 1, 8, "the cases are a mapping"),
         ("evalcases: []\ntests: []", 1, 1, "two lists of cases"),
         ("cases: [a]", 1, 9, "a case is the text 'a'"),
         ("cases: [{id: a}]", 1, 9, "no query"),
         ("cases:\n  - {id: a, query: b}\n  - {id: a, query: c}", 3, 5, "'a' is there already, on line 2"),
         ("cases: [{query: a, contexts: [{text: t, grade: 7}]}]", 1, 41, "contexts[0].grade is the number 7"),
-        ("cases: [{query: a, question: b}]", 1, 20, "'query' and 'question' say the same"),
+        ("cases: [{query: a, question: b}]", 1, 20, "'query' and 'question' are two names of the key"),
         ("cases: [{query: a, input: [{content: b}]}]", 1, 27, "a message has no role"),
         ("cases: [{input: [{role: user, content: [{type: file, value: x.md}]}]}]", 1, 17, "no file 'x.md'"),
         (
             "measures: [{name: a, type: P@5}, {name: a, type: R@5}]\ncases: [{query: a}]",
             1,
             34,
-            "two graders are named 'a'",
+            "two different graders are named 'a'",
         ),
         ("columns: {quer: a}\ncases: [{query: a}]", 1, 10, "did you mean query"),
         ("judge: a\nJudge: b\ncases: [{query: a}]", 2, 1, "are the same key"),

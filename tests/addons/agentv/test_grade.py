@@ -143,10 +143,10 @@ def test_explicit_contexts_override_those_of_the_answer(inside: Cli) -> None:
             {"zz": 1},
             "config has no key 'zz': it is ignored; remove it",
         ),
-        ({"strict": "yes"}, "strict is the text 'yes'; it should be a valid boolean"),
+        ({"strict": "yes"}, "strict is the text 'yes'; write a valid boolean"),
         (
             {"expected_relevant_count": -1},
-            "expected_relevant_count is the number -1; it should be greater than or equal to 0",
+            "expected_relevant_count is the number -1; write a number greater than or equal to 0",
         ),
     ],
 )

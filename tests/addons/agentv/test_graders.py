@@ -272,7 +272,7 @@ def test_text_assertions(test: Any, value: str, passes: bool) -> None:
 def test_an_answer_that_is_not_known_is_not_graded(grader: Any) -> None:
     """Skipped, and no judge is asked; an answer that is empty is one."""
     unknown = graded(grader, case(None, expected={"a": 1}))
-    assert (unknown.status, unknown.why, unknown.score) == ("skipped", "no response", None)
+    assert (unknown.status, unknown.why, unknown.score) == ("skipped", "the sample has no response", None)
     if not isinstance(grader, LLMGrader):
         assert graded(grader, case("", expected={"a": 1})).score in {0, 1}
 
@@ -292,7 +292,11 @@ def test_a_regular_expression_has_a_time_limit(pattern: str, monkeypatch: pytest
 def test_no_checks_are_no_score() -> None:
     """Skipped, as other graders that have nothing to look at."""
     result = GraderResult.of_checks([], "limits kept")
-    assert (result.score, result.status, result.why) == (None, "skipped", "there was nothing to check")
+    assert (result.score, result.status, result.why) == (
+        None,
+        "skipped",
+        "the case has nothing that this grader can check",
+    )
 
 
 class Own(DirectGrader):
@@ -334,14 +338,19 @@ def test_a_check_that_returns_no_score_is_an_error(returned: Any) -> None:
 
 def test_an_option_that_may_change_is_refused_at_once() -> None:
     """Graders are told apart by their options, which a list or a dict does not allow."""
-    with pytest.raises(InputError, match=r"own: an option cannot be .* 'list'; write a tuple"):
+    with pytest.raises(
+        InputError, match=r"own: an option has a value that is not hashable: .* 'list'; give a tuple"
+    ):
         Own(returns=["a"])
 
 
 @pytest.mark.parametrize(
     ("returned", "why"),
     [
-        (GraderResult(score=math.nan), " gave the status ok and the score nan; a score from 0 to 1"),
+        (
+            GraderResult(score=math.nan),
+            " returned the status ok and the score nan; return a score from 0 to 1",
+        ),
         (GraderResult(score=1.5), "the score the number 1.5"),
         (GraderResult(score=None), "the status ok and the score null"),
         (GraderResult(score=0.5, status="error"), "the status error and the score the number 0.5"),

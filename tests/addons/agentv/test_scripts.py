@@ -112,7 +112,7 @@ def test_the_newer_generation_s_assertions_are_hits_and_misses() -> None:
         ("echo oops >&2; exit 3", "exit code 3"),
         (
             "echo oops >&2; echo hello",
-            "not one JSON document: this is not JSON: expecting value; its stderr ends: oops; its stdout ends: hello",
+            "not one JSON document: this is not valid JSON: expecting value; its stderr ends: oops; its stdout ends: hello",
         ),
         ("echo oops >&2; echo '{\"verdict\": 1}'", 'no number as "score"'),
         ('echo oops >&2; echo \'{"score": "1"}\'', 'no number as "score"'),
@@ -146,7 +146,7 @@ def test_a_script_without_a_score_is_an_error(script: str, why: str) -> None:
         ('{"score": -0.1}', "a number from 0 to 1, not -0.1"),
         ('{"score": 1.0000001}', "a number from 0 to 1, not 1.0000001"),
         ('{"score": %s}' % ("9" * 400), "a number from 0 to 1, not 999"),
-        ('{"score": %s}' % ("9" * 5000), "a number has too many digits"),
+        ('{"score": %s}' % ("9" * 5000), "a number of this JSON has too many digits"),
         ('{"score": 1e999}', "a number from 0 to 1, not Infinity"),
         ('{"score": NaN}', "NaN and Infinity are not JSON"),
         ('{"score": true}', 'no number as "score": true'),

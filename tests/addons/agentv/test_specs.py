@@ -238,27 +238,30 @@ def test_composites_nest_and_hand_on_the_compatibility() -> None:
     ("text", "message"),
     [
         ("weight: 1", "e.yaml:1:1: this grader has no type; write type: context_precision@5"),
-        ("type: [1]", "e.yaml:1:1: the type of a grader is a list; write type: context_precision@5"),
+        ("type: [1]", "e.yaml:1:1: the type of this grader is a list; write type: context_precision@5"),
         (
             "type: llm-judg",
             "e.yaml:1:1: unknown grader or measure 'llm-judg'; did you mean 'llm_judge'?",
         ),
         ("type: nDCG@x", "e.yaml:1:1: 'nDCG@x': the cut-off 'x' is not a whole number; write nDCG@10"),
-        ("type: latency\nthreshold: fast", "e.yaml:2:12: threshold is the text 'fast'; write a number"),
+        (
+            "type: latency\nthreshold: fast",
+            "e.yaml:2:12: threshold is the text 'fast', not a number; write a number",
+        ),
         ("type: latency", "e.yaml:1:1: latency has no threshold; write threshold: ..."),
-        ("type: latency\nthreshold: 1\nweight: -1", "e.yaml:3:9: weight is the number -1; it should be"),
+        ("type: latency\nthreshold: 1\nweight: -1", "e.yaml:3:9: weight is the number -1; write a number"),
         (
             "type: latency\nthreshold: 1\nrequired: 2",
-            "e.yaml:3:11: required is the number 2; write true (0.8) or a number",
+            "e.yaml:3:11: required is the number 2, neither true nor a number from 0 to 1; write true",
         ),
         ("type: token_usage", "write max_total: 2000"),
         (
             "type: field_accuracy\nfields:\n- path: a\n  match: fuzzy",
-            "e.yaml:4:10: fields[0].match is the text 'fuzzy'; it should be 'exact', 'numeric_tolerance' or 'date'",
+            "e.yaml:4:10: fields[0].match is the text 'fuzzy'; write 'exact', 'numeric_tolerance' or 'date'",
         ),
         (
             "type: field_accuracy\nfields: []",
-            "e.yaml:2:9: fields is an empty list; it should have at least 1",
+            "e.yaml:2:9: fields is an empty list; write at least 1",
         ),
         ("type: tool_trajectory\nmode: exact", "write expected: [{tool: search}]"),
         ("type: regex\nvalue: (", "the regular expression cannot be read"),
@@ -266,14 +269,14 @@ def test_composites_nest_and_hand_on_the_compatibility() -> None:
         ("type: composite\nevaluators:\n- type: latency", "e.yaml:3:3: latency has no threshold"),
         (
             "type: composite\nevaluators: [{type: is-json}]\naggregator: {type: best}",
-            "aggregator.type is the text 'best'; it should be 'weighted_average', 'threshold', 'code_judge' or 'llm_judge'",
+            "aggregator.type is the text 'best'; write 'weighted_average', 'threshold', 'code_judge' or 'llm_judge'",
         ),
         ("type: code_judge", "code_judge has no script; write script: ..."),
         (
             "type: latency\nthreshold: 1\nThreshold: 2",
             "e.yaml:3:1: 'threshold' and 'Threshold' are the same key",
         ),
-        ("- 1", "a grader is not a mapping; write type"),
+        ("- 1", "this grader is neither a mapping nor the name of a measure; write type"),
     ],
 )
 def test_mistakes_say_where_and_what_to_write(text: str, message: str) -> None:

@@ -1,1 +1,1 @@
-"""Ranked results and gold: read from files and from Python, row by row or in columns."""
+"""Reads ranked results (runs) and gold from files and Python objects, row by row or as NumPy columns."""

@@ -1,4 +1,4 @@
-"""Texts and rows as columns of numpy: offsets into one buffer, words of eight bytes, hashes, and numbers from digits."""
+"""Stores the rows of runs and gold as NumPy columns, so that large files are read, hashed and matched without Python loops."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _POWERS = 10 ** np.arange(19)
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], np.uint64)
 _TENS = 10.0 ** np.arange(19)
 _DIGITS = 15
-"""The longest number that is computed from its digits: below 2**53 one division rounds once."""
+"""The most digits of a number that is computed from its digits: below 2**53 the one division is exactly rounded."""
 _ZEROS, _HIGH, _TO_HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x80, 0x46))
-"""Eight times `0`, the highest bit of each byte, and the summand that sets it for bytes above `9`."""
+"""Words of eight equal bytes: the digit `0`, the highest bit, and the number that sets this bit when added to a byte above `9`."""
 _PAIRS = np.uint64(0x000000FF000000FF)
 _SLOT_BITS = 4
-"""The lookup table of an Index has 2**4 to 2**5 slots per text."""
+"""The lookup table of an Index has 2**4 to 2**5 slots per text, so that most unknown texts hit an empty slot."""
 
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Texts as their UTF-8 bytes in one buffer, and the offsets at which each starts and ends; a sequence of str."""
+    """A sequence of str stored as UTF-8 bytes in one buffer, with the offsets at which each text starts and ends."""
 
     data: Bytes
     start: Numbers
@@ -38,7 +38,7 @@ class Texts:
 
     @classmethod
     def of(cls, texts: Iterable[str | bytes]) -> Texts:
-        """Return the columns of texts, each a str or its bytes."""
+        """Return a Texts of these texts, each a str or UTF-8 bytes."""
         encoded = [text if isinstance(text, bytes) else text.encode(*_UTF8) for text in texts]
         sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
         ends = np.cumsum(sizes)
@@ -46,7 +46,7 @@ class Texts:
 
     @classmethod
     def joined(cls, several: Sequence[Texts]) -> Texts:
-        """Return the texts of several concatenated."""
+        """Return the concatenation of several Texts."""
         offsets = np.cumsum([0, *(len(texts.data) for texts in several[:-1])])
         return cls(
             np.concatenate([texts.data for texts in several]),
@@ -58,7 +58,7 @@ class Texts:
         return len(self.start)
 
     def __getitem__(self, at: Any) -> Any:
-        """Return the text at a position; for a slice or an array of positions, those texts."""
+        """Return the text at a position as str, or a Texts of the texts in a slice or an array of positions."""
         if isinstance(at, slice | np.ndarray):
             return Texts(self.data, self.start[at], self.end[at])
         return self.data[self.start[at] : self.end[at]].tobytes().decode(*_UTF8)
@@ -67,12 +67,12 @@ class Texts:
         return (text.decode(*_UTF8) for text in self.bytes())
 
     def bytes(self) -> Iterator[bytes]:
-        """Iterate over the bytes of each text."""
+        """Yield the UTF-8 bytes of each text."""
         data = self.data.tobytes()
         return (data[a:b] for a, b in zip(self.start.tolist(), self.end.tolist(), strict=True))
 
     def compact(self) -> Texts:
-        """Return the same texts without the unused bytes between them."""
+        """Return a copy whose buffer holds only the bytes of the texts."""
         sizes = self.end - self.start
         ends = np.cumsum(sizes)
         source = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(self.start - (ends - sizes), sizes)
@@ -80,7 +80,7 @@ class Texts:
 
     @property
     def words(self) -> list[Keys]:
-        """The bytes of each text as little-endian words of eight bytes, shape (texts,) each, padded with zeros."""
+        """The bytes of the texts as little-endian 64-bit words: array n holds each text's n-th word, padded with zeros."""
         length = self.end - self.start
         if len(self.data) > 32 * int(length.sum()) + 4096:  # a few texts of a long buffer
             return self.compact().words
@@ -92,7 +92,7 @@ class Texts:
         ]
 
     def hashed(self, of: Numbers) -> Keys:
-        """Return a hash of each text and its number: equal where both are equal, and seldom otherwise."""
+        """Return a 64-bit hash of each pair of a text and its number in `of`; different pairs seldom share a hash."""
         result = (of.astype(np.uint64) + np.uint64(1)) * _SEED  # small numbers and short texts are far apart
         result ^= result >> np.uint64(29)
         for word in self.words:
@@ -101,14 +101,14 @@ class Texts:
         return result
 
     def equals(self, other: Texts) -> NDArray[np.bool_]:
-        """Return whether each text equals the other's at the same position."""
+        """Return a mask that is True where a text equals the text at the same position of `other`."""
         same: NDArray[np.bool_] = self.end - self.start == other.end - other.start
         for ours, theirs in zip_longest(self.words, other.words, fillvalue=np.uint64(0)):
             same &= ours == theirs
         return same
 
     def descending(self) -> list[Keys]:
-        """Return keys for `np.lexsort`, the most important last, that put the greatest text first, byte by byte."""
+        """Return keys for `np.lexsort` (the most important last) that sort the texts by their bytes in descending order."""
         return [~(self.end - self.start).astype(np.uint64), *(~word.byteswap() for word in self.words[::-1])]
 
 
@@ -116,15 +116,15 @@ _UTF8 = "utf-8", "surrogatepass"
 
 
 def has_duplicates(keys: NDArray[Any]) -> bool:
-    """Return True if a key is there twice."""
+    """Return True if two keys are equal."""
     ordered = np.sort(keys)
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
 def numbered(texts: Texts, of: Numbers) -> tuple[Numbers, Numbers]:
-    """Number the distinct pairs of a text and its number `of`, in order of first appearance.
+    """Number the distinct pairs of a text and its value in `of` in order of first appearance.
 
-    Returns the number of each pair, and the first position of each number.
+    Returns the number of each pair, and the first position of each distinct pair.
     """
     known: dict[tuple[int, bytes], int] = {}
     pairs = zip(of.tolist(), texts.bytes(), strict=True)
@@ -133,7 +133,7 @@ def numbered(texts: Texts, of: Numbers) -> tuple[Numbers, Numbers]:
 
 
 class Index:
-    """Finds texts, each with a number, among known pairs of these, which are distinct."""
+    """A hash index over distinct pairs of a text and a number (such as a document id and its query's number)."""
 
     def __init__(self, texts: Texts, of: Numbers) -> None:
         self._texts, self._of = texts, of
@@ -149,9 +149,9 @@ class Index:
             self._exact = {pair: at for at, pair in enumerate(zip(of.tolist(), texts.bytes(), strict=True))}
 
     def find(self, texts: Texts, of: Numbers, keys: Keys | None = None) -> tuple[Numbers, Numbers]:
-        """Return the positions of those that are known, and the position of each among the known ones.
+        """Look up pairs of a text and its number in `of`; `keys` are their hashes, if the caller already has them.
 
-        `keys` are their hashes, where the caller has them.
+        Returns the positions of the pairs that are in the index, and the position of each of these within the index.
         """
         if self._exact is not None:
             pairs = zip(of.tolist(), texts.bytes(), strict=True)
@@ -174,10 +174,10 @@ class Rows:
     """Rows of a run or of gold as columns.
 
     Attributes:
-        query, doc: The ids.
-        number: The score or grade of each row; nan = a result without a score.
-        line: The line of each row, 0 = unknown; NO_DOCUMENT = the row says only that its query is there.
-        rank: The rank that stands beside a score, nan = none; None = not read.
+        query, doc: The query ids and document ids.
+        number: The score or grade of each row; nan if the result has no score.
+        line: The line number of each row, 0 if unknown; NO_DOCUMENT if the row only names a query without results.
+        rank: The rank in each row, nan if it has none; None if ranks were not read.
     """
 
     query: Texts
@@ -188,7 +188,7 @@ class Rows:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[Any, ...]]) -> Rows:
-        """Return the columns of rows (line, query, document, number, rank); None becomes nan, or no document."""
+        """Return the rows (line, query, document, number, rank) as columns; a None becomes nan, or NO_DOCUMENT."""
         lines, queries, docs, *numbers = zip(*rows, strict=True)
         missing = [doc is None for doc in docs]
         number, rank = (np.array(values, np.float64) for values in numbers)  # None is nan
@@ -202,7 +202,7 @@ class Rows:
 
     @classmethod
     def joined(cls, several: Sequence[Rows]) -> Rows:
-        """Return the rows of several concatenated."""
+        """Return the concatenation of several Rows."""
         if len(several) == 1:
             return several[0]
         query, doc = (Texts.joined([getattr(rows, name) for rows in several]) for name in ("query", "doc"))
@@ -220,12 +220,12 @@ class Rows:
         return Rows(self.query[at], self.doc[at], self.number[at], self.line[at], rank)
 
     def compact(self) -> Rows:
-        """Return the same rows without the unused bytes."""
+        """Return a copy whose text buffers hold only the bytes of its ids."""
         return Rows(self.query.compact(), self.doc.compact(), self.number, self.line, self.rank)
 
     @cached_property
     def starts(self) -> Numbers:
-        """The row at which each query starts, and where the last one ends."""
+        """The positions at which a new query starts, followed by the number of rows."""
         query = self.query
         size = query.end - query.start
         changes: NDArray[np.bool_] = size[1:] != size[:-1]
@@ -240,7 +240,7 @@ NO_DOCUMENT = -1
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """The rows of some queries, query after query; those of query n are rows starts[n] to starts[n + 1]."""
+    """The ranked lists (or the gold) of some queries: query n has the rows from starts[n] up to starts[n + 1]."""
 
     queries: Texts
     starts: Numbers
@@ -248,7 +248,7 @@ class Lists:
 
     @cached_property
     def of(self) -> Numbers:
-        """The number of each row's query."""
+        """The index of each row's query in `queries`."""
         return np.repeat(np.arange(len(self.queries)), self.sizes)
 
     @cached_property
@@ -258,7 +258,7 @@ class Lists:
 
     @cached_property
     def index(self) -> Index:
-        """Finds documents of a query, which are distinct in it, among the rows."""
+        """An Index that finds the row of a document id within a query; document ids must be unique per query."""
         return Index(self.rows.doc, self.of)
 
     @cached_property
@@ -266,14 +266,14 @@ class Lists:
         return Index(self.queries, np.zeros(len(self.queries), np.int64))
 
     def find(self, queries: Texts) -> Numbers:
-        """Return the number of each of these queries; -1 = it is not there."""
+        """Return the index of each of these query ids in `queries`, or -1 for an unknown one."""
         numbers = np.full(len(queries), -1)
         positions, known = self._query_index.find(queries, np.zeros(len(queries), np.int64))
         numbers[positions] = known
         return numbers
 
     def grades(self) -> dict[str, dict[str, int]]:
-        """Return the numbers of gold: query id -> document id -> grade."""
+        """Return the grades of gold as a mapping: query id -> document id -> grade."""
         docs, grades, ends = (
             list(self.rows.doc),
             list(map(int, self.rows.number.tolist())),
@@ -283,7 +283,7 @@ class Lists:
         return {query: dict(zip(docs[a:b], grades[a:b], strict=True)) for query, a, b in bounds}
 
     def by_document(self, doc_id: Callable[[str], str]) -> Lists:
-        """Return gold with the ids of documents for those of chunks; a document has the best grade of its chunks."""
+        """Return gold with chunk ids mapped to document ids by `doc_id`; a document gets the best grade of its chunks."""
         docs = Texts.of(map(doc_id, self.rows.doc))
         codes, first = numbered(docs, self.of)
         best = np.full(len(first), -np.inf)
@@ -292,12 +292,12 @@ class Lists:
         return Lists(self.queries, np.searchsorted(self.of[first], np.arange(len(self.queries) + 1)), rows)
 
     def kept(self, mask: NDArray[np.bool_]) -> Lists:
-        """Return the same queries with the rows in a mask."""
+        """Return the same queries with only the rows for which `mask` is True."""
         starts = np.concatenate([[0], np.cumsum(mask)])[self.starts]
         return Lists(self.queries, starts, self.rows[mask])
 
     def of_queries(self, mask: NDArray[np.bool_]) -> Lists:
-        """Return the queries in a mask."""
+        """Return only the queries for which `mask` is True, with their rows."""
         if mask.all():
             return self
         starts = np.concatenate([[0], np.cumsum(self.sizes[mask])])
@@ -305,7 +305,10 @@ class Lists:
 
 
 def whole_queries(blocks: Iterable[Rows]) -> Iterator[Lists]:
-    """Cut blocks of rows where a query ends; a query whose rows do not follow one another comes again."""
+    """Yield the rows of consecutive blocks as Lists of whole queries.
+
+    A query whose rows are not consecutive in the file appears more than once.
+    """
     left: list[Rows] = []  # the rows so far of a query that may go on
     for rows in filter(len, blocks):
         starts, count = rows.starts, sum(map(len, left))
@@ -325,7 +328,7 @@ def _lists(several: Sequence[Rows], starts: Numbers) -> Lists:
 
 
 def all_queries(blocks: Iterable[Rows]) -> Lists | None:
-    """Return all rows of blocks, grouped by query in their order; None if there are no rows."""
+    """Return the rows of all blocks grouped by query, in order of first appearance, or None if there are no rows."""
     several = [rows for rows in blocks if len(rows)]
     if not several:
         return None
@@ -341,7 +344,10 @@ def all_queries(blocks: Iterable[Rows]) -> Lists | None:
 
 
 class Fields:
-    """The fields of plain lines. Raises NotPlain for bytes that are not UTF-8 and control characters."""
+    """The fields of a block of lines, found with NumPy; `between` separates them.
+
+    Raises NotPlain for bytes that are not UTF-8 and for control characters.
+    """
 
     def __init__(self, data: bytes, between: str) -> None:
         if data.startswith(b"\xef\xbb\xbf"):
@@ -358,18 +364,21 @@ class Fields:
         last = np.flatnonzero(self.data[self._ends] == 10)
         self._first = np.concatenate([[0], last[:-1] + 1])
         self.counts = last - self._first + 1
-        """The number of fields in each line."""
+        """The number of fields per line."""
         self._lines = np.concatenate([[0], self._ends[last[:-1]] + 1])
 
     def bounds(self, column: int) -> tuple[Numbers, Numbers]:
-        """Return where the field of that number starts and ends in each line. Raises NotPlain where a line has fewer fields."""
+        """Return the offsets at which the field number `column` (from 0) starts and ends in each line.
+
+        Raises NotPlain if a line has fewer fields.
+        """
         if (self.counts <= column).any():
             raise NotPlain("a line has too few columns")
         start = self._ends[self._first + column - 1] + 1 if column else self._lines
         return start, self._ends[self._first + column]
 
     def texts(self, column: int, *, strip: bool = False) -> Texts:
-        """Return the texts of a column, with `strip` without white space around them."""
+        """Return the texts of the field number `column` of all lines; `strip` removes white space around them."""
         start, end = self.bounds(column)
         if strip:
             start, end = start.copy(), end.copy()
@@ -383,12 +392,15 @@ class Fields:
         return Texts(self.data, start, end)
 
     def numbers(self, column: int, *, whole: bool = False) -> Floats:
-        """Return the numbers of a column. Raises NotPlain for an invalid number, with `whole` also for one that is not only digits."""
+        """Return the field number `column` of all lines as floats.
+
+        Raises NotPlain for an invalid number; with `whole` also for a number that is not a plain integer.
+        """
         return _numbers(self.data, *self.bounds(column), whole=whole)
 
 
 def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) -> Floats:
-    """Return numbers computed from their digits where that is exact, else as Python reads them."""
+    """Parse the numbers between offsets in a buffer: from their digits if that is exact, else with Python's float()."""
     negative = data[start] == 45
     points = np.flatnonzero(data == 46)
     second: NDArray[np.bool_] | bool = False
@@ -416,7 +428,7 @@ def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) 
 
 
 def _digits(word: Keys, length: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-    """Return the whole numbers in the last bytes of each word, and whether these are digits; no bytes are 0."""
+    """Parse the last `length` bytes of each word as an integer (0 for no bytes); also return whether all are digits."""
     others = _MASKS.take(8 - length, mode="clip")
     word = (word & ~others) | (_ZEROS & others)
     are_digits = (((word + _TO_HIGH) | (word - _ZEROS)) & _HIGH) == 0
@@ -429,7 +441,7 @@ def _digits(word: Keys, length: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
 
 
 def _as_python_does(texts: Texts) -> Floats:
-    """Return numbers as Python reads them. Raises NotPlain for an invalid one."""
+    """Return texts as floats, parsed as Python's float() does. Raises NotPlain for an invalid number."""
     words = np.stack(texts.words, axis=-1) if texts.words else np.zeros((len(texts), 1), np.uint64)
     spelt = words.view(f"S{8 * words.shape[1]}").ravel()
     if b"_" in spelt.tobytes() or (texts.start == texts.end).any():

@@ -1,4 +1,4 @@
-"""The formats of ranked results and gold: which one a file has, and which columns and keys hold query, document and score."""
+"""Detects the format of files with ranked results or gold, and the columns or keys that hold query, document and score."""
 
 from __future__ import annotations
 
@@ -22,26 +22,30 @@ Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json", "parquet"]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gold: query id -> document id -> grade."""
 FileRow: TypeAlias = tuple[int, str, str | None, float | None, float | None]
-"""(line, query, document, score or grade, rank beside a score). Document None = the query is there without results, score None
-= a result without a score.
+"""(line, query, document, score or grade, rank). The document is None if the query has no results, the score is None if the
+result has no score, and the rank is only set beside a score.
 """
 Numbers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 
 
 class NotPlain(Exception):
-    """Raised with a reason where rows must be read one by one."""
+    """Raised, with a reason, for a block of rows that NumPy cannot parse, so that its rows are read one by one."""
 
 
 MOST_COMPARED = 50_000
-"""The number of retrieved ids that are compared with missed gold ids to find other spellings."""
+"""The number of retrieved ids that are compared with missing gold ids, to find ids that are spelt differently."""
 EXAMPLES = 3
-"""The number of queries that a remark names."""
+"""The number of queries that a note names as examples."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """The differences between runs and gold: the roles of their columns, of tables without a header, and examples."""
+    """The settings by which reading a run differs from reading gold.
+
+    `roles` are the meanings of columns, `list_role` that of a list of documents, `value` that of the number. `bare` maps
+    the number of columns of a table without a header to their roles. `trec`, `json` and `python` are examples for messages.
+    """
 
     name: str
     roles: tuple[str, ...]
@@ -65,7 +69,7 @@ RUN = Kind(
         5: ("query", "", "doc", "rank", "score"),
         6: ("query", "", "doc", "rank", "score", ""),
     },
-    trec="write: query Q0 document rank score tag",
+    trec="write lines of the form: query Q0 document rank score tag",
     json='write {"id": "q1", "contexts": [{"id": "d7"}]} or {"query_id": "q1", "doc_id": "d7", "score": 1.5}',
     python='write {"q1": {"d7": 1.5}}, or {"q1": ["d7", "d2"]}, best first',
 )
@@ -75,22 +79,25 @@ GOLD = Kind(
     list_role="gold",
     value="grade",
     bare={2: ("query", "doc"), 3: ("query", "doc", "grade"), 4: ("query", "", "doc", "grade")},
-    trec="write: query 0 document grade",
+    trec="write lines of the form: query 0 document grade",
     json='write {"id": "q1", "qrels": {"d7": 2}} or {"query_id": "q1", "doc_id": "d7", "relevance": 2}',
     python='write {"q1": {"d7": 2}}, or {"q1": ["d7"]}',
 )
-NAME_THEM = "give the table a header, e.g. query_id, doc_id, {0}, or say --columns query=...,doc=...,{0}=..."
+NAME_THEM = "give the table a header, e.g. query_id, doc_id, {0}, or name its columns: --columns query=...,doc=...,{0}=..."
 
 
 LARGEST_GRADE = 10**9
-"""The largest gold grade; 3 is usual."""
+"""The largest grade that gold may have; 3 is usual."""
 
 
 WHOLE = re.compile(rb"([+-]?\d{1,18})(?:\.0*)?")
 
 
 def format_of(path: str | Path, fmt: Format | None = None, kind: Kind = RUN) -> Format:
-    """Return the given format, else Parquet by magic bytes, JSON by the first character, TREC by the columns, or a table."""
+    """Return `fmt` if given, else the format detected from the file's first bytes, first line and extension.
+
+    Raises InputError for a TREC run that lacks the column Q0.
+    """
     fmt = fmt or _detected(first_lines(path), path, kind)
     if fmt == "trec" and kind is RUN:
         with opened(path) as stream:
@@ -103,13 +110,13 @@ def format_of(path: str | Path, fmt: Format | None = None, kind: Kind = RUN) -> 
 
 
 def refuse_shifted(cells: Sequence[str], location: SourceLocation) -> None:
-    """Raise InputError for a run of five columns without Q0, whose ranks would be read as documents."""
+    """Raise InputError if a line of a run has five columns without Q0, so that ranks would be read as documents."""
     shifted = (
         len(cells) == 5 and cells[1].upper() != "Q0" and all(is_number(cell.encode()) for cell in cells[2:4])
     )
     if shifted:
-        problem = f"this run has five columns, the second is {cells[1][:40]!r} and not Q0"
-        fix = f"{RUN.trec}; without Q0 write a header: query_id, doc_id, rank, score, tag, with tabs between"
+        problem = f"this run has five columns, and the second is {cells[1][:40]!r} instead of Q0"
+        fix = f"{RUN.trec}, or a header separated by tabs: query_id, doc_id, rank, score, tag"
         raise InputError(problem, fix=fix, place=location)
 
 
@@ -130,14 +137,14 @@ def _detected(lines: list[bytes], path: str | Path, kind: Kind) -> Format:
 
 
 def first_lines(path: str | Path) -> list[bytes]:
-    """Return the first lines that are not blank or comments; the last one may be cut off."""
+    """Return the lines in the first 64 KiB of a file that are not blank and not comments; the last one may be cut off."""
     with opened(path) as stream:
         head: bytes = stream.peek(1 << 16)[: 1 << 16]  # type: ignore[attr-defined]
     return [line for line in head.splitlines() if line.strip() and line[:1] != b"#"]
 
 
 def _one_document(lines: list[bytes], suffix: str) -> bool:
-    """Return True if the file is one JSON document, and not one object per line."""
+    """Return True if a file with these first lines is one JSON document, False if it is one object per line."""
     if lines[0].lstrip()[:1] == b"[":
         return True
     if len(lines) == 1:
@@ -156,7 +163,7 @@ def _looks_trec(cells: list[bytes], kind: Kind) -> bool:
 
 
 def is_number(text: bytes) -> bool:
-    """Return True if Python reads these bytes as a number."""
+    """Return True if these bytes are a number as Python's float() reads it."""
     try:
         float(text)
     except ValueError:
@@ -168,7 +175,10 @@ BETWEEN = {"tsv": "\t", "csv": ","}
 
 
 def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the column of each role; `columns` (a role or one of its names -> column) takes precedence."""
+    """Return a mapping from each role (query, doc, score, ...) to the column that holds it, among the column `names`.
+
+    `columns` maps roles, or names of roles, to columns and takes precedence.
+    """
     folded = {fold(name): name for name in reversed(names)}
     chosen = {role(key, kind.roles): name for key, name in (columns or {}).items()}
     result = {}
@@ -182,36 +192,41 @@ def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None
 
 @lru_cache(maxsize=64)
 def roles_of_keys(keys: tuple[str, ...], kind: Kind, columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Return `roles_of` for the keys of a record, cached."""
+    """Return the cached result of `roles_of` for the keys of a JSON object."""
     return roles_of(keys, kind, dict(columns))
 
 
 def role(key: str, allowed: Sequence[str] = ()) -> str:
-    """Return the role that a key of `--columns` names. Raises InputError."""
+    """Return the role (query, doc, score, ...) that a key of `--columns` names. Raises InputError for an unknown key."""
     for ours in (*allowed, *RESULT):
         if fold(key) == fold(ours) or fold(key) in {fold(name) for name in RESULT[ours].names}:
             return ours
-    fix = "write query=, doc=, docs=, score=, rank= or grade="
-    raise InputError(f"--columns does not know {key!r}", fix=fix)
+    fix = "write query=..., doc=..., docs=..., score=..., rank=... or grade=..."
+    raise InputError(f"the key {key!r} of --columns is unknown", fix=fix)
 
 
 def chosen_key(columns: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the chosen column of the document's id by its role; it may be a key in a list of documents."""
+    """Return {"doc": NAME} if `columns` names the document id, else {}; NAME may also be a key of objects in a list."""
     return {"doc": name for key, name in (columns or {}).items() if role(key) == "doc"}  # noqa: B035
 
 
 def table_columns(
     head: Sequence[str], location: SourceLocation, kind: Kind, columns: Mapping[str, str] | None
 ) -> tuple[dict[str, int], bool]:
-    """Return the index of each role's column by a table's first row, and True if that row is a header. Raises InputError."""
+    """Return a mapping from each role to its column index in a table, and True if the first row `head` is a header.
+
+    Raises InputError if no columns hold the query and the documents.
+    """
     header = roles_of(head, kind, columns)
     named = "query" in header and len(header) > 1
     if columns and not named:
-        problem = f"the header has no such columns: {', '.join(head)[:200]}"
-        raise InputError(problem, fix="--columns query=...,doc=...", place=location)
+        problem = f"the header lacks the columns named by --columns; it has {', '.join(head)[:200]}"
+        raise InputError(
+            problem, fix="write names of the header: --columns query=...,doc=...", place=location
+        )
     if not named and len(head) not in kind.bare:
         few, many = min(kind.bare), max(kind.bare)
-        problem = f"a table without a header has {few} to {many} columns, this line {len(head)}"
+        problem = f"this table has no header and {len(head)} columns, instead of {few} to {many}"
         raise InputError(problem, fix=NAME_THEM.format("score"), place=location)
     positions = {role: head.index(column) for role, column in header.items()}
     if not named:
@@ -220,19 +235,22 @@ def table_columns(
         positions = {role: at for at, role in enumerate(kind.bare[len(head)]) if role}
     if "doc" not in positions and kind.list_role not in positions:
         fix = NAME_THEM.format(kind.roles[-1])
-        raise InputError("no column holds the document", fix=fix, place=location)
+        raise InputError("no column holds the document id", fix=fix, place=location)
     return positions, named
 
 
 def frame_roles(
     names: Sequence[str], name: str, columns: Mapping[str, str] | None, kind: Kind = RUN
 ) -> dict[str, str]:
-    """Return the column of each role. Raises InputError where none holds the query or none the documents."""
+    """Return a mapping from each role to its column in a DataFrame or Parquet file called `name`.
+
+    Raises InputError if no column holds the query, or none the documents.
+    """
     result = roles_of(names, kind, columns)
     if "query" not in result or not {"doc", kind.list_role} & set(result):
-        fix = "name them query_id and doc_id, or say columns={'query': ..., 'doc': ...}"
+        fix = "name the columns query_id and doc_id, or give columns={'query': ..., 'doc': ...}"
         raise InputError(
-            f"no columns hold query and document: {', '.join(names)[:200]}",
+            f"no columns hold the query and the document; the columns are {', '.join(names)[:200]}",
             fix=fix,
             place=SourceLocation(name),
         )

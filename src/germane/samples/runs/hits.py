@@ -1,4 +1,4 @@
-"""The ranks of gold documents in a run, ordered by score and then by document id, both descending, as trec_eval does."""
+"""Finds the ranks of gold documents in a run, which is sorted by score and then document id, both descending, as in trec_eval."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ class Hits:
     """The ranks of the gold documents in a run.
 
     Attributes:
-        queries, sizes, docs, grades: The queries of the gold, the number of documents of each, all documents, their grades.
-        lengths: The number of results of each query, -1 where it is not in the run.
-        ignored, first_ignored: The number of the run's other queries, and the first of them.
-        row, rank, doc: For each hit, the index of its query, its rank from 1, and the index of its document; sorted by query and rank.
-        notes: Remarks about the file.
+        queries, sizes: The queries of the gold, and the number of gold documents of each.
+        docs, grades: The gold documents of all queries, and their grades.
+        lengths: The number of results of each query, -1 if the query is not in the run.
+        ignored, first_ignored: The number of queries of the run without gold, and the first of these queries.
+        row, rank, doc: The query's index, the rank from 1 and the index of the gold document of each hit, sorted by query and rank.
+        notes: Notes about the run's file.
         repeated, folded: The number of results dropped because their document, or another chunk of it, ranks higher.
     """
 
@@ -51,7 +52,7 @@ class Hits:
 
 
 def read_run(source: Any, **how: Any) -> dict[str, list[str]]:
-    """Return the documents of each query of a run, best first; `how` as of RowSource."""
+    """Return a run as a mapping from query id to document ids, best first; `how` are further attributes of RowSource."""
     run = RowSource(source, **how, together=True)
     ranked: dict[str, list[str]] = {}
     for lists in run.again(lambda: list(run.lists())):
@@ -68,9 +69,10 @@ def find_hits(
     duplicates: Literal["error", "first"] = "error",
     doc_id: Callable[[str], str] | None = None,
 ) -> Hits:
-    """Return the hits of a run; `gold` holds the ids of documents, to which `doc_id` maps those of chunks.
+    """Return the ranks of the gold documents in a run.
 
-    InputError where a document is in a query twice and this is an error.
+    `doc_id` maps the run's chunk ids to document ids. Raises InputError if a query lists a document twice, unless
+    `duplicates` is "first", which counts the best rank.
     """
     return run.again(lambda: _hits(run, gold, duplicates, doc_id))
 
@@ -78,7 +80,7 @@ def find_hits(
 def _hits(
     run: RowSource, gold: Lists, duplicates: Literal["error", "first"], doc_id: Callable[[str], str] | None
 ) -> Hits:
-    """Return the hits of a run, read in one pass; see `find_hits`."""
+    """Read a run once and return the ranks of the gold documents, as `find_hits`. Raises Again if it must be read again."""
     lengths, others, ignored = np.full(len(gold.sizes), -1), array("Q"), list[str]()
     found: list[tuple[Numbers, Numbers, Numbers]] = [(np.empty(0, np.int64),) * 3]
     repeated = folded = 0
@@ -138,18 +140,21 @@ def _hits(
 
 
 def _twice(name: str, lists: Lists, at: int, first: int) -> InputError:
-    """Return the error of a document that is in a query twice, in the results at these positions."""
+    """Return the InputError for a document that a query lists twice, in the rows `first` and `at`."""
     line, earlier = lists.rows.line[[at, first]].tolist()
     before = f" (first in line {earlier})" if earlier else ""
     return InputError(
-        f"document {lists.rows.doc[at]} stands twice in query {lists.queries[lists.of[at]]}{before}",
-        fix="drop one, or give --duplicates first to count its best place",
+        f"the query {lists.queries[lists.of[at]]} lists the document {lists.rows.doc[at]} twice{before}",
+        fix="remove one of the two rows, or count the better rank with --duplicates first",
         place=SourceLocation(name, line),
     )
 
 
 def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
-    """Return the ranks that are left when of equal documents only the best place counts; 0 = dropped, as some are already."""
+    """Return the ranks after equal documents (by `codes`) of a query are reduced to the best-ranked one.
+
+    `place` are the ranks before; the rank 0 means that a result is dropped, before and after.
+    """
     order = np.argsort(lists.starts[lists.of] + place)
     order = order[place[order] > 0]
     kept = order[np.sort(np.unique(codes[order], return_index=True)[1])]
@@ -160,7 +165,10 @@ def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
 
 
 def _places(lists: Lists) -> Numbers:
-    """Return the rank of each result within its query, by score and then id, both descending."""
+    """Return the rank (from 1) of each result within its query, sorted by score and then document id, both descending.
+
+    Results without scores keep their order.
+    """
     score, of = lists.rows.number, lists.of
     positions = np.arange(1, len(score) + 1) - lists.starts[of]
     if len(score) and np.isnan(score).any():  # results without scores keep their order

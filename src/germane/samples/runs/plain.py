@@ -1,6 +1,6 @@
-"""Plain blocks of runs and gold: lines of TREC, cells of tables and JSON objects, read by numpy.
+"""Fast readers with NumPy for regular blocks of runs and gold in TREC format, in tables and in JSON Lines.
 
-Each function returns the rows of a block of whole lines as columns, or raises NotPlain where a row must be read by itself.
+Each reader returns the rows of a block of whole lines as columns, or raises NotPlain if its rows must be read one by one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n")
 
 
 def trec_rows(data: bytes, line: int, kind: Kind, *, ranks: bool) -> Rows:
-    """Return the rows of lines in TREC's columns, the first of which has this number; with `ranks` those beside the scores."""
+    """Return the rows of a block of lines in TREC format; `line` is the number of the first one.
+
+    With `ranks`, the rank column of a run is read too. Raises NotPlain for irregular lines.
+    """
     fields = Fields(_separated(data), " ")
     query, doc = fields.texts(0), fields.texts(2)
     if (fields.data[query.start] == ord("#")).any():
@@ -44,7 +47,10 @@ def trec_rows(data: bytes, line: int, kind: Kind, *, ranks: bool) -> Rows:
 def table_head(
     line: bytes, between: str, place: SourceLocation, kind: Kind, columns: Mapping[str, str] | None
 ) -> tuple[list[str], dict[str, int], bool]:
-    """Return the cells of a table's first line, the position of each role's column, and whether that line is a header."""
+    """Return the cells of a table's first line, a mapping from each role to its column index, and True if the line is a header.
+
+    Raises NotPlain for an irregular line, InputError if no columns hold query and document.
+    """
     if b'"' in line or not line.strip() or line.rstrip(b"\r\n").translate(None, _USUAL):
         raise NotPlain("the first line is blank, quoted or holds control characters")
     try:
@@ -60,7 +66,10 @@ def table_head(
 def table_rows(
     data: bytes, line: int, between: str, positions: Mapping[str, int], kind: Kind, *, ranks: bool
 ) -> Rows:
-    """Return the rows of a table without quotes whose roles have these columns."""
+    """Return the rows of a block of table lines; `positions` maps each role to its column index, `line` is the first number.
+
+    Raises NotPlain for quoted cells and other irregular lines.
+    """
     value = kind.value if kind.value in positions else "rank"
     if b'"' in data or not {"query", "doc", value} <= positions.keys():
         raise NotPlain("cells are quoted, or hold no single documents with numbers")
@@ -72,7 +81,10 @@ def table_rows(
 
 
 def json_rows(data: bytes, line: int, kind: Kind, columns: Mapping[str, str] | None) -> Rows:
-    """Return the rows of lines of JSON, one result or grade each, with the same keys and ids that are texts."""
+    """Return the rows of a block of JSON Lines with one result or grade each; `line` is the number of the first one.
+
+    Raises NotPlain if the lines have different keys or an id is not a text.
+    """
     data = _lines(data)
     try:
         first = parse_strict_json(data.partition(b"\n")[0].decode())
@@ -101,7 +113,10 @@ def json_rows(data: bytes, line: int, kind: Kind, columns: Mapping[str, str] | N
 
 
 def _rows(query: Texts, doc: Texts, numbers: Floats, ranks: Floats | None, line: int, kind: Kind) -> Rows:
-    """Return rows of lines that follow one another; NotPlain where one has no query, or a number that must be looked at."""
+    """Return columns as Rows of consecutive lines from the number `line` on.
+
+    Raises NotPlain for a missing query, a number that is not finite, or a grade that is not a whole number.
+    """
     if (query.start == query.end).any() or not np.isfinite(numbers).all():
         raise NotPlain("a query is missing, or a number not finite")
     if kind is GOLD and not ((abs(numbers) <= LARGEST_GRADE) & (numbers % 1 == 0)).all():
@@ -110,7 +125,7 @@ def _rows(query: Texts, doc: Texts, numbers: Floats, ranks: Floats | None, line:
 
 
 def _lines(data: bytes) -> bytes:
-    """Return lines with line feeds alone; NotPlain where one is blank or holds control characters."""
+    """Return a block of lines with every line end as a line feed. Raises NotPlain for blank lines or control characters."""
     data = (data.replace(b"\r\n", b"\n") if b"\r" in data else data).removesuffix(b"\n") + b"\n"
     if data.translate(None, _USUAL) or data.startswith(b"\n") or b"\n\n" in data:
         raise NotPlain("there are blank lines or control characters")
@@ -118,7 +133,10 @@ def _lines(data: bytes) -> bytes:
 
 
 def _separated(data: bytes) -> bytes:
-    """Return lines with single blanks or tabs between columns; NotPlain where there are several."""
+    """Return a block of lines with line feeds as line ends.
+
+    Raises NotPlain unless the columns are separated by single blanks or tabs.
+    """
     data = (data.replace(b"\r\n", b"\n") if b"\r" in data else data).removesuffix(b"\n") + b"\n"
     if data[0] <= 32 or not _single(data):
         raise NotPlain("a line is blank, or there are several blanks between columns")
@@ -126,7 +144,7 @@ def _separated(data: bytes) -> bytes:
 
 
 def _single(data: bytes) -> bool:
-    """Return True if white space is only blanks, tabs and line feeds, none of them after another."""
+    """Return True if all white space is single blanks, tabs and line feeds, and there are no control characters."""
     raw = np.frombuffer(data, dtype=np.uint8)
     controls = (raw - 11).min() < 21  # 11 to 31: smaller numbers wrap around
     return not controls and (len(raw) < 2 or np.maximum(raw[1:], raw[:-1]).min() > 32)

@@ -1,4 +1,4 @@
-"""The state of reading a run: its faults, and whether a column holds ranks (1, 2, 3, ...) or scores (rising numbers)."""
+"""Decides whether a run's number column holds ranks or scores, and collects the errors and notes of reading a run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from germane.samples.runs.formats import Floats, Kind, Numbers
 
 
 def counting_lists(numbers: Floats, starts: Numbers) -> tuple[set[int], int]:
-    """Return the first numbers, 0 or 1, of lists that each hold whole numbers from there on in any order, and the largest number.
+    """Check whether each list holds consecutive whole numbers from 0 or 1 on, in any order, as ranks do.
 
-    The set is empty if a list holds other numbers. The lists start at these rows.
+    Returns the set of first numbers (a subset of {0, 1}, empty if a list holds other numbers) and the largest number.
+    `starts` are the rows at which the lists start.
     """
     lengths = np.diff(starts)
     starts, lengths = starts[:-1][lengths > 0], lengths[lengths > 0]
@@ -31,11 +32,11 @@ def counting_lists(numbers: Floats, starts: Numbers) -> tuple[set[int], int]:
 
 
 def are_ranks(numbers: Floats, starts: Numbers, name: str) -> tuple[bool, str]:
-    """Return whether a column without a name holds ranks, and a note about that; the lists start at these rows.
+    """Return True if an unnamed number column holds ranks, False if it holds scores, and a note for the user or "".
 
-    Numbers that are 1 to n or 0 to n - 1 in every list, and 2 somewhere, are ranks where they rise from row to row, and scores
-    where they fall; in any other order they are an error. Other whole numbers are scores, with a note where they rise down
-    every list.
+    Numbers that are 1 to n or 0 to n - 1 in every list, with a 2 somewhere, are ranks if they rise from row to row and
+    scores if they fall. All other numbers are scores, with a note if whole numbers rise in every list. `starts` are the
+    rows at which the lists start. Raises InputError if numbers from 1 to n are in any other order.
     """
     firsts, most = counting_lists(numbers, starts)
     rises, longest = _all_less(numbers, starts), int(np.diff(starts).max(initial=0))
@@ -48,28 +49,28 @@ def are_ranks(numbers: Floats, starts: Numbers, name: str) -> tuple[bool, str]:
             note = f"{name}: the third column counts down to {down} and was read as the score"
             return False, note if longest > _RANKS else ""
         raise InputError(
-            f"the third column counts {counting} in another order than the rows: it may be the rank or a score",
-            fix="write what it is as a header: query_id, doc_id, rank (1 is best), or query_id, doc_id, score (highest is best)",
+            f"the third column counts {counting} in another order than the rows, so that it may hold ranks or scores",
+            fix="add a header: query_id, doc_id, rank (1 is best), or query_id, doc_id, score (highest is best)",
             place=SourceLocation(name),
         )
     whole = np.isfinite(numbers).all() and (numbers % 1 == 0).all()
     if whole and rises and longest >= _RANKS and not firsts:
-        note = "rises down every list and was read as the score; if it is the rank, write a header: query_id, doc_id, rank"
+        note = "rises within every query and was read as the score; if it is the rank, add a header: query_id, doc_id, rank"
         return False, f"{name}: the third column {note}"
     return False, ""
 
 
 _RANKS = 2
-"""A number that a column of ranks holds: 0 and 1 alone are scores. Also, the length of lists that tell little."""
+"""The number that a column must reach to hold ranks (0 and 1 alone are scores); shorter lists get no note."""
 
 
 def _queries(starts: Numbers) -> Numbers:
-    """Return the number of each row's query."""
+    """Return the index of each row's query; `starts` are the rows at which queries start."""
     return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
 
 def _all_less(numbers: Floats, starts: Numbers) -> bool:
-    """Return True if each number is less than the next one of its query."""
+    """Return True if the numbers rise strictly within every query; `starts` are the rows at which queries start."""
     rises = numbers[1:] > numbers[:-1]
     inside = starts[(starts > 0) & (starts < len(numbers))]
     rises[inside - 1] = True
@@ -78,11 +79,11 @@ def _all_less(numbers: Floats, starts: Numbers) -> bool:
 
 @dataclass
 class Reading:
-    """One pass over a run or gold: its settings, its notes, and the state that decides them.
+    """The state of one pass over a run or gold: its settings, rejected rows, and the facts that its notes depend on.
 
-    `bare`: a third column has no name. `mapped`: every query maps documents to numbers; None = no query yet. `counts`: these
-    are 1 to n. `rises`: in every query the scores rise with the ranks that stand beside them. `longest`: the length of the
-    longest list that was compared.
+    `skip` leaves out invalid rows (`rejected`). `bare` says that the third column has no name. `mapped` says that every
+    query so far maps documents to numbers (None before the first query), and `counts` that these are 1 to n. `rises`
+    says that in every query scores rise with ranks. `longest` is the length of the longest list that was checked.
     """
 
     name: str
@@ -99,16 +100,19 @@ class Reading:
     longest: int = 0
 
     def at(self, line: int) -> SourceLocation:
-        """Return the place of a line."""
+        """Return the SourceLocation of a line of the source."""
         return SourceLocation(self.name, line)
 
     def count(self, score: Floats, starts: Numbers) -> None:
-        """Look whether the scores of some queries, which start at these rows, are 1 to n."""
+        """Update `counts`: check whether the scores of some queries, which start at the rows `starts`, are 1 to n."""
         self.counts = self.counts and (not len(score) or counting_lists(score, starts)[0] == {1})
         self.longest = max(self.longest, int(np.diff(starts).max(initial=0)))
 
     def compare(self, rank: Floats, score: Floats, starts: Numbers) -> None:
-        """Compare the ranks (nan = none) and scores of some queries, which start at these rows."""
+        """Update `rises`: check whether the scores of some queries, which start at the rows `starts`, rise with the ranks.
+
+        Rows without a rank (nan) are ignored.
+        """
         ranked = ~np.isnan(rank)
         starts = np.concatenate([[0], np.cumsum(ranked)])[starts]
         rank, score = rank[ranked], score[ranked]
@@ -117,30 +121,34 @@ class Reading:
         self.longest = max(self.longest, int(np.diff(starts).max(initial=0)))
 
     def reject(self, fault: InputError) -> None:
-        """Raise the fault of a row, or count it if such rows are skipped."""
+        """Raise the error of an invalid row, or store it in `rejected` if invalid rows are skipped."""
         if not self.skip:
             raise fault
         self.rejected.append(fault)
 
     def note(self, text: str) -> None:
-        """Add a remark on the file."""
+        """Add a note that begins with the name of the source."""
         self.notes.append(f"{self.name}: {text}")
 
     def finish(self) -> None:
-        """Add the remarks that depend on all rows."""
+        """Add the notes that can be decided only after all rows: ambiguous scores, suspicious cells, skipped rows."""
         self.notes += map(str, self.cells.taken())
         if self.rises and self.longest > _RANKS and not self.mapped:
-            self.note("scores rise down the ranks; the highest score is taken for the best")
+            self.note(
+                "the scores rise with the ranks, so that rank 1 has the lowest score; results are sorted by score, highest first"
+            )
         if self.mapped and self.counts and self.longest > _RANKS:
             self.note(
-                "documents are mapped to 1, 2, 3, ..., which were read as scores: the highest is taken for the best"
+                "the numbers 1, 2, 3, ... of the documents were read as scores, of which the highest is best"
             )
         if self.rejected:
             rows = counted(len(self.rejected), "row")
-            self.note(f"{rows} that cannot be read left out, the first: {self.rejected[0]}")
+            self.note(
+                f"{rows} could not be read and {'was' if len(self.rejected) == 1 else 'were'} left out; the first: {self.rejected[0]}"
+            )
 
 
 def nan_error(query: str, doc: str, where: SourceLocation) -> InputError:
-    """Return the error for a score of NaN."""
-    problem = f"the score of document {doc} in query {query} is NaN, which has no place in an order"
-    return InputError(problem, fix="write a number (inf and -inf are allowed) or drop the line", place=where)
+    """Return the InputError for a result whose score is NaN."""
+    problem = f"the score of document {doc} in query {query} is NaN, which cannot be ranked"
+    return InputError(problem, fix="write a number (inf and -inf are allowed) or remove the row", place=where)

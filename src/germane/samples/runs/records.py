@@ -1,9 +1,7 @@
-"""Reads runs and gold row by row, where they cannot be read in blocks, and names the faults of rows.
+"""Reads runs and gold row by row, for input that cannot be read in blocks, and describes invalid rows.
 
-A table has a header, or a known number of columns; JSON is one sample, one result or one grade per line, or one document: a
-list of these, or {query: {document: score}}.
-
-Columns that are not needed may hold anything.
+A table has a header or a known number of columns. JSON has one sample, one result or one grade per line, or is one
+document: a list of these, or {query: {document: score}}. Columns and keys that are not needed are ignored.
 """
 
 from __future__ import annotations
@@ -42,19 +40,19 @@ from germane.samples.runs.formats import (
 from germane.samples.runs.ranks import Reading, nan_error
 
 Record: TypeAlias = tuple[int, Mapping[str, Any], Mapping[str, str]]
-"""A row as role -> value, with its line and the column names of the roles."""
+"""(line, a mapping from role to value, a mapping from role to the name of its column)."""
 _ROWS_AT_ONCE = 1 << 15
 
 
 def in_blocks(rows: Iterable[FileRow]) -> Iterator[Rows]:
-    """Iterate over rows as columns, many together."""
+    """Yield rows in large batches, each converted to columns."""
     remaining = iter(rows)
     while some := list(islice(remaining, _ROWS_AT_ONCE)):
         yield Rows.of(some)
 
 
 def record_rows(records: Iterable[Record], reading: Reading) -> Iterator[FileRow]:
-    """Iterate over the rows of all valid records."""
+    """Yield the rows in records; an invalid record or score is passed to `reading.reject`."""
     kind = reading.kind
     for line, record, names in records:
         place = reading.at(line)
@@ -75,7 +73,7 @@ def record_rows(records: Iterable[Record], reading: Reading) -> Iterator[FileRow
 
 
 def _maps_to_numbers(record: Mapping[str, Any]) -> bool:
-    """Return True if a record of a run maps documents to numbers."""
+    """Return True if the documents of a record are a mapping from ids to numbers."""
     docs = record.get("docs")
     return isinstance(docs, Mapping) and all(isinstance(value, int | float) for value in docs.values())
 
@@ -88,20 +86,23 @@ def _rows_in(
     counts: CellCounts,
     place: SourceLocation,
 ) -> Iterator[FileRow]:
-    """Iterate over the rows of a record: a single one, a list of ids, or a mapping of ids to scores or grades.
+    """Yield the rows of a record, which holds one document, a list of ids, or a mapping from ids to scores or grades.
 
-    The ids in a list of gold have grade 1. Cells that look like several ids, or mean a missing value, are counted. Raises Invalid.
+    The ids in a list of gold have grade 1. Suspicious cells are added to `counts`. Raises Invalid for an invalid id or number.
     """
     query, number = record["query"], _score if kind is RUN else _grade
     if (query := _id(query)) is None:
         given = record["query"]
         lacks = given is None or given == "" or (isinstance(given, float) and isnan(given))
-        problem = "this row has no query id" if lacks else f"{describe(given)} is not a query id"
-        raise Invalid(problem, "fill it in or drop the row" if lacks else "write a text or a whole number")
+        problem = "this row has no query id" if lacks else f"the query id is {describe(given)}"
+        fix = "fill in the query id or remove the row" if lacks else "write a text or a whole number"
+        raise Invalid(problem, fix)
     if "doc" in record:
         doc, value = record["doc"], None
         if (doc := _id(doc) if doc != "" else "") is None:
-            raise Invalid(f"{describe(record['doc'])} is not a document id", RUN.json)
+            raise Invalid(
+                f"the document id is {describe(record['doc'])}", f"write a text or a whole number: {RUN.json}"
+            )
         rank = None
         if kind is GOLD or record.get("score") is not None:
             value = number(record.get(kind.value, 1), not names)
@@ -132,7 +133,10 @@ def _rows_in(
 
 
 def _in_cell(value: Any, column: str) -> Any:
-    """Return the list or object in a text, None for NaN, and other values unchanged. Raises Invalid with the column."""
+    """Return the list or object that a text holds, None for NaN, or another value unchanged.
+
+    Raises Invalid, with the column as its path, for a broken list or object.
+    """
     if isinstance(value, float) and isnan(value):
         return None
     try:
@@ -146,7 +150,7 @@ def _score(value: Any, bare: bool = False) -> float:
 
 
 def _grade(value: Any, bare: bool = False) -> float:
-    """Return a gold grade, which is a whole number. Raises Invalid."""
+    """Return a gold grade as float. Raises Invalid unless the value is a whole number up to LARGEST_GRADE."""
     number = float(value) if isinstance(value, bool) else _number(value, "grade", bare)
     if not number.is_integer() or abs(number) > LARGEST_GRADE:
         problem = f"the grade {str(value)[:60]!r} is not a whole number up to {LARGEST_GRADE}"
@@ -155,13 +159,16 @@ def _grade(value: Any, bare: bool = False) -> float:
 
 
 class _Cell(str):
-    """A cell of a table, in which a number may be written; a text in JSON is not a number."""
+    """A text from a table cell, which may be a number, unlike a text in JSON."""
 
     __slots__ = ()
 
 
 def _number(value: Any, what: str, bare: bool = False) -> float:
-    """Return a number. Raises Invalid; `bare`: a cell is of a table without a header, which the fix asks for."""
+    """Return a score, grade or rank (`what`) as float. Raises Invalid if it is not a number.
+
+    If `bare` (a table without a header), the error's fix asks for a header.
+    """
     if type(value) is float and value - value == 0:  # the usual
         return value
     if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
@@ -175,29 +182,32 @@ def _number(value: Any, what: str, bare: bool = False) -> float:
 
 
 def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
-    """Map ids to their scores or grades. Raises Invalid."""
+    """Return a mapping from ids to scores or grades, given as two lists. Raises Invalid if lengths differ or an id repeats."""
     paired = {read_id(doc): value for doc, value in zip(docs, values, strict=False)}
     if not len(docs) == len(values) == len(paired):
-        problem = f"{counted(len(docs), 'id')}, {len(paired)} of them different, have {len(values)} scores"
-        raise Invalid(problem, "give each id once, with one score")
+        problem = f"this row has {counted(len(docs), 'id')} ({len(paired)} different) and {counted(len(values), 'score')}"
+        raise Invalid(problem, "write each id once, with one score per id")
     return paired
 
 
 def _listed(query: str, value: Any, kind: Kind, key: str) -> list[str]:
-    """Return the ids in a list of ids or of objects (by `key` where they have it), or of one id. Raises Invalid."""
+    """Return the document ids in a list of ids or objects, or a single id as a list; `key` names the id in objects.
+
+    Raises Invalid if an entry has no id.
+    """
     if isinstance(value, str | Real) and (isinstance(value, str) or _id(value) is not None):
         return [text] if (text := (_id(value) or "").strip()) else []
     ids = [_id(item, key) for item in value] if isinstance(value, list | tuple) else [None]
     if None not in ids:
         return [id_ for id_ in ids if id_ is not None]
-    problem = f"query {query} has contexts without an id"
+    problem = f"query {query} has contexts without a document id"
     if kind is GOLD:
-        problem = f"the gold of query {query} is neither a list of ids nor grades"
+        problem = f"the gold of query {query} is neither a list of ids nor a mapping from ids to grades"
     raise Invalid(problem, kind.json)
 
 
 def _id(item: Any, key: str = "") -> str | None:
-    """Return an id, or that of an object (by `key` where it has it), or None."""
+    """Return an id as text; of an object, the value of `key` or of another usual key of ids. Return None if there is no id."""
     if isinstance(item, Mapping):
         return id_in({key: item[key]} if key in item else item)
     with suppress(Invalid):
@@ -206,7 +216,10 @@ def _id(item: Any, key: str = "") -> str | None:
 
 
 def json_lines(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Iterate over the values of lines of JSON with their numbers; `before` counts the lines before them."""
+    """Yield the values of JSON Lines after their line numbers, of which `before` lines precede the stream.
+
+    Invalid lines are passed to `reading.reject`.
+    """
     for number, line in numbered_lines(stream):
         try:
             value = _parse(line, before + number, reading)
@@ -217,19 +230,22 @@ def json_lines(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tupl
 
 
 def json_document(stream: BinaryIO, reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Iterate over the values of a list that is the whole document, or over another single value."""
+    """Return an iterator over the values in a JSON document (of its list, or the document itself), each after the line 0."""
     document = _parse(stream.read(), 1, reading)
     return ((0, value) for value in (document if isinstance(document, list) else [document]))
 
 
 def _parse(text: bytes, line: int, reading: Reading) -> Any:
-    """Return the JSON value of a text, in which scores may be infinite."""
+    """Return the value of a JSON text, in which scores may be NaN or infinite. Raises InputError with the line."""
     name = reading.name
     return json_in(decoded(text, name, line), name, line, otherwise=reading.kind.json, infinite=True)
 
 
 def json_records(values: Iterable[tuple[int, Any]], reading: Reading) -> Iterator[Record]:
-    """Iterate over JSON objects by role; {query: ...} without a query id is one record per query."""
+    """Yield the records in JSON values; an object {query: ...} without a key for the query id has one record per query.
+
+    Invalid values are passed to `reading.reject`.
+    """
     chosen = tuple((reading.columns or {}).items())
     for line, value in values:
         try:
@@ -241,13 +257,13 @@ def json_records(values: Iterable[tuple[int, Any]], reading: Reading) -> Iterato
 
 
 def mapped_records(source: Mapping[Any, Any], reading: Reading) -> Iterator[Record]:
-    """Iterate over the queries of a Python mapping by role, with ids as text."""
+    """Yield one record per query of a Python mapping from query id to documents. Raises InputError for an invalid query."""
     seen, names = set[str](), chosen_key(reading.columns)
     for key, listed in source.items():
         try:
             query = read_id(scalar(key))
             if query in seen:
-                raise Invalid("is there twice, as a number and as text", "write ids as text")  # noqa: TRY301
+                raise Invalid("is there twice, as a number and as a text", "write ids as texts")  # noqa: TRY301
             record = {"query": query, **in_roles(listed, reading.kind)}
         except Invalid as wrong:
             wrong.path = (f"query {str(key)[:60]}", *wrong.path)
@@ -259,9 +275,9 @@ def mapped_records(source: Mapping[Any, Any], reading: Reading) -> Iterator[Reco
 def _records_in(
     value: Any, kind: Kind, columns: tuple[tuple[str, str], ...]
 ) -> Iterator[tuple[dict[str, Any], Mapping[str, str]]]:
-    """Yield the records in a JSON object, each with the key of each role."""
+    """Yield the records in a JSON value, each with a mapping from role to key. Raises Invalid if there is no query id."""
     if not isinstance(value, dict):
-        raise Invalid(f"{json.dumps(value, default=str)[:60]} is not a JSON object", kind.json)
+        raise Invalid(f"this row is {json.dumps(value, default=str)[:60]}, not a JSON object", kind.json)
     roles = roles_of_keys if len(value) < 50 else roles_of_keys.__wrapped__
     key = roles(tuple(value), kind, columns)
     chosen = chosen_key(dict(columns))
@@ -271,25 +287,25 @@ def _records_in(
         yield {role: value[name] for role, name in key.items()}, chosen | key
         return
     if kind is RUN and not all(isinstance(listed, Mapping | list) for listed in value.values()):
-        raise Invalid("no query id here", kind.json)
+        raise Invalid("this row has no query id", kind.json)
     for query, listed in value.items():
         yield {"query": query, kind.list_role: listed}, chosen
 
 
 def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
-    """Raise Invalid for a list without ids: texts in `contexts`, several calls, or a failed query."""
+    """Raise Invalid for a sample that is not one ranked list of ids: several calls, a failed query, or texts without ids."""
     if record.get("calls"):
-        raise Invalid("this sample has several calls", "use germane run, which ranks per call")
+        raise Invalid("this sample has several calls", "use `germane run`, which scores each call")
     if (failed := failure(record.get("error"))) is not None:
-        fix = "use germane run, which counts it as an error, or leave it out and give --missing skip"
+        fix = "use `germane run`, which reports an error, or remove the row and give --missing skip"
         raise Invalid(f"this query failed: {failed[:80]}", fix)
     listed = record.get(docs)
     if docs == "contexts" and isinstance(listed, list) and any(isinstance(item, str) for item in listed):
-        raise Invalid("these contexts are texts without ids, and gold is about ids", RUN.json)
+        raise Invalid("the contexts of this row are texts without ids, which gold cannot grade", RUN.json)
 
 
 def table_records(lines: Iterable[bytes], delimiter: str, reading: Reading) -> Iterator[Record]:
-    """Iterate over the rows of a table by role."""
+    """Yield the rows of a CSV or TSV table as records; a row with too few columns is passed to `reading.reject`."""
     texts = (decoded(line, reading.name, number) for number, line in enumerate(lines, 1))
     rows = table_rows(texts, delimiter, reading.name, reading.note)
     first = next(rows, None)
@@ -301,20 +317,21 @@ def table_records(lines: Iterable[bytes], delimiter: str, reading: Reading) -> I
     names = {role: cells[at] for role, at in positions.items()} if named else {}
     for line, some in rows if named else chain([first], rows):
         if len(some) <= max(positions.values()):
-            problem = f"this row has {counted(len(some), 'column')}, the first one {len(cells)}"
-            reading.reject(InputError(problem, fix="give every row all columns", place=reading.at(line)))
+            problem = f"this row has {counted(len(some), 'column')}, but the first row has {len(cells)}"
+            fix = "write a cell for every column"
+            reading.reject(InputError(problem, fix=fix, place=reading.at(line)))
         else:
             yield line, {role: _Cell(some[at].strip()) for role, at in positions.items()}, names
 
 
 def is_bare(head: list[str], named: bool, reading: Reading) -> bool:
-    """Return True if a run is a table without a header whose third of three columns is a number."""
+    """Return True if a run is a table of three columns without a header, the third a number (a rank or a score)."""
     nameless = reading.kind is RUN and not named and not reading.columns
     return nameless and len(head) == 3 and is_number(head[2].encode())
 
 
 def frame_records(frame: Any, reading: Reading, before: int = 0) -> Iterator[Record]:
-    """Iterate over the rows of a DataFrame by role, with the number of each row."""
+    """Yield the rows of a DataFrame or Arrow table as records with their row numbers, counted from `before` + 1."""
     frame = in_columns(frame)
     names = getattr(frame, "column_names", None) or frame.columns  # an Arrow table has both
     result = frame_roles([str(column) for column in names], reading.name, reading.columns, reading.kind)
@@ -329,14 +346,17 @@ def frame_records(frame: Any, reading: Reading, before: int = 0) -> Iterator[Rec
 
 
 def row_list(source: Any, name: str, kind: Kind) -> list[Any]:
-    """Return the rows of an iterable. Raises InputError for other values."""
+    """Return the rows of an iterable as a list. Raises InputError if the source is not iterable; `name` is its name."""
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return list(source)
     raise InputError(f"{describe(source)} is not {kind.name}", fix=kind.python, place=SourceLocation(name))
 
 
 def row_fields(row: Any, kind: Kind) -> Any:
-    """Return the fields of a mapping, a record, or a tuple with the columns of a table without a header."""
+    """Return a row as a mapping: a mapping, a data class, or a tuple in the order of a table without a header.
+
+    Any other row is returned unchanged.
+    """
     fields = row if isinstance(row, Mapping) else fields_of(row)
     if fields is None and isinstance(row, tuple | list) and len(row) in kind.bare:
         fields = {name: value for name, value in zip(kind.bare[len(row)], row, strict=True) if name}
@@ -350,7 +370,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def scalar(value: Any) -> Any:
-    """Return a number of NumPy as Python's own and bytes as text; other values unchanged."""
+    """Return a NumPy number as int or float, bytes as a text, or any other value unchanged."""
     if isinstance(value, bytes):
         return read_id(value) if value else ""
     if type(value) in {int, float, str, bool} or not isinstance(value, Real | np.bool_):
@@ -359,23 +379,26 @@ def scalar(value: Any) -> Any:
 
 
 def in_roles(listed: Any, kind: Kind) -> dict[str, Any]:
-    """Return the documents of a query by role, given as a mapping to numbers or a list of ids. Raises Invalid."""
+    """Return the documents of one query as a record's role and value: a mapping from ids to numbers, or a list of ids.
+
+    Raises Invalid for another value, or if an id is there as a number and as a text.
+    """
     if isinstance(listed, Mapping):
         if {*map(type, listed)} <= {str} and {*map(type, listed.values())} <= {int, float}:
             return {kind.list_role: listed}
         graded = {_document(doc): scalar(number) for doc, number in listed.items()}
         if len(graded) < len(listed):
-            raise Invalid("has a document twice, as a number and as text", "write ids as text")
+            raise Invalid("has a document twice, as a number and as a text", "write ids as texts")
         return {kind.list_role: graded}
     if isinstance(listed, set | frozenset) and kind is RUN:
         raise Invalid("is a set, which has no order", kind.python)
     if not isinstance(listed, list | tuple | set | frozenset | np.ndarray):
-        raise Invalid(f"is {describe(listed)}", kind.python)
+        raise Invalid(f"is {describe(listed)}, not a mapping or list of documents", kind.python)
     return {kind.list_role: [scalar(item) if _is_scalar(item) else plain(item) for item in listed]}
 
 
 def _document(value: Any) -> str:
-    """Return the id of a document. Raises Invalid."""
+    """Return a document id as text. Raises Invalid, whose message names the document, if it is not an id."""
     try:
         return read_id(scalar(value))
     except Invalid as wrong:
@@ -388,7 +411,7 @@ def _document(value: Any) -> str:
 
 
 def trec_lines(lines: Iterable[bytes], first: int, reading: Reading) -> Iterator[tuple[Any, ...]]:
-    """Iterate over the rows of lines in TREC's columns; the first line has this number."""
+    """Yield the rows of lines in TREC format, numbered from `first`; invalid lines are passed to `reading.reject`."""
     cells_of = _run_cells if reading.kind is RUN else _gold_cells
     for number, line in enumerate(lines, first):
         try:
@@ -403,7 +426,7 @@ def trec_lines(lines: Iterable[bytes], first: int, reading: Reading) -> Iterator
 
 
 def _run_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
-    """Return query, document, score and rank of a line of a run. Raises ValueError and IndexError."""
+    """Return query, document, score and rank (nan if none) of a TREC run's line. Raises ValueError or IndexError if invalid."""
     cells = line.split(None, 5)
     score = float(cells[4])
     if score - score != 0 and b"inf" not in cells[4].lower():  # NaN, or more than a number holds
@@ -414,7 +437,7 @@ def _run_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
 
 
 def _gold_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
-    """Return query, document, grade and nan (no rank) of a line of gold. Raises ValueError."""
+    """Return query, document, grade and nan (for the rank) of a line of TREC qrels. Raises ValueError if it is invalid."""
     query, _, doc, grade = line.split()
     written = WHOLE.fullmatch(grade)
     if not written or abs(value := int(written[1])) > LARGEST_GRADE:
@@ -423,7 +446,7 @@ def _gold_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
 
 
 def _trec_fault(line: bytes, location: SourceLocation, kind: Kind) -> InputError:
-    """Return the fault of an invalid line."""
+    """Return the InputError that describes an invalid line in TREC format."""
     try:
         decoded(line, location.file, location.line)
     except InputError as fault:
@@ -431,7 +454,9 @@ def _trec_fault(line: bytes, location: SourceLocation, kind: Kind) -> InputError
     cells = line.split()
     columns, least, what = (6, 5, "number") if kind is RUN else (4, 4, f"whole number up to {LARGEST_GRADE}")
     if len(cells) < least or (kind is GOLD and len(cells) > columns):
-        problem = f"{kind.name} has {counted(columns, 'column')}, this line {len(cells)}"
+        problem = (
+            f"this line has {counted(len(cells), 'column')}, but {kind.name} in TREC format has {columns}"
+        )
     elif kind is RUN and is_number(cells[4]) and isnan(float(cells[4])):
         return nan_error(cells[0].decode(), cells[2].decode(), location)
     else:

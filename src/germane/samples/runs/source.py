@@ -1,7 +1,7 @@
-"""Reads ranked results and gold as columns, from files (TREC, TSV, CSV, JSON, Parquet; plain or packed) and Python objects.
+"""Reads ranked results and gold as columns from files (TREC, TSV, CSV, JSON, Parquet, also compressed) and Python objects.
 
-Blocks of plain lines are read by numpy; other blocks are read row by row into the same columns. Blocks are cut where a query
-ends, so that memory is bounded by the block.
+Blocks of regular lines are parsed with NumPy, other blocks row by row. Blocks are cut where a query ends, so that memory
+use depends on the block and not on the file.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ BLOCK = 1 << 20
 
 
 class Again(Exception):
-    """Raised where a source must be read again from its beginning; the source knows how."""
+    """Raised if a source must be read again from its beginning in another way, which the RowSource has noted."""
 
 
 @dataclass(eq=False)
 class RowSource:
-    """A run, or gold, that can be read several times.
+    """A run or gold that can be read several times.
 
     Attributes:
-        source: The path of a file (`-` = standard input), a mapping, a table, or a list of rows.
+        source: The path of a file (`-` is standard input), a mapping, a DataFrame, or a list of rows.
         kind: RUN or GOLD.
-        fmt: The format of the file; None = detected.
+        fmt: The format of the file; None to detect it.
         columns: Maps query, doc, score, ... to the file's own names.
         skip: Leave out rows that cannot be read, with a note.
         keep_first: Keep the first of two different grades of a document, instead of reporting an error.
-        together: Read all rows before the first query; needed where a query's rows do not follow one another.
-        notes: Remarks about the source, once it has been read.
+        together: Read all rows before the first query is returned; needed if a query's rows are not consecutive.
+        notes: The notes about the source, once it has been read.
     """
 
     source: Any
@@ -90,31 +90,31 @@ class RowSource:
 
     @property
     def name(self) -> str:
-        """The name in messages: that of the file, else `run` or `qrels`."""
+        """The name of the source in messages: the file's name, or `run` or `qrels` for a Python object."""
         if isinstance(self.source, OnDisk):
             return shown_name(self.source.given)
         return "run" if self.kind is RUN else "qrels"
 
     @property
     def file(self) -> Path | None:
-        """The file, on disk; None for an object of Python."""
+        """The path of the file (or of a copy of standard input); None for a Python object."""
         return self.source.path if isinstance(self.source, OnDisk) else None
 
     @cached_property
     def format(self) -> Format | None:
-        """The format of the file; None for an object of Python."""
+        """The format of the file; None for a Python object."""
         return None if self.file is None else format_of(self.file, self.fmt, self.kind)
 
     @cached_property
     def gold(self) -> Lists:
-        """The gold of the source, read once. Raises InputError where it has none."""
+        """The gold of all queries, read once. Raises InputError if the source has no gold."""
         for lists in self.again(lambda: list(self.lists())):  # one or none
             return replace(lists, rows=lists.rows.compact())
         what = "table" if self.file is None else "file"
-        raise InputError(f"no gold in this {what}", fix=GOLD.trec, place=SourceLocation(self.name))
+        raise InputError(f"this {what} has no gold", fix=GOLD.trec, place=SourceLocation(self.name))
 
     def again(self, read: Callable[[], T]) -> T:
-        """Return `read()`, called once more whenever it raises Again."""
+        """Return the result of `read`, which is called again each time it raises Again."""
         while True:
             try:
                 return read()
@@ -122,14 +122,14 @@ class RowSource:
                 pass
 
     def read_together(self) -> None:
-        """Read all rows before the first query from now on. Raises Again."""
+        """Set `together`, so that all rows are read before the first query, and raise Again to restart reading."""
         self.together = True
         raise Again
 
     def lists(self) -> Iterator[Lists]:
-        """Iterate over the rows of whole queries, some queries at a time, then set `notes`.
+        """Yield the rows of whole queries, some queries at a time, and set `notes` at the end.
 
-        Raises InputError and Again.
+        Raises InputError for invalid input, and Again if the source must be read again.
         """
         reading = Reading(self.name, self.kind, self.columns, self.skip)
         blocks = self._rows(reading)
@@ -155,21 +155,24 @@ class RowSource:
         self.notes = tuple(reading.notes)
 
     def _ranked(self, lists: Lists, reading: Reading) -> Lists:
-        """Return the lists of a table without column names in the order of its rows, if its third column is the rank."""
+        """Return the lists of a table without a header, in row order and without scores if its third column holds ranks.
+
+        Raises InputError if the column may hold ranks or scores.
+        """
         rows = lists.rows
         are_ranked, note = are_ranks(rows.number, lists.starts, self.name)
         reading.notes += [note] * bool(note)
         return replace(lists, rows=replace(rows, number=np.full(len(rows), np.nan))) if are_ranked else lists
 
     def ids(self) -> Iterator[tuple[str, list[str]]]:
-        """Iterate over queries with their documents, in the order of the rows; a query may come again."""
+        """Yield each query id with its document ids in the order of the rows; a query may appear more than once."""
         for lists in self.lists():
             docs, ends = list(lists.rows.doc), lists.starts.tolist()
             bounds = zip(lists.queries, ends, ends[1:], strict=False)
             yield from ((query, docs[first:end]) for query, first, end in bounds)
 
     def first_ids(self) -> dict[str, list[str]]:
-        """Return the documents of the first queries, about MOST_COMPARED."""
+        """Return the document ids of the first queries by query id, at least MOST_COMPARED ids if there are as many."""
         return self.again(self._first_ids)
 
     def _first_ids(self) -> dict[str, list[str]]:
@@ -183,7 +186,7 @@ class RowSource:
         return first
 
     def _check_scores(self, lists: Lists, reading: Reading) -> None:
-        """Raise InputError for a result that has a score where the query's first one has none, or the reverse; Again."""
+        """Raise InputError if a query has results with and without scores; raise Again to read all of its rows first."""
         rows = lists.rows
         missing = np.isnan(rows.number)
         if not missing.any() or missing.all():
@@ -196,11 +199,14 @@ class RowSource:
             self.read_together()
         at = int(np.argmax(unlike_first))
         problem = f"query {lists.queries[lists.of[at]]} has results with and without scores"
-        fix = "give each of them a score, or none"
+        fix = "give all results of the query a score, or none"
         raise InputError(problem, fix=fix, place=reading.at(int(rows.line[at])))
 
     def _graded_once(self, lists: Lists, reading: Reading) -> Lists:
-        """Return the lists with the first grade of each document. Raises InputError for another grade, unless the first is kept."""
+        """Return gold with one row per document of a query, the first one.
+
+        Raises InputError for two different grades of a document, unless `keep_first` is set.
+        """
         rows = lists.rows
         if not has_duplicates(rows.doc.hashed(lists.of)):
             return lists
@@ -209,12 +215,12 @@ class RowSource:
         for at in () if self.keep_first else np.flatnonzero(rows.number != rows.number[before]).tolist():
             problem = f"document {rows.doc[at]} of query {lists.queries[lists.of[at]]} has grade {rows.number[at]:.0f} here"
             problem += f" and {rows.number[before[at]]:.0f} above"
-            fix = "keep one of them, or give --duplicates first"
+            fix = "keep one of the two grades, or keep the first with --duplicates first"
             raise InputError(problem, fix=fix, place=reading.at(int(rows.line[at])))
         return lists.kept(before == np.arange(len(rows)))
 
     def _rows(self, reading: Reading) -> Iterator[Rows]:
-        """Iterate over the rows of the source as columns."""
+        """Yield the rows of the source as columns, block by block, in whatever format the source has."""
         if self.file is None:
             yield from records.in_blocks(records.record_rows(self._records(reading), reading))
         elif self.format == "parquet":
@@ -231,7 +237,7 @@ class RowSource:
                     yield from self._line_rows(stream, reading)
 
     def _records(self, reading: Reading) -> Iterator[records.Record]:
-        """Iterate over the records of a Python object."""
+        """Return an iterator over the records (role -> value) of a Python object: a mapping, a DataFrame or a list of rows."""
         if isinstance(self.source, Mapping):
             return records.mapped_records(self.source, reading)
         if not isinstance(self.source, list):
@@ -242,7 +248,7 @@ class RowSource:
         return records.json_records(rows, reading)
 
     def _parquet_rows(self, reading: Reading) -> Iterator[FileRow]:
-        """Iterate over the rows of a Parquet file."""
+        """Yield the rows of the source's Parquet file, batch by batch."""
         before, assigned = 0, lambda names: frame_roles(names, self.name, self.columns, self.kind).values()
         assert self.file is not None
         for batch in parquet_batches(self.file, assigned):
@@ -250,7 +256,7 @@ class RowSource:
             before += len(batch)
 
     def _line_rows(self, stream: BinaryIO, reading: Reading) -> Iterator[Rows]:
-        """Iterate over the rows of TREC or JSON Lines."""
+        """Yield the rows of a TREC or JSON Lines file as columns; irregular blocks are read row by row."""
         line, is_trec = 1, self.format == "trec"
         for data in _blocks(stream):
             try:
@@ -271,7 +277,10 @@ class RowSource:
                 line += data.count(b"\n")
 
     def _table_rows(self, stream: BinaryIO, between: str, reading: Reading) -> Iterator[Rows]:
-        """Iterate over the rows of a table. Raises Again at a block that is not plain: then rows are read one by one."""
+        """Yield the rows of a CSV or TSV table as columns.
+
+        Raises Again at the first irregular block, after which the table is read row by row.
+        """
         if self._row_by_row:
             made = records.record_rows(records.table_records(stream, between, reading), reading)
             yield from records.in_blocks(made)
@@ -291,14 +300,17 @@ class RowSource:
 
 
 def _blocks(stream: BinaryIO, data: bytes = b"") -> Iterator[bytes]:
-    """Iterate over blocks of whole lines; `data` was read before."""
+    """Yield the rest of a stream in blocks of whole lines; `data` are bytes already read, which come first."""
     while data := data + stream.read(BLOCK):
         yield data + stream.readline()
         data = b""
 
 
 def gold_file(path: str | Path) -> str | Path:
-    """Return the gold file of a BEIR or MTEB folder: qrels/test.tsv or .parquet, or the only file in qrels; a file is itself."""
+    """Return the gold file of a BEIR or MTEB folder (qrels/test.tsv or .parquet, or the only file in qrels), or a file's path unchanged.
+
+    Raises InputError if there is not exactly one such file.
+    """
     if not Path(path).is_dir():
         return path
     folder = Path(path) / "qrels"
@@ -306,11 +318,17 @@ def gold_file(path: str | Path) -> str | Path:
     test = [file for file in files if re.fullmatch(r"test(-\d+-of-\d+)?", file.stem)] or files
     if len(test) != 1:
         names = ", ".join(str(file) for file in files) or str(Path(path) / "qrels" / "test.tsv")
-        problem, fix = "this folder has no qrels/test.tsv", f"name a file: {names}"
+        problem, fix = (
+            "this folder has no single gold file qrels/test.tsv",
+            f"name the gold file itself: {names}",
+        )
         raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
     return test[0]
 
 
 def read_qrels(source: Any, **how: Any) -> Qrels:
-    """Return the grades in a file, a BEIR folder, a table or a mapping: query id -> document id -> grade; `how` as of RowSource."""
+    """Return gold from a file, BEIR folder, DataFrame or mapping, as query id -> document id -> grade.
+
+    `how` are further attributes of RowSource.
+    """
     return RowSource(source, GOLD, **how).gold.grades()
