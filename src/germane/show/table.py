@@ -1,4 +1,4 @@
-"""The class Table, rendered for a terminal, as plain text, Markdown and TeX, and the lines of CSV files."""
+"""The Table, rendered for a terminal, as plain text, Markdown and TeX, and the lines of CSV files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from rich.console import JustifyMethod, RenderableType
 
 __all__ = ["Table", "TextDocument", "csv_lines"]
+
+
+_LONG = 4
+"""A column that is this much wider than its longest word is wrapped in a narrow terminal."""
 
 
 class Table:
@@ -65,21 +69,31 @@ class Table:
 
         from germane.show.terminal import FittedTable, hanging
 
-        table = RichTable(box=SIMPLE_HEAD, show_edge=edge, pad_edge=False)
-        for head, side in zip(self.heads, self.align, strict=True):
-            justify: JustifyMethod = "left" if side == "l" else "right"
-            table.add_column(Text(head), justify=justify, style=self.styles.get(head))
-        for row, bold in zip(self.rows, self.bold, strict=True):
-            table.add_row(*(Text(cell, style="bold" if at in bold else "") for at, cell in enumerate(row)))
+        columns = list(zip(self.heads, *self.rows, strict=True))
+        widths = [max(map(cell_len, cells)) for cells in columns]
+        words = [max(cell_len(word) for cell in cells for word in cell.split() or [""]) for cells in columns]
+        wraps = [width - word >= _LONG for width, word in zip(widths, words, strict=True)]
+        tables: list[tuple[int, RichTable]] = []
+        for gap, fitted in (
+            (1, widths),
+            (0, [(w, word)[wrap] for w, word, wrap in zip(widths, words, wraps, strict=True)]),
+        ):
+            table = RichTable(box=SIMPLE_HEAD, show_edge=edge, pad_edge=False, padding=(0, gap))
+            for head, side, wrap in zip(self.heads, self.align, wraps, strict=True):
+                justify: JustifyMethod = "left" if side == "l" else "right"
+                table.add_column(Text(head), justify=justify, style=self.styles.get(head), no_wrap=not wrap)
+            for row, bold in zip(self.rows, self.bold, strict=True):
+                table.add_row(
+                    *(Text(cell, style="bold" if at in bold else "") for at, cell in enumerate(row))
+                )
+            tables.append((sum(fitted) + (1 + 2 * gap) * len(fitted) - 1 + 2 * edge, table))
         records = [
             "  ".join(f"{head} {cell}".strip() for head, cell in zip(self.heads, row, strict=True))
             for row in self.rows
         ]
-        columns = zip(self.heads, *self.rows, strict=True)
-        width = sum(max(map(cell_len, cells)) + 3 for cells in columns) - 1 - 2 * (not edge)
         title = [Text(self.title)] if self.title else []
         notes = (Text(f"  {clean(note)}", style="dim") for note in self.notes)
-        return hanging([*title, FittedTable(table, width, records), *notes])
+        return hanging([*title, FittedTable(tables, records), *notes])
 
     def print(self, out: TextIO) -> None:
         """Print the table: to a terminal with lines and bold, fitted to its width, else as plain text."""

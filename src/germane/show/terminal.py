@@ -47,15 +47,19 @@ class HangingText:
 
 
 class FittedTable:
-    """A table that a terminal narrower than `width` shows as lines of `heading value`, so that none is cut."""
+    """A table with wide gaps, with narrow gaps and wrapped cells, or as lines of `heading value`: the first that fits the terminal.
 
-    def __init__(self, table: Table, width: int, records: Sequence[str]) -> None:
-        self.table, self.width, self.records = table, width, records
+    `tables` are the tables with the width that each needs, `records` the lines.
+    """
+
+    def __init__(self, tables: Sequence[tuple[int, Table]], records: Sequence[str]) -> None:
+        self.tables, self.records = tables, records
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Render the table if it fits the console's width, else its rows as lines (`records`)."""
-        if self.width <= options.max_width:
-            yield self.table
+        """Render the first table that fits the console's width, else the rows as lines."""
+        fitting = next((table for width, table in self.tables if width <= options.max_width), None)
+        if fitting is not None:
+            yield fitting
         else:
             yield from (HangingText(Text(record)) for record in self.records)
 
