@@ -203,8 +203,8 @@ def test_one_object_is_one_row(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("r.tsv", 'qid\tdoc_ids\n1\t["a"]\n2\t"[]\n3\t[]', "r.tsv:3: this row cannot be split into cells"),
-        ("r.tsv", 'qid\tdoc_ids\n1\t"[]" \n', "r.tsv:2: this row cannot be split into cells"),
+        ("r.tsv", 'qid\tdoc_ids\n1\t["a"]\n2\t"[]\n3\t[]', "r.tsv:3: doc_ids is a list that cannot be read"),
+        ("r.tsv", 'qid\tdoc_ids\n1\t"[]" \n', "r.tsv:2: doc_ids is a list that cannot be read"),
         ("r.tsv", "qid\tdoc_ids\n1\t[a, b\n", "r.tsv:2: doc_ids is a list that cannot be read"),
         ("r.tsv", "qid\tdoc_ids\n1\t['a' 'b']\n", "r.tsv:2: doc_ids has texts without commas"),
         ("r.tsv", "qid\tdoc_ids\n1\tarray(['a'])\n", "r.tsv:2: doc_ids is a printed NumPy array"),
