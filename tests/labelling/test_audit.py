@@ -57,7 +57,7 @@ def test_the_judge_is_held_against_people(tmp_path: Path) -> None:
     assert json.loads(json.dumps(found)) == found
     text = audit_document(audit_judge(report)).text()
     assert "Cohen's kappa" in text
-    assert "| people \\ judge | 0 | 1 | 2 | 3 |" in text
+    assert "people \\ judge" in text
 
 
 def test_chosen_labels_are_not_counted_unless_asked_for(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_failures_do_not_flatter(tmp_path: Path) -> None:
         f"the judge bad has no usable answer for {bad['failed']} of 60 labels, which counts as wrong"
     )
     text = judges_document(of_failing).text()
-    assert "| failed |" in text
+    assert "judge     failed  kappa" in text
     assert said in text
 
 

@@ -36,4 +36,4 @@ def test_the_page_s_commands_run(inside: Cli, tmp_path: Path) -> None:
         out += ran.out
     assert "60 of 60 labelled by ann" in out
     assert "Cohen's kappa" in out
-    assert "with people's labels on 60 of 100 passages" in " ".join(out.split())
+    assert "60 labels); judged 0.5000; measured on 20 of 20" in " ".join(out.split())
