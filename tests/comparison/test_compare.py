@@ -106,7 +106,7 @@ def test_what_is_not_in_both_is_listed(before: Report, after: Report) -> None:
     found = compare(before, after)
     assert found.only_in == {"A": [], "B": ["q40", "q41"]}
     assert [one.measure for one in found.comparisons] == ["nDCG@5", "R@5"]
-    assert found.notes[-1] == "not in all of them, not compared: RR, P@3"
+    assert found.notes[-1] == "not compared, because a system lacks it: RR, P@3"
     assert [note.split(" ")[:2] for note in found.notes[:-1]] == [["A:", "26%"], ["B:", "30%"]]
 
 
@@ -269,7 +269,7 @@ def test_where_a_split_is_not_possible_it_says_why(tmp_path: Path, before: Repor
     assert row["difference"] == direct["difference"]
     assert row["interval"] == direct["interval"]
     assert row["parts"] is None
-    assert row["parts_why"] == "it takes the samples of both, which only report folders of germane run hold"
+    assert row["parts_why"] == "only report folders of germane run hold the samples, which are needed of both"
     assert found.systems == ("a", "b")
 
 
@@ -376,8 +376,8 @@ def test_slices_have_rows_of_their_own(before: Report, after: Report) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"measures": "AP"}, "the measure AP is not in all of them"),
-        ({"margin": {"RR": 0.1}}, "the margin's measure RR is not in all of them"),
+        ({"measures": "AP"}, "the measure AP is not in all of the compared systems"),
+        ({"margin": {"RR": 0.1}}, "the margin's measure RR is not in all of the compared systems"),
         ({"margin": ["nDCG@5 0.1"]}, "write 'nDCG@10: 0.02'"),
         ({"systems": ["bm25"]}, "unknown system 'bm25'"),
     ],

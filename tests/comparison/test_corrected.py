@@ -160,7 +160,7 @@ def test_labels_of_one_side_decide_nothing(tmp_path: Path) -> None:
     (a,) = label([a], 60)
     found = compare(a, b)
     assert found[LINEAR].decided_by == "judged"
-    assert "uncalibrated: only one of the two has human labels" in " ".join(found.notes)
+    assert "uncalibrated: only one of the two reports has human labels" in " ".join(found.notes)
     (gate,) = change_gates([Gate.parse(f"change({LINEAR})>-0.5")], b, a)
     assert "uncalibrated" in gate.detail
 

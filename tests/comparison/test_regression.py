@@ -52,7 +52,7 @@ def test_a_gate_on_the_change_is_decided_by_the_whole_interval(gate: str, share:
     baseline, report = evaluate(rows(0.5), "RR"), evaluate(rows(share, 2), "RR")
     (result,) = change_gates([Gate.parse(gate)], report, baseline)
     assert result.outcome == outcome
-    assert ("would decide it" in result.detail) == (outcome == "undecided")
+    assert ("would decide if" in result.detail) == (outcome == "undecided")
 
 
 def test_only_what_is_worse_for_certain_is_a_regression() -> None:
@@ -283,7 +283,7 @@ def test_few_clusters_of_unequal_size_are_noted_beside_a_difference() -> None:
         for at in range(size)
     ]  # fmt: skip
     report = evaluate(rows, "RR")
-    note = "7 clusters of unequal size are worth 2.5 of equal size: below 20 the interval is too narrow"
+    note = "7 clusters of unequal size are worth 2.5 of equal size; with fewer than 20 the interval is too narrow"
     found = compare(report, report, names=["a", "b"], margin={"RR": 0.5})
     assert f"{note} (RR)" in found.notes
     assert note in (found.gates[0].sentence or "")

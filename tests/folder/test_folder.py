@@ -195,10 +195,10 @@ def test_labels_are_known_while_rows_are_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
-        ({"schema_version": 1, "germane": "0.1.0"}, "format 1; .* keep what was paid"),
-        ({"judge": None}, "format None; .* keep what was paid"),
-        ({"schema_version": 99}, "format 99; .* update germane"),
-        ([1], "a manifest is one JSON object"),
+        ({"schema_version": 1, "germane": "0.1.0"}, "format 1, .* keep the paid answers"),
+        ({"judge": None}, "format None, .* keep the paid answers"),
+        ({"schema_version": 99}, "format 99, .* update germane"),
+        ([1], "this is not one JSON object"),
     ],
 )
 def test_a_report_of_another_format_is_refused(tmp_path: Path, manifest: object, message: str) -> None:
@@ -211,7 +211,10 @@ def test_a_report_of_another_format_is_refused(tmp_path: Path, manifest: object,
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda text: text[: len(text) // 2], r"manifest.json:\d+:\d+: .*; run the evaluation again"),
+        (
+            lambda text: text[: len(text) // 2],
+            r"manifest.json:\d+:\d+: .*; restore the file, or run the evaluation again",
+        ),
         (lambda text: "[" * 100_000, "nested more than"),
         (lambda text: text.replace('"created": "', '"created": "\udcff'), "the byte 0xff is not UTF-8"),
         (

@@ -38,7 +38,7 @@ def value(measure, sample=AGENT, judge=None):
         ("marginal_recall(call=1)", 0.25),
         ("marginal_recall(call=2)", 0.5),
         ("marginal_recall(call=3)", 0.0),
-        ("marginal_recall(call=4)", "3 searches, no number 4"),
+        ("marginal_recall(call=4)", "the sample has 3 searches, none with the number call=4"),
         ("repeat_rate", 2 / 4),
     ],
 )
@@ -49,15 +49,16 @@ def test_what_each_search_brings(measure, expected):
 
 def test_repeats_need_a_second_search():
     """One search cannot repeat another."""
-    assert value("repeat_rate", {"query": "q", "contexts": ["a"]}) == "one search only"
+    assert value("repeat_rate", {"query": "q", "contexts": ["a"]}) == "the sample has one search only"
     assert (
         value("repeat_rate", {"query": "q", "calls": [call("1", "a"), call("2")]})
-        == "nothing came back after the first search"
+        == "no later search returned a context"
     )
 
 
 @pytest.mark.parametrize(
-    ("needed", "expected"), [(1, 2.0), (2, 1.0), (3, 0.0), (9, "the contexts never suffice: no")]
+    ("needed", "expected"),
+    [(1, 2.0), (2, 1.0), (3, 0.0), (9, "all contexts together do not suffice to answer: no")],
 )
 def test_calls_after_sufficiency(needed, expected):
     """Searches made although enough had come back; judged on what there was after each."""
@@ -129,7 +130,7 @@ def test_the_two_are_two_numbers():
 )
 def test_only_a_judge_can_be_asked_against_the_call(name):
     """Gold and people label for the need."""
-    with pytest.raises(MeasureError, match="for the need"):
+    with pytest.raises(MeasureError, match="needs a judge"):
         Measure.parse(name)
     assert (
         str(Measure.parse("nDCG(labels=judge,against=call)@5"))

@@ -95,7 +95,7 @@ def test_an_empty_reference_is_none(empty, made):
     assert [set(sections) for sections in shown] == [{"query", "passage"}] * 2
     for against in ("reference", "response"):
         (summary,) = run([sample], "context_precision", against=against)[0].summaries
-        assert summary.why == ((f"no {against} to judge against", 1),)
+        assert summary.why == ((f"the sample has no {against} to judge against", 1),)
     nuggets, shown = run([sample], "nugget_recall nugget_recall(text=response)")
     assert [summary.skipped for summary in nuggets.summaries] == [1, 1]
     assert shown == []

@@ -103,7 +103,7 @@ def test_what_cannot_be_told():
     offsets = [{"doc": "d1", "start": 0, "end": 5}]
     assert "document ids" in value("evidence_recall", offsets, ["The mill"], "skipped")
     assert "no start" in value("evidence_recall", offsets, [{"id": "d1", "text": "The mill"}], "skipped")
-    assert value("evidence_recall", [], ["x"], "skipped") == "no evidence"
+    assert value("evidence_recall", [], ["x"], "skipped") == "the sample has no evidence"
 
 
 @pytest.mark.parametrize(

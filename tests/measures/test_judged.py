@@ -163,7 +163,7 @@ class TestNothingToCount:
             ("context_entity_recall", "the reference has no entities"),
             ("StR@5", "the reference makes no claims"),
             ("alpha_nDCG@5", "the reference makes no claims"),
-            ("nugget_recall", "no nuggets"),
+            ("nugget_recall", "the sample has no nuggets"),
             ("citation_precision", "the response cites nothing"),
         ],
     )
@@ -177,7 +177,7 @@ class TestNothingToCount:
         """A sample that lacks what a measure needs is skipped before anybody is asked."""
         judge = FakeJudge()
         score = one(evaluate([{"query": "q", "contexts": ["c"]}], "faithfulness", judge=judge))
-        assert (score.status, score.why, judge.asked) == ("skipped", "no response", [])
+        assert (score.status, score.why, judge.asked) == ("skipped", "the sample has no response", [])
 
     def test_unanswerable(self):
         """A question that cannot be answered has no relevant statements to find."""
@@ -197,7 +197,7 @@ class TestFailures:
         judge = FakeJudge({"a": stated(x=True), "b": Reply(error="timeout")})
         score = one(evaluate([{"query": "q", "contexts": ["a", "b"]}], "context_relevancy", judge=judge))
         assert (score.status, score.bounds) == ("incomplete", (0.0, 1.0))
-        assert score.why == "1 lists missing: timeout"
+        assert score.why == "1 lists of items are missing: timeout"
 
     def test_all_missing(self):
         """Nothing answered is an error, not a 0."""

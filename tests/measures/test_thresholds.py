@@ -27,7 +27,7 @@ def test_an_ideal_of_what_came_back_has_a_name(name: str, source: str) -> None:
     assert str(Measure.parse(f"{name}(labels={source})@10")) == canonical
     assert str(Measure.parse(canonical)) == canonical
     assert str(Measure.parse(f"{name}@10")) == f"{name}@10"
-    with pytest.raises(MeasureError, match="only what came back is labelled"):
+    with pytest.raises(MeasureError, match="only the retrieved contexts are labelled"):
         Measure.parse(f"{name}(ideal=all,labels={source})@10")
 
 

@@ -192,5 +192,5 @@ def test_few_clusters_of_unequal_size_are_noted(sizes: list[int], worth: str | N
     """Beside the mean, in print, in JSON and in a gate on its interval."""
     ids = {f"{number}-{at}": str(number) for number, size in enumerate(sizes) for at in range(size)}
     (line,) = summarise([score(name, n % 3 / 2) for n, name in enumerate(ids)], clusters=ids)
-    note = f"{len(sizes)} clusters of unequal size are worth {worth} of equal size: below 20 the interval is too narrow"
+    note = f"{len(sizes)} clusters of unequal size are worth {worth} of equal size; with fewer than 20 the interval is too narrow"
     assert [*line.remarks()] == line.as_json()["basis"]["remarks"] == ([note] if worth else [])

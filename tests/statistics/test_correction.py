@@ -236,8 +236,11 @@ def test_labels_in_two_queries_are_too_few() -> None:
 def test_all_labelled_is_exact() -> None:
     """Nothing is left to estimate, and the reason says so."""
     people, judge, queries = population(0.5)
-    assert correction.corrected_mean(judge, people) == "all are labelled"
-    assert correction.corrected_query_mean(judge, people, queries) == "all are labelled"
+    assert correction.corrected_mean(judge, people) == "nothing is left to correct: all are labelled"
+    assert (
+        correction.corrected_query_mean(judge, people, queries)
+        == "nothing is left to correct: all are labelled"
+    )
 
 
 def test_one_label_per_query_is_enough_and_not_too_narrow() -> None:

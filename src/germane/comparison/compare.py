@@ -96,8 +96,8 @@ def compare(
     chosen = common if measures is None else _named(sides, measures, common, "measure")
     if not chosen:
         have = "; ".join(f"{side.name}: {', '.join(side.types)}" for side in sides)
-        fix = f"score them alike (germane score REPORT -m ...): {have}"
-        raise InputError("no measure is in all of them", fix=fix)
+        fix = f"add the measures that a report lacks (germane score REPORT -m ...): {have}"
+        raise InputError("the systems have no measure in common", fix=fix)
     tested = [name for name in chosen if not is_diagnostic(sides[0].types[name])]
     first = tested or chosen if primary is None else _named(sides, primary, chosen, "primary")
     margins = _margins(() if margin is None else margin, sides, chosen)
@@ -105,8 +105,8 @@ def compare(
     differ = list(dict.fromkeys(words for pair in against if (words := how_judged(*pair, judged))))
     if differ and judged and not across_judges:
         raise InputError(
-            f"{differ[0]}: the difference in {judged[0]} may be the judge's",
-            fix="judge both alike, or split the difference with --across-judges (across_judges=True)",
+            f"{differ[0]}: the difference in {judged[0]} may be due to the judge",
+            fix="judge both systems alike, or split the difference with --across-judges (across_judges=True)",
         )
     pairs = [DecidedPair(side, other) for side, other in against]
     rows, notes = list[MeasureComparison](), [*guesses, *(differ if judged else [])]
@@ -129,7 +129,7 @@ def compare(
     notes += [*_figure_notes(judged_rows, rows), *_remarks(sides, chosen)]
     if measures is None:
         others = dict.fromkeys(name for side in sides for name in side.types if name not in chosen)
-        notes += [f"not in all of them, not compared: {', '.join(others)}"] if others else []
+        notes += [f"not compared, because a system lacks it: {', '.join(others)}"] if others else []
     overlaps = {pair.b.name: pair.overlap() for pair in pairs}
     return Comparison(
         systems=tuple(side.name for side in sides),
@@ -150,8 +150,8 @@ def check_same_data(a: Path, b: Path) -> None:
     """Raise InputError if fewer than half of the smaller report's queries are in the other report."""
     asked = [set(texts_of(find_report(path).samples()).values()) for path in (a, b)]
     if 2 * len(asked[0] & asked[1]) < min(map(len, asked)):
-        problem = f"the two latest reports are of different data: {a} and {b}"
-        raise InputError(problem, fix="name two: germane compare A B")
+        problem = f"the two latest reports have different queries: {a} and {b}"
+        raise InputError(problem, fix="name two reports to compare: germane compare A B")
 
 
 def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] | None:
@@ -173,8 +173,8 @@ def _named(sides: Sequence[Side], chosen: str | Iterable[str], names: Sequence[s
     for text in texts:
         name = next((name for name in names if text in {name, sides[0].types[name]}), None)
         if name is None:
-            fix = f"in all: {', '.join(names) or 'none'}"
-            raise InputError(f"the {what} {text} is not in all of them", fix=fix)
+            fix = f"name one that all have: {', '.join(names) or 'none'}"
+            raise InputError(f"the {what} {text} is not in all of the compared systems", fix=fix)
         result.append(name)
     return list(dict.fromkeys(result))
 
@@ -189,7 +189,7 @@ def parse_margins(texts: Iterable[str]) -> dict[str, float]:
         except ValueError:
             margin = -1.0
         if not name or not margin >= 0:
-            problem = f"--margin {text!r} is not a measure with the loss that is acceptable"
+            problem = f"--margin {text!r} is not a measure with an acceptable loss"
             raise InputError(problem, fix="write 'nDCG@10: 0.02'")
         result[name] = margin
     return result
@@ -201,7 +201,7 @@ def _margins(
     """Return margins by reported measure. Raises InputError if a margin exceeds the measure's range."""
     if not hasattr(margin, "__iter__"):
         fix = f'write margin={{"{names[0]}": {margin!r}}}'
-        raise InputError(f"margin={margin!r} names no measure", fix=fix)
+        raise InputError(f"the argument margin={margin!r} names no measure", fix=fix)
     texts = [margin] if isinstance(margin, str) else margin
     margins = texts if isinstance(texts, Mapping) else parse_margins(texts)
     result = {
@@ -227,7 +227,7 @@ def _rows(
     rows = [compared(pair, name) for name in names]
     if not any(row.due for row in rows):
         problem = f"{pair.a.name} and {pair.b.name} have no query in common"
-        raise InputError(problem, fix="compare the same queries")
+        raise InputError(problem, fix="compare reports on the same samples, with the same ids")
     split = parts_of(pair, names)
     for row in rows:
         (parts, why), margin = split[row.measure], margins.get(row.measure)
@@ -242,7 +242,7 @@ def _paired(pair: DecidedPair, unpaired: int) -> list[str]:
     """Return the note that queries were paired by text, or that some ids have different queries."""
     if pair.by_query:
         both = sum(name is not None for name in pair.by_query.values())
-        text = f"{pair.a.name} and {pair.b.name} have line numbers as ids, but these are different queries: "
+        text = f"{pair.a.name} and {pair.b.name} number different queries alike (ids are line numbers): "
         text += f"{counted(both, 'query')} paired by text"
         return [f"{text}, {unpaired} not paired" if unpaired else text]
     return [" ".join(map(str, note))] if (note := pair.renamed_note()) else []

@@ -109,9 +109,9 @@ class DecidedPair(PairedSystems):
         if {side.source(measure) for side in (self.a, self.b)} != {"judge"}:
             return comparison
         if comparison.difference is None or comparison.n < comparison.due:
-            return comparison.replace(corrected_why="some scores are missing")
+            return comparison.replace(corrected_why="some samples have no score")
         if self.by_query:
-            return comparison.replace(corrected_why="queries without ids are paired by their texts")
+            return comparison.replace(corrected_why="the queries have no ids, and were paired by their texts")
         case = self.values(measure)[0].case
         case = case if keep is None else case[keep[case]]
         cases = [self.a.scores.cases[number] for number in case.tolist()]
@@ -131,10 +131,10 @@ class DecidedPair(PairedSystems):
         """
         labelled = [bool(len(side.report.tables.labels)) for side, _ in self._corrected]
         if not all(labelled):
-            return "only one of the two has human labels" if any(labelled) else "no human labels"
+            return "only one of the two reports has human labels" if any(labelled) else "no human labels"
         sides = self._terms(measure)
         if not all(side.items for side in sides):
-            return "people's labels are about other things than this measure's verdicts"
+            return "people's labels answer other questions than this measure's verdicts"
         kind = sides[0].kind
         drawn = self._draws[kind] = self._draws.get(kind) or self._drawn(kind)
         if isinstance(drawn, str):
@@ -182,7 +182,7 @@ class DecidedPair(PairedSystems):
         draws, _, book = drawn
         if not any(draw.complete and draw.items for draw in draws):
             name = sides[0].measure.name
-            return f"{name} is not a mean over single verdicts: label whole queries (--design queries)"
+            return f"{name} is not a mean over single verdicts: draw whole queries (--design queries)"
         values = list[tuple[Floats, ...]]()
         for side, (_, corrections) in zip(sides, self._corrected, strict=True):
             unsure = any(map(book.unsure, side.items))
@@ -212,7 +212,7 @@ class DecidedPair(PairedSystems):
             clusters=clusters,
         )
         if isinstance(difference, str):
-            return f"{whole} queries are labelled whole in both: at least 10 are needed"
+            return f"{whole} queries are fully labelled in both reports: a correction needs at least 10"
         items = {item for side in sides for item in side.items if item in book}
         return difference.replace(labels=len(items), queries=whole)
 
@@ -230,7 +230,7 @@ def _of_terms(
     weight, grade, count, added = np.array(list(joined.values()), float).reshape(-1, 4).T
     grade = grade / count
     if np.isnan(grade).any():
-        return "some verdicts are missing"
+        return "some of the measure's verdicts are missing"
     if abs(sum(added.tolist()) / len(numbers) - judged) > _TOLERANCE:
         return "the stored verdicts do not add up to the difference"
     if (why := sides[0].unreadable(book)) is not None:
@@ -241,7 +241,7 @@ def _of_terms(
     chances = np.array([chance_of(draws, *name) for name in names])
     if missing := int((chances <= 0).sum()):
         of = f"{missing} of the {counted(len(items), 'passage')} that make the difference"
-        return f"{of} had no chance of being drawn: label each of the two reports"
+        return f"{of} could not be drawn: draw labels from each of the two reports"
     least, most = (sides[0].people(items, book, unsure) for unsure in (0.0, 1.0))
     units = queries if any(draw.whole for draw in draws) else None
     return corrected_difference(

@@ -128,7 +128,7 @@ class Comparison(
             if row.b == system and not names.isdisjoint({row.measure, row.type}):
                 return row
         have = f"{', '.join(self) or 'none'} of {', '.join(self.held)}"
-        raise KeyError(f"{measure} was not compared for {system}; compared: {have}")
+        raise KeyError(f"{measure} was not compared for {system}; name one of {have}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(row.measure for row in self.comparisons))
@@ -144,10 +144,9 @@ class Comparison(
         return self.as_json()
 
     def save(self, path: str | Path, **page: Any) -> None:
-        """Write the comparison to a .html, .json, .csv, .md, .tex or .txt file.
+        """Write a .html, .json, .csv, .md, .tex or .txt file. Raises InputError for another extension.
 
-        The .html page is the second report's page with this comparison; `page` are further sections of it.
-        Raises InputError for another extension.
+        The .html page is that of the second report; `page` has further sections for it.
         """
         path = Path(path)
         if path.suffix.lower() == ".html":
@@ -158,7 +157,7 @@ class Comparison(
             return
         render = COMPARISON_FORMATS.get(path.suffix.lower())
         if render is None:
-            problem = f"{path}: no comparison is written as {path.suffix or 'a folder'}"
+            problem = f"{path}: a comparison cannot be written as {path.suffix or 'a folder'}"
             raise InputError(problem, fix=f"use .html, {', '.join(COMPARISON_FORMATS)}")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, [render(self)])

@@ -33,12 +33,12 @@ def how_judged(a: Side, b: Side, measures: Sequence[str]) -> str:
         return f"{a.name} was judged by {source}, {b.name} by {other.source}"
     both = f"{a.name} and {b.name} were judged"
     if judge.identity and other.identity and (names := _differing(judge.identity, other.identity)):
-        return f"{both} by {source} with another {', '.join(names)}"
-    for key, what in (("settings", ""), ("prompts", "prompt of ")):
+        return f"{both} by {source} with different {', '.join(names)}"
+    for key, what in (("settings", ""), ("prompts", "prompts of ")):
         ours, theirs = (side.report.manifest.get(key) or {} for side in (a, b))
         names = _differing(ours, theirs) if ours and theirs else []
         if names := [name for name in names if key == "settings" or (name in ours and name in theirs)]:
-            return f"{both} with another {what}{', '.join(names)}"
+            return f"{both} with different {what}{', '.join(names)}"
     for name in measures:
         served, others = _served(a, name), _served(b, name)
         if served and others and not served.keys() & others.keys():

@@ -66,7 +66,7 @@ def parts_of(pair: DecidedPair, measures: Sequence[str]) -> dict[str, tuple[Diff
     mixed, texts_differ = _scored_again(pair, scorable, settings)
     for name, sums in mixed.items():
         if texts_differ and verdicts_of((a, b), name) == "judge":
-            result[name] = None, "what the judge was shown beside the passages differs"
+            result[name] = None, "the judges were shown different references or criteria"
         else:
             result[name] = _split(pair, name, np.where(np.isnan(sums), own[name], sums))
     return result
@@ -165,15 +165,15 @@ def _refusal(pair: PairedSystems, name: str, settings: tuple[Settings, Settings]
     a, b = pair.a, pair.b
     measure = known_measure(a.types[name])
     if measure is None:
-        return "the measure is not known here"
+        return "the measure is unknown to this germane, so it cannot be computed again"
     reasons = {
-        "labels of people and of a judge are mixed in it": verdicts_of((a, b), name) == "mixed",
-        "a script's score belongs to the list that it was given": measure.definition.family == "graded",
-        "it takes the samples of both, which only report folders of germane run hold": not (
+        "the measure mixes people's labels with a judge's": verdicts_of((a, b), name) == "mixed",
+        "the score is a script's, which cannot be computed again": measure.definition.family == "graded",
+        "only report folders of germane run hold the samples, which are needed of both": not (
             a.has_samples and b.has_samples
         ),
-        f"there are more than {MOST_SPLIT:,} queries": len(b.scores.cases_of(b.system)) > MOST_SPLIT,
-        "the judges answered on different scales": settings[0].scale != settings[1].scale,
+        f"system B has more than {MOST_SPLIT:,} queries": len(b.scores.cases_of(b.system)) > MOST_SPLIT,
+        "the two judges answered on different scales": settings[0].scale != settings[1].scale,
     }
     return next((why for why, holds in reasons.items() if holds), "")
 
@@ -207,7 +207,7 @@ def _split(pair: PairedSystems, measure: str, mixed: Floats) -> tuple[Difference
     ours, theirs = pair.values(measure)
     common = np.flatnonzero(ours.complete & theirs.complete)
     if not len(common):
-        return None, "no query was measured in both"
+        return None, "no query has a score in both systems"
     a, b, middle = ours.low[common], theirs.low[common], mixed[ours.case[common]]
     middle = np.where(np.isnan(middle), b, middle)  # A's verdicts say nothing of these lists
     retrieval, labels = (fsum(part.tolist()) / len(common) for part in (middle - a, b - middle))

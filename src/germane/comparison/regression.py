@@ -46,7 +46,7 @@ def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData
             types = pair.b.types
             measure = next((name for name, of in types.items() if gate.measure in {name, of}), None)
             if measure is None or pair.a.types.get(measure) != types[measure]:
-                why = f"the baseline does not hold {gate.measure}"
+                why = f"the baseline has no scores of {gate.measure}"
                 results.append(GateResult(gate=gate.name(pair.b.system), outcome="undecided", detail=why))
             else:
                 results.append(_change(gate, gate.name(pair.b.system), compared(pair, measure)))
@@ -106,7 +106,7 @@ def within_margin(row: MeasureComparison) -> GateResult:
         sentence = f"{row.measure}{of} got worse: {row.figure}, beyond the margin {decision.margin:g}"
     more = ""
     if decision.needed:
-        more = f"; {decision.needed:,} queries would likely pass a system that is no worse"
+        more = f"; with {decision.needed:,} queries a system that is no worse would likely pass"
     return _result(row, name, outcome, more, sentence + more)
 
 
@@ -143,7 +143,7 @@ def _uncalibrated(row: MeasureComparison) -> str:
 def _change(gate: Gate, name: str, row: MeasureComparison) -> GateResult:
     below, (_, interval, _) = gate.op in {"<", "<="}, row.deciding
     decision = decide_change(interval.negated() if below else interval, gate.limit if below else -gate.limit)
-    needed = f"; {decision.needed:,} would decide it where nothing changed" if decision.needed else ""
+    needed = f"; {decision.needed:,} queries would decide if nothing changed" if decision.needed else ""
     return _result(row, name, _OUTCOME[decision.verdict], needed)
 
 
@@ -160,4 +160,4 @@ def _pairs(report: ReportData, baseline: ReportData) -> Iterator[DecidedPair | s
         if match in baseline.systems:
             yield DecidedPair(Side("the baseline", baseline, match), Side("this report", report, system))
         else:
-            yield f"the baseline does not hold {system or 'this system'}"
+            yield f"the baseline has no scores of {system or 'this system'}"

@@ -75,7 +75,7 @@ def acquire(path: Path) -> int:
             _lock(file)
         except OSError:
             os.close(file)
-            fix = "wait for it, or name another folder"
+            fix = "wait until that process ends, or name another folder"
             raise InputError(f"another process is writing to {path.parent}", fix=fix) from None
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file), path.stat()):

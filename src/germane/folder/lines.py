@@ -95,8 +95,8 @@ class TableFile:
         if self.path.suffix == UNFINISHED:
             fix = "run again with --resume"
         elif self.path.name == LABELS:
-            fix = "remove it: its answer is lost"
-        return InputError("this line is damaged", fix=fix, place=self.place(number))
+            fix = "remove the line: the answer in it is lost"
+        return InputError("this line is damaged or cut off", fix=fix, place=self.place(number))
 
     def digest(self) -> str:
         """Return the SHA-256 of the file, in hex."""
@@ -141,4 +141,4 @@ def torn_bytes(line: bytes) -> int:
 @cache
 def note_torn(file: Path, number: int) -> None:
     """Log a warning, once per file, that the last line of labels.jsonl was cut off."""
-    _log.warning("%s:%d: the last line was cut off; its answer is lost, the others count", file, number)
+    _log.warning("%s:%d: the last line was cut off: its answer is lost, all other labels count", file, number)

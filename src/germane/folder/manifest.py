@@ -62,17 +62,17 @@ def read_manifest(path: Path) -> dict[str, Json]:
     if not file.is_file():
         inside = max(path.glob(f"*/{MANIFEST}"), key=lambda file: file.stat().st_mtime_ns, default=None)
         fix = (
-            f"name one of those in it: {inside.parent}"
+            f"name a report in that folder, such as {inside.parent}"
             if inside
             else "name a folder that `germane run` wrote"
         )
         raise InputError(f"{path} is not a report folder: it has no {MANIFEST}", fix=fix)
     manifest = json_in(read_text(file), file, fix=_AGAIN, surrogates=True)
     if not isinstance(manifest, dict):
-        raise InputError("a manifest is one JSON object", fix=_AGAIN, place=SourceLocation(str(file)))
+        raise InputError("this is not one JSON object", fix=_AGAIN, place=SourceLocation(str(file)))
     if (version := manifest.get("schema_version")) != SCHEMA_VERSION:
         newer = isinstance(version, int) and version > SCHEMA_VERSION
-        problem = f"{path} is a report of format {version}; this germane reads format {SCHEMA_VERSION}"
+        problem = f"{path} is a report of format {version}, but this germane reads format {SCHEMA_VERSION}"
         stored = (name for name in manifest.get("files") or () if name.startswith("judgements."))
         kept = carried_over(path, next(stored, "judgements.jsonl"))
         raise InputError(problem, fix="update germane" if newer else kept)
@@ -84,14 +84,14 @@ def read_manifest(path: Path) -> dict[str, Json]:
     return manifest
 
 
-_AGAIN = "run the evaluation again"
+_AGAIN = "restore the file, or run the evaluation again"
 
 
 def carried_over(path: Path, judgements: str) -> str:
     """Return the commands that save judgements and people's labels from a report of another format."""
     return (
-        f"keep what was paid: germane ledger import {path / judgements}; then run again, "
-        f"and keep people's labels: germane label NEW_REPORT --import {path / LABELS}"
+        f"keep the paid answers: germane ledger import {path / judgements}; run the evaluation again; "
+        f"keep people's labels: germane label NEW_REPORT --import {path / LABELS}"
     )
 
 

@@ -78,13 +78,13 @@ class StoredTables(Tables):
         complete_killed(path)
         manifest = read_manifest(path)
         if manifest.get("status") != "complete":
-            raise InputError(f"{path} was not finished", fix=f"continue it: germane run --resume {path}")
+            raise InputError(f"{path} is an unfinished report", fix=f"write germane run --resume {path}")
         digests = manifest.get("files", {})
         tables = cls(path, files_in(path), manifest)
         for name in TABLES if digests else ():
             file = path / f"{name}.jsonl"
             if file.exists() and file.name not in digests:
-                raise InputError(f"{file} is not a file of this report", fix="remove it")
+                raise InputError(f"{file} is not a file of this report", fix="remove the file")
         for name in digests:
             check_digest(path / name, digests)
         return tables
@@ -192,9 +192,9 @@ _decode_fields = msgspec.json.Decoder(_Fields).decode
 
 def check_digest(file: Path, digests: Mapping[str, str]) -> None:
     """Raise InputError if a file of the report is missing or was changed after the report was written."""
-    fix = "restore it, or run the evaluation again"
+    fix = "restore the file, or run the evaluation again"
     if not file.is_file():
-        raise InputError(f"{file} is missing", fix=fix)
+        raise InputError(f"the report's file {file} is missing", fix=fix)
     if TableFile(file).digest() != digests[file.name]:
         raise InputError(f"{file} was changed after the report was written", fix=fix)
 

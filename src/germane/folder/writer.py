@@ -67,7 +67,7 @@ class FolderWriter:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             fix = "name a folder that can be written"
-            raise InputError(f"{self.path}: {error.strerror}", fix=fix) from None
+            raise InputError(f"cannot write to {self.path}: {error.strerror}", fix=fix) from None
         self._held = acquire(self.path / LOCK)
         complete_killed(self.path, is_writer=True)
         return self

@@ -203,8 +203,7 @@ _Matrix: TypeAlias = tuple[tuple[str, ...], list[list[Column]]]
 def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Program[_Matrix | Outcome]:
     """Ask once which claims of the reference each distinct context supports, and return that by rank.
 
-    With `repeats`, a passage that is retrieved twice has its claims at both ranks, else at the first only.
-    Returns an Outcome if there is nothing to judge.
+    With `repeats`, a passage has its claims at each of its ranks, else at the first only.
     """
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
@@ -392,10 +391,10 @@ def calls_after_sufficiency(sample: Sample) -> Program[Outcome]:
     lists = [contexts for _, contexts in rankings(sample)]
     whole = distinct_contexts(sample)
     if not whole:
-        return skipped("nothing was retrieved, so nothing sufficed")
+        return skipped("the sample has no contexts that could suffice")
     everything = yield from ask(_sufficiency(sample, whole))
     if not everything.sufficient:
-        return skipped(f"the contexts never suffice: {everything.reasoning}")
+        return skipped(f"all contexts together do not suffice to answer: {everything.reasoning}")
     enough = len(lists)
     for number in range(1, len(lists)):
         gathered = distinct(lists[:number])
@@ -452,7 +451,7 @@ def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
 def _marginal(wanted: Sequence[str], lists: Sequence[Sequence[str]], call: int, what: str) -> Outcome:
     """Return the share of `wanted` that search `call` is the first to bring; 0 = the mean over searches."""
     if call > len(lists):
-        return skipped(f"{len(lists)} searches, no number {call}")
+        return skipped(f"the sample has {len(lists)} searches, none with the number call={call}")
     lacking, items, added = set(wanted), [], []
     for number, brought in enumerate(lists, 1):
         new = sorted(lacking.intersection(brought))

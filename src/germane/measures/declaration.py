@@ -86,7 +86,7 @@ def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
         if type(parameter.default) not in _TYPES:
             raise MeasureError(
                 f"{body.__name__}: the parameter {name} needs a default that is a number, a text, True or False",
-                fix=f"write {name}=1, or declare it with params=",
+                fix=f"write a default such as {name}=1, or declare {name} with @measure(params=...)",
             )
         params[name] = Param(type(parameter.default), parameter.default, f"see {body.__name__}")
     return params
@@ -108,14 +108,15 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
     for text in texts:
         if leftover := _WORD.sub("", text).strip():
             raise MeasureError(
-                f"{text.strip()!r} is not a measure: {leftover[0]!r} has no partner",
-                fix="write NAME(param=value)@10",
+                f"{text.strip()!r} is not a measure: the parenthesis {leftover[0]!r} has no partner",
+                fix="write one pair of parentheses: NAME(param=value)@10",
             )
         for word in _WORD.findall(text):
             measure = find_measure(word, folder)
             if measure.definition.family == "graded":
                 raise MeasureError(
-                    f"{word} is a grader, no measure", fix="declare it in an eval file, with its options"
+                    f"{word} is a grader, not a measure",
+                    fix="declare the grader in an eval file, with its options",
                 )
             result[measure] = None
     return tuple(result)
@@ -143,7 +144,7 @@ def find_measure(text: str, folder: Path | None = None, *, lenient: bool = False
 def _module(path: Path) -> ModuleType:
     """Import a Python file and return its module; the file is run only once."""
     if not path.is_file():
-        raise InputError(f"no file {path}", fix="give the path of a Python file")
+        raise InputError(f"the file {path} does not exist", fix="write FILE.py:NAME of a measure")
     name = f"_germane_user_{path.stem}_{_module.cache_info().currsize}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -170,7 +171,7 @@ def _failed(path: Path, fault: BaseException) -> InputError:
     line = fault.lineno if isinstance(fault, SyntaxError) else lines[-1] if lines else None
     message = fault.msg if isinstance(fault, SyntaxError) else str(fault)
     what = message if isinstance(fault, GermaneError) else f"{type(fault).__name__}: {message}"
-    return InputError(what, fix="mend the file", place=SourceLocation(str(path), line or 0))
+    return InputError(what, fix="correct that file", place=SourceLocation(str(path), line or 0))
 
 
 def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
@@ -183,7 +184,7 @@ def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
         setattr(module, name, declared)
         return declared
     have = [key for key, value in vars(module).items() if isinstance(value, Measure)]
-    fix = f"it has {', '.join(have) or 'none'}; declare one with @measure from germane.measures"
+    fix = f"{path.name} defines {', '.join(have) or 'none'}; declare more with @germane.measures.measure"
     raise InputError(f"{path} has no measure {name!r}", fix=fix)
 
 
@@ -191,8 +192,8 @@ def install(name: str | None = None) -> None:
     """Load the measure of this name from installed add-ons; None loads all of them, "" none."""
     for own, target in all_of("measures", installed=True).items() if name != "" else ():
         if (name is None or own.casefold() == name.casefold()) and not isinstance(load(target), Measure):
-            what = f"the measure {own} of an add-on ({target}) is not a measure"
-            raise InputError(what, fix="point it to what @measure returns")
+            what = f"the entry point {own} = {target} of an add-on is not a measure"
+            raise InputError(what, fix="name a function that is decorated with @measure")
 
 
 FINDERS.append(install)

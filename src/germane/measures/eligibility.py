@@ -16,12 +16,12 @@ from germane.places.table import LabelChoice
 from germane.types import Context, Sample
 
 _ABSENT = {
-    "contexts": "contexts are not known",
-    "gold": "no gold groups",
-    "forbidden": "no forbidden ids",
+    "contexts": "the sample's contexts are not known",
+    "gold": "the sample has no gold groups",
+    "forbidden": "the sample has no forbidden ids",
 }
-NO_QRELS, NOTHING_RELEVANT = "no qrels", "no relevant document is known"
-WITHOUT_IDS = "no context has a document id, and gold is about ids"
+NO_QRELS, NOTHING_RELEVANT = "the sample has no qrels", "the sample's qrels have no relevant document"
+WITHOUT_IDS = "no context has a document id to compare with the gold ids"
 _COUNTS = {"num_ret", "num_rel"}
 """The ranked measures that count results or gold and need no ids."""
 _OF_IDS = {"gold", "forbidden"}
@@ -81,14 +81,14 @@ def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, op
         other = sorted(people.scales_of(number) - ({judged} if best else {"graded", "binary"}))
         if other and best:
             broken[number] = skipped(
-                f"labels=best needs one scale: people's labels are {other[0]}, the judge's {judged}; "
-                "read labels=human or labels=judge, or ask on people's scale"
+                f"labels=best needs one scale, but people's labels are {other[0]} and the judge's {judged}; "
+                "use labels=human or labels=judge, or set --scale to the scale of the labels"
             )
         elif other and open_rel:
-            why = f"people's grades are on the scale {other[0]}: say from which grade a context counts, rel="
+            why = f"people's grades are on the scale {other[0]}: write the lowest relevant one, as rel=2"
             broken[number] = skipped(why)
         elif not best and len(labelled) and not labelled.any():
-            broken[number] = skipped("no human labels")
+            broken[number] = skipped("the sample has no human labels")
     return broken
 
 
@@ -100,12 +100,12 @@ def _lacking(need: str, samples: Sequence[Sample]) -> Broken:
         lacking = [n for n, sample in enumerate(samples) if field_text(sample, need) is None]
     else:
         lacking = [n for n, sample in enumerate(samples) if getattr(sample, need, None) in (None, "", ())]
-    why = skipped(_ABSENT.get(need, f"no {need}"))
+    why = skipped(_ABSENT.get(need, f"the sample has no {need}"))
     return {n: error(fault) if (fault := samples[n].error) else why for n in lacking}
 
 
 def _unanswerable(samples: Sequence[Sample]) -> Broken:
-    why = skipped("unanswerable: nothing can be relevant")
+    why = skipped("the question is unanswerable: nothing can be relevant")
     return {n: why for n, sample in enumerate(samples) if sample.answerable is False}
 
 
@@ -138,9 +138,11 @@ def _hint_at_ids(sample: Sample, contexts: Iterable[Context]) -> str:
 def _unasked(against: str, samples: Sequence[Sample]) -> Broken:
     """Return a skipped outcome for each sample that lacks the query, or the field to judge against."""
     broken = {
-        n: skipped("no query") for n, sample in enumerate(samples) if field_text(sample, "query") is None
+        n: skipped("the sample has no query")
+        for n, sample in enumerate(samples)
+        if field_text(sample, "query") is None
     }
     if against in {"reference", "response", "criterion"}:
-        why = skipped(f"no {against} to judge against")
+        why = skipped(f"the sample has no {against} to judge against")
         broken = {n: why for n, one in enumerate(samples) if not field_text(one, against)} | broken
     return broken

@@ -237,7 +237,7 @@ def _by_words(quote: Sequence[Token], text: Sequence[Token]) -> dict[int, int]:
             overlaps.append((high - low, -shift))
     if sum(length == len(words) for length, _ in overlaps) > 1:
         raise ValueError(
-            f"ambiguous evidence: {' '.join(words)[:60]!r} stands in one context twice; quote more of it"
+            f"ambiguous evidence: {' '.join(words)[:60]!r} occurs twice in one context; quote a longer passage"
         )
     length, shift = max(overlaps, default=(0, 0))
     if length < min(EDGE, len(words)):

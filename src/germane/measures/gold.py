@@ -15,7 +15,7 @@ from germane.types import Sample
 
 TOGETHER = one_of("several searches: all of them together, or the final list alone", "union", "final")
 _REL = Param(int, 1, "the lowest gold grade that counts as relevant", low=1)
-NO_GOLD = "no relevant document is known"
+NO_GOLD = "the sample's qrels have no relevant document"
 _OF_SETS: MeasureOptions = {
     "needs": ("contexts", "qrels"),
     "reference": "LiveRAG; trec_eval set_recall, set_P, set_F",
@@ -120,7 +120,7 @@ def repeat_rate(sample: Sample) -> Outcome:
     """Share of later searches' contexts that an earlier search returned (same text, or id without text)."""
     lists = [contexts for _, contexts in rankings(sample)]
     if len(lists) < 2:
-        return skipped("one search only")
+        return skipped("the sample has one search only")
     items: list[Item] = []
     seen = set(map(passage_key, lists[0]))
     for number, contexts in enumerate(lists[1:], 2):
@@ -129,7 +129,7 @@ def repeat_rate(sample: Sample) -> Outcome:
             items.append(Item(name, passage_key(context) not in seen))
         seen.update(map(passage_key, contexts))
     if not items:
-        return skipped("nothing came back after the first search")
+        return skipped("no later search returned a context")
     repeated = sum(item.held is False for item in items)
     return ok(repeated / len(items), items=items, what="contexts of later searches new")
 
@@ -166,7 +166,7 @@ def abstained(sample: Sample, *, floor: float | None) -> Outcome:
     A context without a score counts as retrieved.
     """
     if sample.answerable is not False:
-        return skipped("not marked as unanswerable")
+        return skipped("the sample is not marked as unanswerable (answerable: false)")
     retrieved = [context for _, contexts in rankings(sample) for context in contexts]
     kept = [c for c in retrieved if floor is None or c.score is None or c.score > floor]
     items = [Item(f"Position {n}: {c.id or c.text[:100]}", held=False) for n, c in enumerate(kept, 1)]
@@ -198,7 +198,7 @@ def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> O
             shingled.append({tuple(results[at : at + n]) for at in starts})
     shingled = list(filter(None, shingled))
     if len(shingled) < 2:
-        return skipped("fewer than two contexts with text")
+        return skipped("the sample has fewer than two contexts with text")
     seen = set(shingled[0])
     items = []
     for position, grams in enumerate(shingled[1:], 2):

@@ -45,7 +45,7 @@ class Param:
             allowed = " or ".join(map(str, self.choices)) or self.type.__name__
             span = f" from {self.low:g}" * (self.low > -inf) + f" to {self.high:g}" * (self.high < inf)
             raise MeasureError(
-                f"{measure}: invalid {name}={value!s}", fix=f"write {name}= with {allowed}{span}"
+                f"{measure}: {name}={value!s} is invalid", fix=f"write {name}= with {allowed}{span}"
             )
         return value  # type: ignore[return-value]
 
@@ -207,14 +207,14 @@ def define(new: Definition, *, interactive: bool = False) -> Definition:
     others = [] if again else _REGISTRY.get(new.name, [])
     definitions = [definition for definition in others if definition.compute is not _unknown]
     if any(new.when == other.when or not (new.when and other.when) for other in definitions):
-        raise MeasureError(f"a measure named {new.title} is defined already", fix="choose another name")
+        raise MeasureError(f"a measure named {new.title} is defined already", fix="write another name")
     spellings = {
         **dict.fromkeys(new.aliases, new.when),
         **{a: {**new.when, **p} for a, p in new.presets.items()},
     }
     for alias, params in spellings.items():
         if (taken := _ALIASES.get(fold(alias), (new.name, params))) != (new.name, params):
-            raise MeasureError(f"the alias {alias} already means {taken[0]}", fix="choose another")
+            raise MeasureError(f"the alias {alias} already means {taken[0]}", fix="write another alias")
     if interactive:
         _INTERACTIVE.add(new.name)
     _REGISTRY[new.name] = [*definitions, new]
@@ -272,9 +272,7 @@ def _unknown_measure(name: str) -> MeasureError:
 
 
 def _unknown(*_: object, **__: object) -> None:
-    raise MeasureError(
-        "this measure is not ours and was not loaded", fix="name its file: -m my_measures.py:NAME"
-    )
+    raise MeasureError("the file of this measure was not loaded", fix="name the file: -m my_measures.py:NAME")
 
 
 def _spelled(params: Mapping[str, Value]) -> str:
@@ -354,7 +352,7 @@ class Measure:
             if name not in definition.params:
                 have = ", ".join(definition.params) or "none"
                 raise MeasureError(
-                    f"{definition.name} has no parameter {name!r}", fix=f"its parameters: {have}"
+                    f"{definition.name} has no parameter {name!r}", fix=f"its parameters are {have}"
                 )
             spec = definition.params[name]
             if (checked_value := spec.check(definition.name, name, value)) != spec.default:
@@ -368,14 +366,14 @@ class Measure:
         if definition.family == "ranked" and "ideal" in definition.params and source != "gold":
             if options.get("ideal") == "all":
                 raise MeasureError(
-                    f"{definition.name}(ideal=all) cannot be computed over labels={source}: only what came back is labelled",
-                    fix="leave out ideal=, or read labels=gold",
+                    f"{definition.name}(ideal=all) cannot be computed over labels={source}: only the retrieved contexts are labelled",
+                    fix="leave out ideal=, or write labels=gold",
                 )
             checked["ideal"] = "retrieved"
         if checked.get("against") == "call" and source != "judge":
             raise MeasureError(
-                f"{definition.name}: people and gold label for the need, not for a call's own query",
-                fix="leave out against=call, or read labels=judge",
+                f"{definition.name}(against=call) needs a judge: people and gold label for the sample's query",
+                fix="leave out against=call, or write labels=judge",
             )
         defaults = {name: spec.default for name, spec in definition.params.items()}
         k = _checked_cutoff(definition, self.k)
@@ -467,7 +465,7 @@ def _checked_cutoff(definition: Definition, cutoff: float | None) -> int | float
         return None
     name, level = definition.name, definition.cutoff == "recall"
     if definition.cutoff == "none":
-        raise MeasureError(f"{name} has no cut-off", fix=f"write {name}")
+        raise MeasureError(f"{name} takes no cut-off @k", fix=f"write {name}")
     if level and not isinstance(cutoff, bool) and 0 <= cutoff <= 1:
         return float(cutoff)
     if level or type(cutoff) is not int or cutoff < 1:
@@ -483,7 +481,7 @@ def _params(inner: str, text: str) -> dict[str, Value]:
         name, _, value = (piece.strip() for piece in option.partition("="))
         if not name or not value or name in params:
             raise MeasureError(
-                f"{text!r}: {option!r} is not one more parameter", fix="write NAME(param=value)"
+                f"{text!r}: {option!r} is not of the form name=value", fix="write NAME(param=value)"
             )
         params[name] = _value(value)
     return params

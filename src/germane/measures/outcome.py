@@ -74,7 +74,7 @@ def error(why: str) -> Outcome:
 def incomplete(why: str, bounds: tuple[float, float]) -> Outcome:
     """Return an outcome with missing verdicts, whose value is in `bounds`; ok if the bounds are equal."""
     if bounds[0] == bounds[1]:
-        return Outcome(value=bounds[0], why=f"{why}; the value is the same whatever they are")
+        return Outcome(value=bounds[0], why=f"{why}; no answer could change the value")
     return Outcome(status="incomplete", why=why, bounds=bounds)
 
 
@@ -99,7 +99,7 @@ def proportion(
     gained = math.fsum(item.gained for item in items)
     missing = [item for item in items if item.held is None]
     if hidden:
-        why = f"{len(hidden)} lists missing: {hidden[0].why}"
+        why = f"{len(hidden)} lists of items are missing: {hidden[0].why}"
         outcome = incomplete(why, (0.0, 1.0)) if items else error(why)
     elif missing:
         why = f"{len(missing)} of {len(items)} verdicts missing: {missing[0].why}"

@@ -116,7 +116,7 @@ def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
     """
     results = distinct_contexts(sample)
     if nothing_in(results):
-        return skipped("nothing was retrieved, so nothing of it misled")
+        return skipped("the sample has no contexts that could mislead")
     retrieved = texts_of(results)
     reference = sample.reference or ""
     claims, expected = yield from ask_each(
@@ -205,9 +205,9 @@ def citation_recall(sample: Sample) -> Program[Outcome]:
     """Share of the response's sentences that the contexts they cite fully support."""
     items = []
     for text, positions, verdict in (yield from _judged(sample)):
-        why = "it cites a context that does not exist" if positions else "it cites nothing"
+        why = "the sentence cites no existing context" if positions else "the sentence cites nothing"
         if any(positions):
-            why = verdict.reasoning if verdict else "it cites a context that is empty"
+            why = verdict.reasoning if verdict else "the sentence cites a context that is empty"
         items.append(Item(text, bool(verdict and verdict.supported), why))
     return proportion(
         items, nothing="the response has no sentences", what="sentences supported by what they cite"
@@ -286,7 +286,7 @@ def nuggets_of(value: Json) -> _Nuggets:
         fields = item if isinstance(item, Mapping) else {"text": item}
         text, importance = fields.get("text", fields.get("nugget")), fields.get("importance", "vital")
         if not isinstance(text, str) or blank(text) or importance not in {"vital", "okay"}:
-            raise ValueError(f"{item!r} is not a nugget; {_HOW} (importance is vital or okay)")
+            raise ValueError(f"the nugget {item!r} is invalid; {_HOW} (importance is vital or okay)")
         nuggets.append((text.strip(), importance == "vital"))
     return tuple(nuggets)
 
@@ -348,10 +348,10 @@ def _nuggets_held(
     sample: Sample, texts: tuple[str, ...], what: str, which: str, *, strict: bool
 ) -> Program[Outcome]:
     if sample.metadata.get("nuggets") is None and field_text(sample, "reference") is None:
-        return skipped("no nuggets and no reference to make them of")
+        return skipped("the sample has no nuggets, and no reference to make nuggets from")
     nuggets = yield from _nuggets(sample, weighed=which != "all")
     if not any(vital or which != "vital" for _, vital in nuggets):
-        return skipped("none of the nuggets is vital" if nuggets else "no nuggets")
+        return skipped("none of the sample's nuggets is vital" if nuggets else "the sample has no nuggets")
     answers = yield from ask(NuggetSupport(sample.query, tuple(text for text, _ in nuggets), texts))
     worth = {"support": 1.0, "partial_support": 0.0 if strict else _OKAY, "not_support": 0.0}
     items = [

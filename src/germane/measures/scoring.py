@@ -318,7 +318,7 @@ def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
     for name, grade in (sample.unsure or {}).items():
         unjudged = dict.fromkeys(name for name in free if name not in qrels) if name.startswith("*") else ()
         choices.append([{}, {name: grade}, *({name: grade} for name in unjudged)])
-    why = f"{len(choices)} gold documents are unsure" if len(choices) > 1 else "a gold document is unsure"
+    why = f"{len(choices)} gold labels are unsure" if len(choices) > 1 else "one gold label is unsure"
     if prod(map(len, choices)) > MOST_ASSIGNED:
         return incomplete(why, measure.definition.range)
     graders, jobs = graders_of((measure,)), []

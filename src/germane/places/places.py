@@ -250,7 +250,7 @@ class Places:
         label = context.relevant if context.grade is None else context.grade
         if gold and (sample.qrels is None or context.id is None):
             lacking = "the passage has no document id" if context.id is None else "the sample has no qrels"
-            self.failed[position] = f"no gold label: {lacking}"
+            self.failed[position] = f"the passage has no gold label: {lacking}"
         elif gold:
             assert sample.qrels is not None
             grade = sample.qrels.get(context.id or "", 0)
@@ -266,7 +266,7 @@ class Places:
         elif 0 <= label <= HIGHEST:
             self._level[position] = label
         else:
-            self.failed[position] = f"the grade {label} is not from 0 to {HIGHEST}, the scale of a judge"
+            self.failed[position] = f"the grade {label} is not on the judge's scale, 0 to {HIGHEST}"
 
     def _read_vote(self, position: int) -> None:
         """Convert the label of a row, which a person gave, to the judge's scale: it replaces a verdict."""

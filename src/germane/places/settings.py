@@ -45,7 +45,8 @@ class Settings:
         for name, choices in names.items():
             if getattr(self, name) not in choices:
                 raise InputError(
-                    f"{name}={getattr(self, name)!r} is not known", fix=f"write one of {', '.join(choices)}"
+                    f"the setting {name}={getattr(self, name)!r} does not exist",
+                    fix=f"write one of {', '.join(choices)}",
                 )
 
     @classmethod

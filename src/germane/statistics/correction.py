@@ -45,7 +45,7 @@ _RARE = 5
 """The fewest labels that must differ from the commonest one, for a variance to be estimated."""
 
 
-_ALL = "all are labelled"
+_ALL = "nothing is left to correct: all are labelled"
 
 
 def corrected_mean(
@@ -157,7 +157,7 @@ def corrected_query_mean(
     if n < FEWEST:
         return f"{n} labels: at least {FEWEST} are needed"
     if len(seen) < 3:
-        return f"labels in {len(seen)} queries: at least 3 are needed"
+        return f"labels in {len(seen)} queries: a correction needs labels in at least 3"
     if n == total:
         return _ALL
     base: dict[str, Any] = {"method": "PPI++ by query", "judged": judge, "labels": n, "total": total}
@@ -331,7 +331,7 @@ def _labels_alone(
     """Return the mean of labels that vary too little for a correction, or the reason why it has none."""
     alone = mean_interval(labels, value_range=value_range)
     if alone.mean is None or alone.ends is None:
-        return "nearly all labels are equal and their range is not known"
+        return "nearly all labels are equal, and the measure has no range that could bound their mean"
     fields = {**base, "method": f"labels alone, {alone.method}", "ess": float(base["labels"])}
     return CorrectedMean(**fields, mean=alone.mean, ends=alone.ends, human=alone.mean, human_ends=alone.ends)
 

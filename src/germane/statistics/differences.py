@@ -94,7 +94,7 @@ def corrected_difference(
     labelled, unsure = ~np.isnan(y), int((top > y).sum())
     n, covered = int(labelled.sum()), len(np.unique(q[labelled]))
     if n < min(FEWEST, len(c)) or covered < min(_QUERIES, len(np.unique(q))):
-        return f"{n} labels in {covered} queries: at least {FEWEST} in {_QUERIES} are needed"
+        return f"{n} labels in {covered} queries: a correction needs at least {FEWEST} labels in {_QUERIES} queries"
     drawn = np.arange(len(c)) if units is None else np.asarray(units)
     sides, spreads, chances_of_set = [], [], []
     for worst in (True, False):

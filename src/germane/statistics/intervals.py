@@ -142,8 +142,8 @@ class Units:
         if self.name != "clusters" or worth >= FEW_CLUSTERS or np.ptp(self.sizes) <= SAME:
             return ""
         return (
-            f"{len(self.sizes)} clusters of unequal size are worth {worth:.1f} of equal size: below {FEW_CLUSTERS} the interval "
-            "is too narrow"
+            f"{len(self.sizes)} clusters of unequal size are worth {worth:.1f} of equal size; with fewer than {FEW_CLUSTERS} the "
+            "interval is too narrow"
         )
 
     @property
@@ -249,17 +249,17 @@ def _filled(
     if open_.any():
         if bounds is None:
             raise InputError(
-                "some scores are not a number", fix="leave those cases out, or give their bounds"
+                "some values are nan (not a number)", fix="leave those cases out, or pass bounds="
             )
         low, high = (np.where(open_, np.asarray(side, float), values) for side in bounds)
         if not (low <= high).all():
-            raise InputError("a lower bound is above its upper bound or missing", fix="give low <= high")
+            raise InputError("a bound is missing, or low is above high", fix="pass bounds=(low, high)")
     if value_range is not None and len(low):
         start, end = value_range
         slack = 1e-9 * (abs(start) + abs(end))  # a sum of rounded numbers may end just outside
         if low.min() < start - slack or high.max() > end + slack:
             raise InputError(
-                f"a score is outside its range {start:g} to {end:g}", fix="give the measure's own range"
+                f"a value is outside value_range {start:g} to {end:g}", fix="pass the range of the measure"
             )
         value = low is high
         low = np.clip(low, start, end) if low.min() < start or low.max() > end else low
@@ -291,7 +291,7 @@ def _gaffke(
     """Return Gaffke's lower limit of the lower bounds, upper limit of the upper ones, and (`test`) p."""
     start, end = limits
     if not start < end:
-        raise InputError(f"the range {start:g} to {end:g} is empty", fix="give low < high")
+        raise InputError(f"value_range {start:g} to {end:g} is empty", fix="pass value_range=(low, high)")
     low = lower_limit(below.sums, below.sizes, start, tail, times)
     high = upper_limit(above.sums, below.sizes, end, tail, times)
     if not test:

@@ -22,7 +22,7 @@ def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float =
         InputError: p is not strictly between 0 and 1.
     """
     if not 0 < p < 1:
-        raise InputError(f"a persistence of {p}", fix="give a number above 0 and below 1, such as 0.9")
+        raise InputError(f"the persistence p={p} is not between 0 and 1", fix="write a number such as p=0.9")
     short, long_ = sorted((_distinct(a), _distinct(b)), key=len)
     s, l = len(short), len(long_)  # noqa: E741 - the paper's letters
     if not s:

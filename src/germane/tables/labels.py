@@ -84,7 +84,7 @@ def load_label(row: Json, location: SourceLocation | None = None) -> Label:
         label = msgspec.convert(row, Label, strict=False)
     except msgspec.ValidationError as error:
         problem = f"this label cannot be used: {error}"
-        raise InputError(problem, fix="mend or remove it", place=location) from None
+        raise InputError(problem, fix="correct this label or remove its line", place=location) from None
     return _checked(label, location)
 
 
@@ -99,7 +99,7 @@ def time_of(label: Label, location: SourceLocation | None = None) -> datetime:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        problem = f"the time of this label, at: {text[:40]!r}, is not ISO 8601"
+        problem = f"the field 'at' of this label, {text[:40]!r}, is not a time in ISO 8601"
         fix = "write 2026-11-28T15:00:00+00:00 (UTC where it names no zone)"
         raise InputError(problem, fix=fix, place=location) from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
@@ -114,7 +114,9 @@ def _checked(label: Label, location: SourceLocation | None) -> Label:
     if graded and not (isinstance(answer, int) and low <= answer <= high):
         problem = f"the answer of this label is not on the scale {low}-{high}"
         raise InputError(
-            problem, fix=f"write a number from {low} to {high}, or name its scale: 0-4", place=location
+            problem,
+            fix=f"write a number from {low} to {high}, or another scale, such as '0-4'",
+            place=location,
         )
     return label
 
@@ -123,7 +125,7 @@ def scale_ends(scale: str, location: SourceLocation | None = None) -> tuple[int,
     """Return the lowest and highest grade of a scale ("graded": 0, 3). Raises InputError if unknown."""
     ends = _ends(scale)
     if ends is None:
-        problem, fix = f"unknown scale {scale[:40]!r}", "write graded, binary, or its ends: 0-4"
+        problem, fix = f"unknown scale {scale[:40]!r}", "write graded, binary, or grades such as 0-4"
         raise InputError(problem, fix=fix, place=location)
     return ends
 

@@ -96,9 +96,9 @@ class ScoreTable:
         """Append a row. Raises ValueError unless it is ok with a finite value, or has a reason for none."""
         if value is None:
             if status == "ok" or not why:
-                raise ValueError(f"a score that is {status} has a value or says why it has none")
+                raise ValueError(f"a score without a value needs a status and a reason, not {status!r}")
         elif status != "ok" or not math.isfinite(value):
-            raise ValueError(f"a score has a finite value exactly when it is ok: {value!r}, {status!r}")
+            raise ValueError(f"a value must be finite and its status ok: {value!r}, {status!r}")
         if status != "ok" or why is not None or bounds is not None:
             self._note(len(self), (status, why, bounds))
         self._sample.append(self.keys.number(sample))
@@ -318,7 +318,7 @@ class ScoreTable:
         except (ValueError, OverflowError):
             place = SourceLocation(file, number)
             raise InputError(
-                "this line is not a score", fix="run the evaluation again", place=place
+                "this line is not a score", fix="restore the file, or run the evaluation again", place=place
             ) from None
         return self
 

@@ -88,8 +88,8 @@ def test_what_could_not_be_measured_is_none_with_why(judge):
     assert result["context_precision"] == [0.5, None, 1.0, None]
     assert result["context_recall"] == [0.5, 0.5, None, None]
     assert result.why[1]["context_precision"].startswith("incomplete: 1 of 2 verdicts missing")
-    assert result.why[2] == {"context_recall": "skipped: no reference"}
-    assert result.why[3]["context_recall"] == "skipped: contexts are not known"
+    assert result.why[2] == {"context_recall": "skipped: the sample has no reference"}
+    assert result.why[3]["context_recall"] == "skipped: the sample's contexts are not known"
     assert result.means == {"context_precision": 0.75, "context_recall": 0.5}
 
 
