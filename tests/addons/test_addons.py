@@ -266,7 +266,7 @@ def test_an_installed_package_brings_a_target_and_a_store(shop: Path) -> None:
     assert (shop / "answers.sqlite").is_file()
     assert "coin" in germane(shop, "ledger", "stats", "--ledger", "shelf://answers.sqlite").stdout
     done = germane(shop, *words, "--ledger", "shelve://answers")
-    assert (done.returncode, "a ledger cannot be kept at shelve://" in done.stderr) == (2, True)
+    assert (done.returncode, "a ledger cannot be stored at shelve://" in done.stderr) == (2, True)
 
 
 def test_an_installed_package_brings_an_engine_and_a_flag_of_run(shop: Path) -> None:

@@ -14,7 +14,9 @@ from germane.types import Judgement
 from tests.cli.conftest import Cli, write_jsonl
 
 EXIT_SIGPIPE = 141
-NO_LEDGER = "germane: no ledger none.sqlite; `germane run` makes one, or name another: --ledger FILE\n"
+NO_LEDGER = (
+    "germane: there is no ledger none.sqlite; `germane run` creates one, or name another: --ledger FILE\n"
+)
 
 
 @pytest.fixture
@@ -134,7 +136,7 @@ def test_what_cannot_be_written_is_said_with_its_name(
             ("explain", "reports", "q1"),
             "is not a report folder: it has no manifest.json; name one of those in it: reports/r",
         ),
-        (("ledger", "stats", "--ledger", "d.jsonl"), "is damaged, or is none"),
+        (("ledger", "stats", "--ledger", "d.jsonl"), "is damaged or not an SQLite file"),
     ],
 )
 def test_what_is_not_there_or_another_thing_is_said(

@@ -79,8 +79,8 @@ def test_limits_and_timeout(inside: Cli, data: Path) -> None:
         ("--header", f"a b={SECRET}", "--header is not NAME=VALUE"),
         ("--header", f"a=b\n{SECRET}", "the value of --header a holds characters"),
         ("--model-parameter", "seed", "'seed' is not NAME=VALUE"),
-        ("--model-parameter", "messages=[]", "cannot set messages"),
-        ("--model-parameter", "stream=true", "cannot set stream"),
+        ("--model-parameter", "messages=[]", "include messages, which germane sets"),
+        ("--model-parameter", "stream=true", "include stream, which germane sets"),
         ("--model-parameter", "temperature=hot", "invalid temperature='hot'"),
     ],
 )
@@ -101,4 +101,4 @@ def test_no_header_goes_to_a_url_in_a_file(inside: Cli, data: Path, tmp_path: Pa
         (tmp_path / "germane.toml").write_text(f'judge = "openai:test@{server.url}"\n', "utf-8")
         result = inside("run", str(data), "-m", "context_precision@5", "--header", f"x={SECRET}", "-o", "out")
     assert (result.code, server.count) == (2, 0)
-    assert "headers are not sent to a URL from a file" in result.err
+    assert "headers are not sent to the URL of a judge" in result.err

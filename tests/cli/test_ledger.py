@@ -131,7 +131,7 @@ def test_a_line_that_is_no_judgement_is_named(inside: Cli, ledger: Path, tmp_pat
     (tmp_path / "bad.jsonl").write_text('{"key": "00", "kind": "relevance", "judge": "m", "answer": 1}\n')
     ran = inside("ledger", "import", "bad.jsonl", "--ledger", ledger)
     assert ran.code == 2
-    assert "bad.jsonl:1: this is not a judgement: its key is not 32 hexadecimal digits" in ran.err
+    assert "bad.jsonl:1: the line is not a judgement: the field 'key' is not 32 hexadecimal digits" in ran.err
 
 
 def test_a_damaged_ledger_stops_a_run(inside: Cli, tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_importing_a_missing_file_makes_no_ledger(inside: Cli, tmp_path: Path) -
     """Exit 2 with its name, before anything is made."""
     ran = inside("ledger", "import", "none.jsonl", "--ledger", "l.sqlite")
     assert ran.code == 2
-    assert "none.jsonl is not a file that can be read" in ran.err
+    assert "none.jsonl is not a readable file" in ran.err
     assert not files(tmp_path)
 
 
@@ -405,6 +405,6 @@ def test_a_place_that_is_no_file_is_refused(inside: Cli, tmp_path: Path, told: s
     ):
         ran = inside(*words, *flags, env=env, stdin=json.dumps(GRADED[0]))
         assert (ran.code, ran.out) == (2, ""), words
-        assert "germane: a ledger cannot be kept at mysql://...; write a file's path" in ran.err
+        assert "germane: a ledger cannot be stored at mysql://...; write a file's path" in ran.err
         assert "secret" not in ran.err
     assert sorted(tmp_path.iterdir()) == before

@@ -68,7 +68,7 @@ class TestNaming:
         [
             ("repeat: 0", "it should be greater than or equal to 1"),
             ("reading: slow", "it should be 'fused' or 'single'"),
-            ("judge: [openai:m1, openai:m1]", "repeat a judge"),
+            ("judge: [openai:m1, openai:m1]", "ask one judge several times"),
             ("judge: {a: b}", "judge is a mapping"),
         ],
     )
@@ -117,7 +117,7 @@ class TestNaming:
         report = evaluate([ROW], "context_precision@5", judge=["lexical", judges[0]])
         assert report.manifest["judge"]["source"] == "majority of lexical, m3"
         for wrong in (3, [judges[0], None], [], FakeJudge):
-            with pytest.raises(InputError, match=r"not a judge|no judge in the list"):
+            with pytest.raises(InputError, match=r"not a judge|the list of judges is empty"):
                 evaluate([ROW], "context_precision@5", judge=wrong)  # type: ignore[arg-type]
         assert isinstance(PanelJudge(judges), PanelJudge)
 

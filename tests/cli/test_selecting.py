@@ -267,7 +267,7 @@ def test_several_ids_in_one_cell_are_said(inside: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--trials", "2"), "no target is queried"),
+        (("--trials", "2"), "needs a target to query"),
     ],
 )
 def test_what_would_do_nothing_is_refused(

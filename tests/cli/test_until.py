@@ -65,7 +65,7 @@ def test_enough_cases_for_a_width(inside: Cli, tmp_path: Path, data: Path) -> No
     [
         (("--until", "x"), "--until"),
         (("--until", "0"), "--until"),
-        (("-m", "P(labels=human)@5", "--until", "0.1"), "none of these is judged"),
+        (("-m", "P(labels=human)@5", "--until", "0.1"), "no measure of this run asks a judge"),
     ],
 )
 def test_goals_that_are_none(inside: Cli, tmp_path: Path, words: tuple[str, ...], problem: str) -> None:

@@ -108,11 +108,11 @@ class Half:
         (lambda: evaluate(SAMPLES, "context_recall"), "need a judge"),
         (lambda: evaluate([{"id": "x"}], "RR"), "query"),
         (lambda: evaluate(SAMPLES, "RR", gates=["AP>=0.5"]), "is not measured"),
-        (lambda: evaluate(SAMPLES, "context_precision", judge="lexicl"), "no provider is called"),
+        (lambda: evaluate(SAMPLES, "context_precision", judge="lexicl"), "unknown provider"),
         (lambda: evaluate(SAMPLES, "context_precision", judge=3), "3 is not a judge"),  # type: ignore[arg-type]
         (lambda: evaluate(SAMPLES, "context_precision", judge=Half()), "has no answer"),  # type: ignore[arg-type]
         (lambda: read_samples("nowhere.jsonl"), "no such file"),
-        (lambda: evaluate([{"query": "q"}], [3]), "a measure is the number 3"),  # type: ignore[list-item]
+        (lambda: evaluate([{"query": "q"}], [3]), "the list of measures has the number 3"),  # type: ignore[list-item]
     ],
 )
 def test_mistakes_are_input_errors(call: object, message: str) -> None:

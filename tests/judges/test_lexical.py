@@ -266,7 +266,7 @@ class _Mood(Question[str]):
 def test_a_kind_without_a_rule_is_an_error():
     """A question that no rule is known for is not guessed at."""
     reply = LexicalJudge().reply(_Mood())
-    assert (reply.payload, reply.error) == (None, "the lexical rule cannot answer a question of kind mood")
+    assert (reply.payload, reply.error) == (None, "the judge lexical cannot answer questions of kind mood")
 
 
 def test_it_says_that_it_stands_in_for_a_model():

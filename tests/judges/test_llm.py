@@ -140,8 +140,8 @@ class TestAnswers:
             ('{"reasoning": "r", "grade": 5}', "less than or equal to 3, not 5"),
             ('{"reasoning": "r", "grade": true}', "Input should be a valid integer"),
             ('{"reasoning": "r", "relevant": true}', 'lacks "grade"'),
-            ('{"reasoning": "r", "grade": 0, "grade": 3}', "one field twice"),
-            ('<think>Maybe {"reasoning": "draft", "grade": 0} hm', "a thought without an end"),
+            ('{"reasoning": "r", "grade": 0, "grade": 3}', "the same field twice"),
+            ('<think>Maybe {"reasoning": "draft", "grade": 0} hm', "reasoning that does not end"),
             ("[]", "not a list"),
         ],
     )
@@ -178,7 +178,7 @@ class TestAnswers:
         """Never a number read out of free text, never "irrelevant"."""
         reply, server = one(*[Act(text="The grade is 3.")] * 3)
         assert reply.payload is None
-        assert reply.error == "no usable answer in 3 attempts; the last: the answer holds no JSON object"
+        assert reply.error == "no usable answer in 3 attempts; the last: the answer contains no JSON object"
         assert reply.usage.requests == server.count == 3
 
     def test_a_verdict_too_few_is_asked_again(self) -> None:
@@ -238,8 +238,9 @@ class TestAnswers:
 
         with ModelServer(script) as server:
             (reply,) = ask(judge_of(server, max_output_tokens=500), [SKY])
-        assert "the endpoint allows no answer of 4,096 tokens (HTTP 400: max_tokens must be" in str(
-            reply.error
+        assert (
+            "the endpoint does not allow answers of up to 4,096 tokens (HTTP 400: max_tokens must be"
+            in str(reply.error)
         )
         assert server.count == 2
 
@@ -406,7 +407,7 @@ class TestLadder:
         """Where no answer ever came, after some tens of rejections."""
         with (
             ModelServer(lambda _: Act(status=400, error="bad")) as server,
-            pytest.raises(JudgeError, match="took none of 30 requests, the last: HTTP 400: bad"),
+            pytest.raises(JudgeError, match="refused all 30 requests, the last with: HTTP 400: bad"),
         ):
             ask(judge_of(server, concurrency=4), passages(200))
         assert server.count <= 40
@@ -636,7 +637,7 @@ class TestIdentity:
     )
     def test_a_parameter_that_is_part_of_the_request_is_an_error(self, name: str) -> None:
         """It would replace what is asked, or ask for what is not read; the message says what to do."""
-        with pytest.raises(InputError, match=rf"a model parameter cannot set {name}: .*\w"):
+        with pytest.raises(InputError, match=rf"the model parameters include {name}, which.*\w"):
             LLMJudge("openai", parameters={name: 2})
 
     @pytest.mark.parametrize(
@@ -710,16 +711,16 @@ class TestProviders:
     @pytest.mark.parametrize(
         ("spec", "problem"),
         [
-            ("gpt-4", "no provider is called 'gpt-4'; use PROVIDER:MODEL with one of openai, azure"),
+            ("gpt-4", "unknown provider 'gpt-4'; use PROVIDER:MODEL with one of openai, azure"),
             ("openai/gpt-4o-mini", "any OpenAI-compatible server: openai:MODEL@URL"),
-            ("ollama", "ollama has no default model"),
+            ("ollama", "the provider ollama has no default model"),
             ("azure:m", "set AZURE_OPENAI_ENDPOINT"),
-            ("openai:m@http://user:secret@host/v1", "must not hold a password"),
+            ("openai:m@http://user:secret@host/v1", "contains a user name or password"),
             ("openai:m@http://", "not the base URL of a server"),
             ("openai:m@http://h:99999/v1", "is not the base URL of a server"),
             ("openai:qwen@localhost:8000/v1", "write openai:qwen@http://HOST:PORT/v1"),
-            ("openai:m@", "'' is not a URL of a server"),
-            ("openai:m@ftp://x", "'ftp://x' is not a URL of a server"),
+            ("openai:m@", "'' is not the URL of a server"),
+            ("openai:m@ftp://x", "'ftp://x' is not the URL of a server"),
         ],
     )
     def test_what_cannot_be_used_says_what_to_write(self, spec: str, problem: str) -> None:
@@ -825,9 +826,9 @@ class TestProviders:
     def test_what_is_for_one_host_is_not_sent_to_another(self) -> None:
         """A panel's judges of different providers share neither a base URL nor headers."""
         both = [LLMJudge("openai"), LLMJudge("groq:m")]
-        with pytest.raises(InputError, match="one base URL is not for judges of different providers"):
+        with pytest.raises(InputError, match="one base URL is given for judges of different providers"):
             check_shared(both, "http://h/v1", ())
-        with pytest.raises(InputError, match="write PROVIDER:MODEL@URL for each"):
+        with pytest.raises(InputError, match="name each judge as PROVIDER:MODEL@URL"):
             check_shared(both, None, (("x-team", "search"),))
         check_shared([LLMJudge("openai"), LLMJudge("openai:gpt-4o")], "http://h/v1", (("x", "y"),))
 

@@ -295,9 +295,9 @@ def test_who_cannot_sit_on_a_panel() -> None:
         PanelJudge(graded(1))
     with pytest.raises(InputError, match="--repeat"):
         PanelJudge([*graded(1), *graded(1)])
-    with pytest.raises(InputError, match="labels and gold do not vote"):
+    with pytest.raises(InputError, match="labels and gold cannot be members"):
         PanelJudge([LabelsJudge({}), *graded(1)])
-    with pytest.raises(InputError, match="no judge in the list"):
+    with pytest.raises(InputError, match="the list of judges is empty"):
         panel_of([])
     with pytest.raises(InputError, match="once or more"):
         repeated(graded(1)[0], 0)

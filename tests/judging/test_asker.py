@@ -354,10 +354,10 @@ class TestSomebodysOwnJudge:
         ("wrong", "why"),
         [
             ("raises", "ValueError: boom"),
-            ("cancels", "cancelled its own work"),
+            ("cancels", "cancelled its own task"),
             ("none", "'NoneType' object is not iterable"),
-            ("few", "0 replies came to 1 question"),
-            ("texts", "must return Reply objects or their payloads as dicts"),
+            ("few", "its answer() returned 0 replies to 1 question"),
+            ("texts", "must return Reply objects, or payloads as dicts"),
             ("object", "not JSON serializable"),
         ],
     )

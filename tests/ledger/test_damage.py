@@ -13,7 +13,7 @@ from germane.types import FrozenDict, Judgement, Usage
 
 ROWS = 2000
 PAGE = 4096
-WAY_OUT = r"is damaged, or is none: .*; save what can be read: sqlite3 .*l\.sqlite \.recover \| sqlite3 NEW"
+WAY_OUT = r"is damaged or not an SQLite file: .*; save what can be read: sqlite3 .*l\.sqlite \.recover \| sqlite3 NEW"
 
 
 def judgement(n: int) -> Judgement:

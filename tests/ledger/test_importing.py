@@ -40,7 +40,7 @@ def line(**changed: object) -> str:
         (line(key="ab"), "32 hexadecimal digits"),
         (line(key=" ".join(["ab"] * 16)), "32 hexadecimal digits"),
         (line(key=7), "key is the number 7"),
-        (line(answer=ABSENT), "neither an answer nor an error"),
+        (line(answer=ABSENT), "neither the field 'answer' nor 'error'"),
         (line(error=5), "error is the number 5"),
         (line(usage=None), "usage is null"),
         (line(usage=[1]), "usage is a list"),
@@ -61,7 +61,7 @@ def line(**changed: object) -> str:
         (line()[:-1] + ', "deep": ' + "[" * 500 + "]" * 500 + "}", "nested more than 100 levels"),
         (line()[:-1] + ', "deep": ' + "[" * 99999 + "]" * 99999 + "}", "recursion"),
         ("[1]", "has no key"),
-        ('{"key":', "this is not a judgement"),
+        ('{"key":', "the line is not a judgement"),
     ],
 )
 def test_a_field_that_cannot_be_is_named(tmp_path: Path, wrong: str, said: str) -> None:

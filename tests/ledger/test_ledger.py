@@ -148,7 +148,7 @@ def test_another_database_is_no_ledger(tmp_path: Path, reading: bool) -> None:
         db.execute("CREATE TABLE recipes (name TEXT)")
     db.close()
     before = path.read_bytes()
-    with pytest.raises(LedgerError, match="is not a ledger: it holds recipes"):
+    with pytest.raises(LedgerError, match="is not a ledger: its tables are recipes"):
         SQLiteLedger(path, read_only=reading)
     assert path.read_bytes() == before
 

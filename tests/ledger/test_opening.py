@@ -26,7 +26,7 @@ def test_a_place_that_is_no_file_is_refused(
     monkeypatch.chdir(tmp_path)
     for look in (SQLiteLedger, is_there, lambda ledger: evaluate(ROWS, "P@1", ledger=ledger)):
         with pytest.raises(
-            InputError, match=r"a ledger cannot be kept at \w+://\.\.\.; write a file's path"
+            InputError, match=r"a ledger cannot be stored at \w+://\.\.\.; write a file's path"
         ) as caught:
             look(where)
         assert "secret" not in str(caught.value)

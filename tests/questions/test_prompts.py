@@ -62,7 +62,7 @@ class TestFiles:
         with pytest.raises(InputError) as caught:
             custom(tmp_path, "Grade\n  this: {{text}} for {{query}}")
         assert str(caught.value).startswith(
-            f"{tmp_path / 'my.md'}:2:9: {{{{text}}}} is not an input of relevance"
+            f"{tmp_path / 'my.md'}:2:9: the variable {{{{text}}}} is not an input of the prompt relevance"
         )
         assert "{{criterion}}, {{history}}, {{passage}}, {{query}}, {{reference}}, {{response}}" in str(
             caught.value
@@ -70,7 +70,7 @@ class TestFiles:
 
     def test_a_template_must_show_what_is_required(self, tmp_path: Path) -> None:
         """A judge that never sees the passage would grade it all the same."""
-        with pytest.raises(InputError, match=r"does not show \{\{passage\}\}"):
+        with pytest.raises(InputError, match=r"lacks the variable \{\{passage\}\}"):
             custom(tmp_path, "Grade {{query}}")
 
     def test_a_template_need_not_show_what_is_not_shown(self, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One evaluation, from options to report: its plan, its run, and how it is resumed."""
+"""One evaluation, from options to report: its plan, its run, and how an interrupted run is resumed."""
 
 from __future__ import annotations
 

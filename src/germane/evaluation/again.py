@@ -1,4 +1,4 @@
-"""Ask stored verdicts of a report again with their original settings, to detect whether the judge has changed."""
+"""Ask stored verdicts of a report again with their original settings, to see if the judge has changed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from germane.types import FrozenDict, Judgement
 
 @dataclass(slots=True)
 class StoredVerdict:
-    """A verdict that is asked again: its question, its stored judgement, the samples that use it, and the new answers."""
+    """A stored verdict that is asked again: its question, judgement, samples, and new answers."""
 
     question: AnyQuestion
     judgement: Judgement
@@ -49,33 +49,33 @@ class StoredVerdict:
 
     @property
     def stored(self) -> str:
-        """The stored verdict without its reasons."""
+        """The stored verdict without its reasons, as text."""
         return self.question.short(self.judgement.answer)
 
     @property
     def new(self) -> list[str]:
-        """The new verdicts without their reasons, in the order of asking."""
+        """The new verdicts without their reasons, as text, in the order of asking."""
         return [self.question.short(answer.judgement.answer) for answer in self.answers if answer.usable]
 
     @property
     def flipped(self) -> bool:
-        """True if the first new answer differs from the stored verdict."""
+        """True if the first new verdict differs from the stored one."""
         return bool(self.new) and self.new[0] != self.stored
 
 
 def ask_again(folder: Path, n: int, spec: Spec) -> AgainLine:
-    """Ask n verdicts of a report again (those that flip once more), store the answers, and compare them with the stored ones.
+    """Ask n verdicts of a report again (those that flip a second time) and compare the answers.
 
-    The ledger is neither read nor written. New answers stand among the report's judgements, with the verdict's key as their
-    parent and a replica number below 0, and no measure reads them.
+    The ledger is neither read nor written. The new answers are stored in the report's judgements, with the
+    original's key as their parent and a negative replica number, and no measure reads them.
 
     Args:
         folder: The report folder.
-        n: Verdicts, drawn at random from those that any measure reads.
+        n: The number of verdicts, drawn at random from those that some measure reads.
         spec: The judge's key, URL and headers, limits, and the seed of the draw, as for a run.
 
     Raises:
-        InputError: The report has no judge that can be asked, or another one is named.
+        InputError: The report has no judge that can be asked, or another judge is named.
         JudgeError: The judge cannot be used at all.
     """
     report = Report.open(folder, corrected=False)
@@ -97,36 +97,36 @@ def ask_again(folder: Path, n: int, spec: Spec) -> AgainLine:
 
 
 def _judge_of(report: Report, spec: Spec) -> Judge:
-    """Recreate the judge of a report with its settings; no key is sent to a URL in the report unless the URL is given again."""
+    """Return the judge of a report as it was; a URL in the report gets no key unless given again."""
     manifest = report.manifest
     resumed = spec.resuming(manifest).in_project()
     if not resumed.first("judge", "given", "report")[1]:
         source = report.judge.source
         if not source:
             raise InputError(
-                "no judge was asked for this report", fix="name a report whose measures ask a judge"
+                "this report has no judge's verdicts", fix="name a report whose measures ask a judge"
             )
         resumed = replace(resumed, report=FrozenDict({**resumed.report, "judge": source}))
     judge = pick_judge(resumed, ["--again"])
     assert judge is not None
     if judged_by(judge):
-        problem = f"{judge.name} are read, not asked: they are the same each time"
+        problem = f"the judge {judge.name} reads stored labels, so --again would give the same verdicts"
         raise InputError(problem, fix="name a report whose measures ask a judge")
-    fix = "give the judge as it was: --judge, --base-url"
+    fix = "name the judge of the report with --judge, and its URL with --base-url"
     check_same_judge(manifest, judge, fix=fix, anywhere=spec.base_url is not None)
     return judge
 
 
 class _Draw:
-    """The verdicts of a report that are asked again: those with the smallest digests of seed and key.
+    """A random draw of a report's verdicts to ask again: those with the smallest hashes of seed and key.
 
     Attributes:
-        verdicts: The verdicts.
-        count: Verdicts that could have been drawn.
-        kinds: Those by their kind of question.
-        trials: The trials of each case and system, where there are several.
-        changed: Verdicts that cannot be asked as they were: by other words, or by another judge.
-        replica: The highest replica number that is free, below 0.
+        verdicts: The drawn verdicts.
+        count: The number of verdicts that could have been drawn.
+        kinds: That number by kind of question.
+        trials: The number of trials of each case and system, where there are several.
+        changed: The number of verdicts that cannot be asked in the same way, as prompt or judge differ.
+        replica: The highest free replica number below 0.
     """
 
     def __init__(self, report: Report, judge: Judge, n: int, seed: int) -> None:
@@ -144,11 +144,11 @@ class _Draw:
 
     @property
     def verdicts(self) -> list[StoredVerdict]:
-        """The drawn verdicts, in the order of their digests."""
+        """The drawn verdicts, in the order of their hashes."""
         return [verdict for _, verdict in sorted(self._drawn.values(), key=lambda pair: pair[0])]
 
     async def run(self) -> None:
-        """Read all samples and draw the verdicts."""
+        """Read all samples of the report and draw the verdicts."""
         numbers = self.report.tables.grader_numbers()
         jobs = (
             Job(sample=sample, graders=self.graders[numbers.get(sample.key, 0)])
@@ -166,7 +166,10 @@ class _Draw:
                             self._add(StoredVerdict(questions[at], answer.judgement, {sample: None}))
 
     def _takes(self, question: AnyQuestion, answer: Answer, sample: SampleKey) -> bool:
-        """Return True if a verdict is not yet drawn and can be asked as before; `question` is a question asked in the same way."""
+        """Return True if a verdict is new to the draw and can be asked as before.
+
+        `question` is a question asked in the same way, which has the same prompt.
+        """
         key = answer.judgement.key
         if key in self._drawn:
             self._drawn[key][1].samples[sample] = None
@@ -180,7 +183,7 @@ class _Draw:
         return same
 
     def _add(self, verdict: StoredVerdict) -> None:
-        """Keep a verdict if its digest is among the n smallest so far."""
+        """Add a verdict to the draw if its hash is among the n smallest so far."""
         key = verdict.judgement.key
         digest = hashlib.sha256(f"{self.seed}:{key}".encode()).digest()
         if len(self._drawn) == self.n:
@@ -192,7 +195,7 @@ class _Draw:
 
 
 def _again(judge: Judge, replica: int) -> Judge:
-    """Return the judge with other replica numbers, counting down from this one, so that each answer is a new sample."""
+    """Return the judge with a replica number (a panel's members count down from it), for new samples."""
     if isinstance(judge, PanelJudge):
         return PanelJudge([_again(member, replica - number) for number, member in enumerate(judge.members)])
     return Replica(judge, replica)
@@ -201,7 +204,7 @@ def _again(judge: Judge, replica: int) -> Judge:
 async def _ask_all(
     verdicts: Sequence[StoredVerdict], judge: Judge, replica: int, max_cost: float | None
 ) -> tuple[GermaneError | None, Spent]:
-    """Ask each verdict again, and flipped ones once more; return the error that stopped this, if any, and the cost."""
+    """Ask each verdict again, and flipped ones twice; return the error that ended this, and the cost."""
     budget, spent = Budget(max_cost), Spent()
     asked, members = verdicts, len(getattr(judge, "members", (judge,)))
     for number in range(2 if asked else 0):
@@ -219,7 +222,7 @@ async def _ask_all(
 
 
 async def _ask(verdict: StoredVerdict, asker: Asker) -> GermaneError | None:
-    """Ask a verdict's question; return the error that stopped the asker, if any."""
+    """Ask a verdict's question and add the answer to it; return the error if the asker stopped."""
     try:
         (answer,) = await asker.judge([verdict.question])
     except (Interrupted, JudgeError) as stopped:
@@ -229,7 +232,7 @@ async def _ask(verdict: StoredVerdict, asker: Asker) -> GermaneError | None:
 
 
 def _rows(verdict: StoredVerdict) -> list[Judgement]:
-    """Return the new answers as rows whose parent is the stored verdict, so that no measure reads them."""
+    """Return a verdict's new answers as judgements below the stored one, so that no measure reads them."""
     return [
         structs.replace(row, parent=verdict.judgement.key)
         for answer in verdict.answers
@@ -238,7 +241,7 @@ def _rows(verdict: StoredVerdict) -> list[Judgement]:
 
 
 def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainLine:
-    """Compare the stored verdicts with the new ones."""
+    """Return the comparison of the stored verdicts with the new ones, as the audit's result."""
     answered = [verdict for verdict in draw.verdicts if verdict.new]
     flipped = [verdict for verdict in answered if verdict.flipped]
     third = [(verdict, verdict.new[1]) for verdict in flipped if len(verdict.new) > 1]
@@ -254,10 +257,11 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
     if changed is None:
         why = stopped or (f"{counted(errors, 'answer')} failed" if errors else "")
         if draw.changed and not draw.count:
-            why = "the prompts or the judge's settings are not those of this report"
+            why = "the prompts or the judge's settings have changed since this report"
         why = (
             why
-            or f"{counted(len(answered), 'verdict is', 'verdicts are')} too few for {counted(len(flipped), 'flip')}"
+            or f"{counted(len(answered), 'verdict is', 'verdicts are')} too few to tell"
+            f" ({counted(len(flipped), 'flip')})"
         )
     return AgainLine(
         asked=len(answered),
@@ -281,7 +285,7 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
 
 
 def _effects(report: Report, draw: _Draw, answered: Sequence[StoredVerdict]) -> dict[str, list[float]]:
-    """Return, by judged mean, the effect of each new verdict alone, times the number of verdicts."""
+    """Return, for each judged mean, the effect of each new verdict alone, times the number of verdicts."""
     judged = [
         summary for summary in report.summaries if summary.basis.source in {"judge", "best"} and summary.n
     ]
@@ -315,7 +319,10 @@ def _effects(report: Report, draw: _Draw, answered: Sequence[StoredVerdict]) -> 
 def _changes(
     job: Job, draw: _Draw, flips: Mapping[int, StoredVerdict]
 ) -> Iterator[tuple[int, dict[str, float]]]:
-    """Yield each flip with the change that it makes to each score of a sample, averaged over being the first and the last flip."""
+    """Yield each flipped verdict's number, with its effect on each score of one sample.
+
+    The effect is the average of two: with only this verdict replaced, and with this one replaced last.
+    """
     new = {at: (verdict.judgement.key, verdict.answers[0]) for at, verdict in flips.items()}
     none, every = _values(job, draw, {}), _values(job, draw, dict(new.values()))
     for at, mine in new.items():
@@ -326,7 +333,7 @@ def _changes(
 
 
 def _largest(report: Report, draw: _Draw, names: Iterable[str]) -> dict[str, float]:
-    """Return, by mean, the ratio of all verdicts to those of the kinds that it reads."""
+    """Return, for each mean, the ratio of all verdicts to those of the kinds of question that it uses."""
     reads: Mapping[str, Sequence[str]] = report.manifest.get("reads") or {}
     result = {}
     for name in names:
@@ -337,7 +344,7 @@ def _largest(report: Report, draw: _Draw, names: Iterable[str]) -> dict[str, flo
 
 
 def _values(job: Job, draw: _Draw, new: Mapping[str, Answer]) -> dict[str, float]:
-    """Return the scores of a sample by measure, with some answers replaced, without those that have no value."""
+    """Return a sample's scores by measure, with `new` answers in place of stored ones; no missing ones."""
 
     async def find(asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         rows = await draw.answers.lookup(asked)

@@ -44,9 +44,9 @@ NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Pyth
 
 
 class Router:
-    """Routes each question to its judge: scripts run themselves, everything else goes to the evaluation's judge.
+    """A function from a question to its judge: a script for its own questions, else the evaluation's judge.
 
-    `lend` lets scripts ask the judge of an asker.
+    After `lend`, scripts may ask the evaluation's judge.
     """
 
     def __init__(self, judge: Judge | None) -> None:
@@ -55,12 +55,12 @@ class Router:
         self._ask: Any = None
 
     def lend(self, asker: Asker) -> None:
-        """Let scripts that may call a judge ask this evaluation's, through its asker."""
+        """Let scripts that may call a judge ask the evaluation's judge, through its asker."""
         if self.judge is not None:
             self._ask = asker.judge
 
     def __call__(self, question: AnyQuestion) -> Judge:
-        """Return the judge of a question: its script, else the evaluation's judge. InputError if there is none."""
+        """Return the judge of a question. Raises InputError if no judge is named for it."""
         if program := question.by_program:
             if program not in self._programs:
                 self._programs[program] = load(program)(ask=self._ask)
@@ -71,7 +71,7 @@ class Router:
 
 
 def judged_by(judge: Judge | None) -> str:
-    """Return "labels" or "gold" if these replace a judge's verdicts, else ""."""
+    """Return "labels" or "gold" if the judge only reads these, else ""."""
     return next((_READERS[kind.__name__] for kind in type(judge).__mro__ if kind.__name__ in _READERS), "")
 
 
@@ -80,7 +80,7 @@ _READERS = {"LabelsJudge": "labels", "GoldJudge": "gold"}
 
 
 def settings_of(spec: Spec, judge: Judge | None) -> Settings:
-    """Return the relevance settings, with the labels that replace a judge's verdicts."""
+    """Return the settings of relevance (against, scale, rubric, and the labels read in place of verdicts)."""
     return Settings.of(spec.against, spec.scale, spec.rubric).with_judge(judged_by(judge))
 
 
@@ -90,17 +90,20 @@ def needs_judge(graders: Iterable[Grader]) -> list[str]:
 
 
 def no_judge(names: Sequence[str]) -> InputError:
-    """Return the error for measures that need a judge when none is named."""
+    """Return the InputError for measures that need a judge when none is named."""
     return InputError(f"these measures need a judge: {some_of(names)}", fix=NAME_A_JUDGE)
 
 
 def keeps_answers(judge: Judge | None) -> bool:
-    """Return True if the judge's answers are stored."""
+    """Return True if the answers of the judge, or of a member of a panel, are stored."""
     return judge is not None and any(member.stored for member in members_of(judge))
 
 
 def with_labels(jobs: Iterable[Job], judge: Judge | None) -> Iterable[Job]:
-    """Return the jobs with the labels that the judge reads, and register each job's labels with this judge."""
+    """Return the jobs with the labels of LabelsJudge on their contexts, and teach the judge their labels.
+
+    Jobs are returned unchanged for any other judge.
+    """
     if judge is None or "reads" not in judge.identity:
         return jobs
     from germane.judges.labels import LabelsJudge
@@ -119,10 +122,11 @@ def _taught(job: Job, reader: LabelsJudge) -> Job:
 
 
 def judge_words(spec: Spec) -> tuple[str, bool]:
-    """Return the judge's name, with its models at the URL of a resumed report; "" if none is named.
+    """Return the judge's name ("" if none is named), and True if it may get a key from the environment.
 
-    And whether it is trusted with a key: what a report, a file or the config names is not, unless the environment names the very
-    same. A report stores URLs without the keys in them: these are taken from the file, the environment or the config.
+    A judge that a report, a file or the config names may not, unless the environment names the same. In a
+    resumed report, URLs are masked and therefore taken from the file, the environment or the config;
+    `--base-url` replaces them.
     """
     named, source = spec.first("judge")
     words = str(named or "")
@@ -136,17 +140,16 @@ def judge_words(spec: Spec) -> tuple[str, bool]:
 
 
 def _at_url(names: str, url: str) -> str:
-    """Return the judges' names with `@url` after each model, replacing any other URL."""
+    """Return the judges' names with `@url` after each model, in place of any other URL."""
     return " ".join(f"{name.partition('@')[0]}@{url}" if ":" in name else name for name in names.split())
 
 
 def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
-    """Return the named judge (see `judge_words`); None if none is named or needed.
+    """Return the judge that `judge_words` names; several names separated by spaces make a panel.
 
-    `needed` are the names of the measures that ask one.
-
-    Several names with white space between them are a panel. A judge that is not trusted with a key gets none from the
-    environment for its URL. InputError where one is needed and none is named.
+    `needed` are the names of the measures that ask a judge. Returns None if no judge is named or needed. An
+    untrusted judge gets no key from the environment for its URL. Raises InputError if a judge is needed and
+    none is named.
     """
     words, trusted = judge_words(spec)
     if words:
@@ -166,9 +169,10 @@ def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
 
 
 def _keywords(spec: Spec, *, several: bool) -> dict[str, Json]:
-    """Return the arguments of a model judge from the table of flags. Several judges with the same arguments share limits.
+    """Return the options as arguments of LLMJudge; several judges get one rate limiter to share.
 
-    Only a URL given by flag or environment is passed on. A URL from a resumed report is part of the judges' names, and gets no key.
+    Only a URL from a flag or the environment is passed on; one from a resumed report is part of the judge's
+    name and gets no key.
     """
     from germane.judges.client.providers import Price
     from germane.judges.client.ratelimits import RateLimiter
@@ -195,9 +199,10 @@ LOOKED_AT = 10_000
 
 
 class DefaultMeasures(NamedTuple):
-    """The measures used for data when none are named.
+    """The measures chosen for data when none are named.
 
-    `why` says what each measure rests on; where there is no measure, what the data lack, and `fix` what to give.
+    `why` says which labels each measure uses; if there are no measures, what the data lack, and `fix` what to
+    add.
     """
 
     measures: tuple[str, ...]
@@ -211,14 +216,14 @@ _OF_REFERENCES = ("context_recall",)
 
 
 def default_measures(samples: Iterable[Sample], judge: str, *, asked: bool = False) -> DefaultMeasures:
-    """Return the measures that the samples allow: over gold, or by a named judge.
+    """Return the measures that the samples allow: from gold labels, or by a named judge.
 
-    A judge that only the environment names is not asked: a default costs nothing.
+    A judge named in the environment alone is not used, so that defaults cost nothing.
 
     Args:
-        samples: Those that are looked at.
-        judge: The judge that a flag, a file or the config names; "" = none.
-        asked: Whether a target is asked, from which the contexts come.
+        samples: The samples to look at.
+        judge: The judge that a flag, a file or the config names; "" if none.
+        asked: True if a target is asked, which returns the contexts.
     """
     retrieved = gold = references = False
     for sample in samples:
@@ -228,8 +233,9 @@ def default_measures(samples: Iterable[Sample], judge: str, *, asked: bool = Fal
             gold = gold or asked or not contexts or any(context.id for context in contexts)
         references = references or bool(sample.reference)
     if not retrieved:
-        why = "the data hold no contexts: nothing that was retrieved"
-        return DefaultMeasures((), why, 'write "contexts": [...] on each line, or name the system: --target')
+        why = "the data have no retrieved contexts"
+        fix = 'write "contexts": [...] on each line, or name the system to query: --target NAME'
+        return DefaultMeasures((), why, fix)
     by = "from people's labels" if judge == "labels" else f"judged by {judge}"
     sources: dict[tuple[str, ...], str] = {}
     if gold:
@@ -239,15 +245,18 @@ def default_measures(samples: Iterable[Sample], judge: str, *, asked: bool = Fal
     if references and not set(judge.split()) <= {"labels", "gold"}:
         sources[_OF_REFERENCES] = f"{by} against the references"
     if not sources:
-        why = "no judge is named, and the data hold no gold ids of contexts"
-        fix = 'write --judge labels or a model (GERMANE_JUDGE alone is not enough), -m, or give gold ("qrels": {"d7": 1})'
+        why = "no judge is named, and the data have no gold document ids"
+        fix = (
+            "write --judge MODEL or labels (GERMANE_JUDGE alone is not enough), -m nDCG@10,"
+            ' or give gold: "qrels": {"d7": 1}'
+        )
         return DefaultMeasures((), why, fix)
     why = "; ".join(f"{', '.join(names)} {source}" for names, source in sources.items())
     return DefaultMeasures(tuple(chain.from_iterable(sources)), f"measured: {why}; choose others with -m")
 
 
 def ledger_address(flag: str | None = None) -> str:
-    """Return the ledger's place: from the flag, GERMANE_LEDGER or config, else in the folder of the nearest project file."""
+    """Return the ledger's address: a flag's, GERMANE_LEDGER's, the config's, else the project's default."""
     from germane.ledger.address import address_from, find_ledger, password_apart
 
     if named := flag or environment("ledger"):
@@ -260,7 +269,7 @@ def ledger_address(flag: str | None = None) -> str:
 
 
 def open_ledger(address: str | Path | None, replay: str | Path | None = None) -> Ledger | None:
-    """Open the replayed ledger, else the one at this place; None, without importing SQLite, if there is neither."""
+    """Return the opened ledger at `replay` (read-only), else at `address`; None if both are None."""
     if replay is None and address is None:
         return None
     from germane.ledger.opening import open_at, open_for_replay
@@ -269,7 +278,7 @@ def open_ledger(address: str | Path | None, replay: str | Path | None = None) ->
 
 
 def open_earlier(files: Sequence[Path]) -> Ledger | None:
-    """Return the answers among the judgements in these files as a ledger, what cannot be read left out; None without a file."""
+    """Return the answers in judgement files as a ledger, without unreadable lines; None without files."""
     if not files:
         return None
     from germane.ledger.sqlite import SQLiteLedger
@@ -278,11 +287,11 @@ def open_earlier(files: Sequence[Path]) -> Ledger | None:
 
 
 def name_of_replay(spec: Spec) -> str:
-    """Return the place of the replayed ledger, without a password; "" if none is replayed."""
+    """Return the address of the replayed ledger, without a password; "" if none is replayed."""
     return str(mask_urls(str(spec.replay or "")))
 
 
 def remove_ledger(path: Path) -> None:
-    """Delete a ledger's file with its log."""
+    """Delete a ledger's file and its write-ahead log."""
     for file in files_of(path):
         file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Evaluate samples from Python: samples, measures and a judge in, a report out."""
+"""Evaluate samples from Python: pass samples, measures and a judge, get a report."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ async def aevaluate(
     line = _show_line if progress or (progress is None and _in_notebook()) else None
     jobs = (Job(sample=sample, graders=graders) for sample in questions)
     if replay is not None and ledger is not None:
-        raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
+        raise InputError("replay= and ledger= cannot be given together", fix="leave out ledger=")
     opened = open_ledger(ledger, replay) if ledger is None or isinstance(ledger, str | Path) else None
     with nullcontext() if opened is None else closing(opened):
         return await report_on(
@@ -169,7 +169,7 @@ async def aevaluate(
 def _defaults(
     samples: Iterable[Sample], judge: Judges | None, *, asked: bool
 ) -> tuple[Sequence[str], Iterator[Sample]]:
-    """Return the default measures for these samples, and all samples."""
+    """Return the default measures for these samples, and an iterator over all of the samples."""
     from germane.judges import load_judge
 
     rest = iter(samples)
@@ -181,30 +181,29 @@ def _defaults(
 
 
 def _target_of(target: Any, workers: int | None) -> Target:
-    """Return the target and its number of workers. InputError if it is not a target."""
+    """Return the target with its number of workers. Raises InputError if it is not a target."""
     from germane.targets.python import PythonTarget
     from germane.targets.target import Target
 
     if workers is not None and (type(workers) is not int or workers < 1):
-        raise InputError(f"workers is {describe(workers)}", fix="write a whole number from 1")
+        raise InputError(f"workers is {describe(workers)}", fix="write a whole number from 1: workers=4")
     if not isinstance(target, Target):
         return PythonTarget.calling(target, workers or 4)
     return target if workers is None else target.model_copy(update={"workers": workers})
 
 
 class Runner:
-    """Runs one evaluation: answers the questions of jobs block by block, stores rows in a folder or in memory, and makes the report.
-
-    Where answers come from and where rows go is all in which evaluations differ.
+    """Runs one evaluation: answers the questions of jobs, stores the rows, and builds the report.
 
     Args:
-        judge: The judge of the questions; None where no measure asks.
-        settings: What relevance is asked about.
-        spec: The limits, the ledger that is replayed, and what the report is decided by.
-        store: Where the rows go: memory, or the folder's writer.
-        ledger: Where answers are looked up and stored; None stores none.
-        asker: An asker of the same judge and ledger, which stays open; None opens one.
-        asking: Further arguments of the asker that is opened.
+        judge: The judge of the questions; None if no measure asks one.
+        settings: The settings of relevance (against, scale, rubric).
+        spec: The limits, the ledger that is replayed, and the settings that decide the verdict.
+        store: Receives the rows: memory, or the folder's writer.
+        ledger: The ledger where answers are looked up and stored; None for none.
+        budget: The spending limit; None takes the limits of `spec`.
+        asker: An open asker for the same judge and ledger; None creates one.
+        asking: Further arguments of the asker that is created.
     """
 
     def __init__(
@@ -227,7 +226,7 @@ class Runner:
         self._router.lend(self.asker)
 
     def open(self) -> AbstractAsyncContextManager[Asker]:
-        """Return the context in which `run` may ask; at its end, requests in flight are finished."""
+        """Return a context in which `run` may be called; at its end, requests in flight are finished."""
         return nullcontext(self.asker) if self._lent else self.asker
 
     async def run(self, jobs: Iterable[Job]) -> None:
@@ -237,7 +236,7 @@ class Runner:
 
     @property
     def undecided(self) -> str:
-        """Why gates cannot be decided: a limit was exceeded, or a replayed ledger lacks answers; "" = they can."""
+        """The reason why gates cannot be decided (limit exceeded, answers missing in a replay); else ""."""
         if self.budget.exceeded or not self.asker.missing:
             return self.budget.exceeded
         from germane.ledger.opening import describe_missing
@@ -247,7 +246,7 @@ class Runner:
     def report(
         self, spent: Spent, made: Mapping[str, Json] | None = None, gates: Sequence[Gate] = ()
     ) -> tuple[Report, list[tuple[int, str]]]:
-        """Return the report of the rows with these manifest entries, and the notes on its gold."""
+        """Return the report on the stored rows, with `made` in its manifest, and the notes on its gold."""
         entries = manifest_of(self.settings, self.judge, spent) | dict(made or {})
         report = Report.build(
             self.tables,
@@ -279,9 +278,10 @@ async def report_on(
     line: _ShowLine | None = None,
     asker: Asker | None = None,
 ) -> Report:
-    """Return the report of jobs, judged through a ledger within the limits and in the folder of `spec`. See `aevaluate`.
+    """Return the report on jobs, judged with the ledger, limits and folder given. See `aevaluate`.
 
-    With `spec.replay` the ledger alone answers. A `asker` that is given, for the same judge and ledger, is used and stays open.
+    With `spec.replay` only the ledger answers. An `asker` that is passed (for the same judge and ledger)
+    stays open.
     """
     writer, resumed = None, False
     asking: dict[str, Any] = {"on_progress": partial(_show_progress, line, judge)}
@@ -316,9 +316,9 @@ async def report_on(
 
 
 def _again(writer: FolderWriter, jobs: Iterable[Job], *, answered: bool) -> tuple[Iterable[Job], bool]:
-    """Return the jobs, and whether the folder holds a complete report of the same samples that this one continues.
+    """Return the jobs, and True if the folder has a complete report on the same samples, which is continued.
 
-    Raises InputError where one of other samples does: they are the same but for what a system `answered`.
+    Raises InputError if the folder has a report on other samples; a target's answers (`answered`) may differ.
     """
     if not (writer.path / "manifest.json").exists():
         writer.refuse_other("name a new folder")
@@ -347,7 +347,7 @@ def _in_notebook() -> bool:
 
 
 def _show_line(text: str, last: bool) -> None:
-    """Show a line of progress on stderr, in the place of the one before."""
+    """Write a line of progress to stderr, over the previous line."""
     print(f"\r{text}", end="\n" if last else "", file=sys.stderr, flush=True)  # noqa: T201 - it was asked for
 
 
@@ -366,7 +366,7 @@ async def _answered(
     line: _ShowLine | None,
     notes: Counter[str],
 ) -> list[Job]:
-    """Return the jobs with the target's answers; a failure becomes the sample's error."""
+    """Return the jobs with the target's answers; a failed query becomes its sample's error."""
     cases = [
         PlannedCase(sample=job.sample, graders=job.graders, case=job.case, target=asked.name) for job in jobs
     ]
@@ -396,7 +396,7 @@ evaluate = _waited_for(aevaluate, "evaluate")
 
 
 def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
-    """Return measures, measure names and graders as graders with unique names, without duplicates."""
+    """Return measures, measure names and graders as graders. Raises InputError for none, or equal names."""
     single = isinstance(measures, Measure | str) or hasattr(measures, "grade")
     several = isinstance(measures, Iterable) and not single
     listed = cast("Iterable[Asked]", measures if several else [measures])
@@ -404,7 +404,7 @@ def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
     for value in listed:
         if not (isinstance(value, Measure | str) or hasattr(value, "grade")):
             raise InputError(
-                f"a measure is {describe(value)}", fix='write "nDCG@10" or context_precision @ 5'
+                f"the list of measures has {describe(value)}", fix='write "nDCG@10" or context_precision @ 5'
             )
         if isinstance(value, Measure | str):
             plain = parse_measures([value]) if isinstance(value, str) else (value.require_cutoff(),)
@@ -414,7 +414,7 @@ def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
 
             result[scored(value)] = None
     if not result:
-        raise InputError("no measure was asked for", fix='name one, e.g. "nDCG@10" or context_precision @ 5')
+        raise InputError("no measure is given", fix='name one, e.g. "nDCG@10" or context_precision @ 5')
     names = [grader.name for grader in result]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"two graders are named {twice!r}", fix='give one of them another name: name="b"')

@@ -1,8 +1,8 @@
-"""Evaluate cases block by block in one event loop: cases in, rows out.
+"""Evaluate cases in blocks, in one event loop: cases in, rows of the report out.
 
-A block is a few cases that are judged and scored together. Where answers come from (an asker, stored judgements) and where
-rows go (memory, a folder) is handed in. What a block yields are rows (BlockRows); merging them is associative and exact, so an
-evaluation in one block and in seven gives the same bytes.
+A block is a few hundred cases that are judged and scored together. The caller passes in the source of answers
+(an asker, stored judgements) and the store of rows (memory, a folder). Merging the rows of blocks (BlockRows)
+is associative and exact, so the division into blocks does not change a byte of the report.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ async def evaluate_jobs(
     *,
     ask: AskJudge | None = None,
 ) -> Store:
-    """Judge and score jobs, add their rows to a store, and return it; a block is added once it and those before it are done.
+    """Judge and score jobs, add their rows to `store` block by block, in order, and return the store.
 
     Args:
-        jobs: Samples with their graders; read as they are needed.
-        find: The known answers: an asker's, or those of a stored report.
-        store: Where the rows go: memory, or the writer of a report folder.
-        settings: What relevance is asked about.
-        ask: The answers that are not known; None where `find` has an answer to everything.
+        jobs: Samples with their graders, read as they are needed.
+        find: Looks up stored answers: those of an asker, or of a stored report.
+        store: Receives the rows: memory, or the writer of a report folder.
+        settings: The settings of relevance (against, scale, rubric).
+        ask: Asks for the answers that are not stored; None if `find` has an answer to every question.
     """
     async for block in answered_blocks(jobs, find, settings, ask=ask):
         store.add(block.rows())
@@ -74,7 +74,10 @@ async def answered_blocks(
     ask: AskJudge | None = None,
     size: int = SIZE,
 ) -> AsyncIterator[Working]:
-    """Yield answered blocks of `size` jobs in order: known answers are looked up per block, others are asked some blocks ahead."""
+    """Yield blocks of `size` jobs with all questions answered, in order.
+
+    Stored answers are looked up block by block; other questions are asked for a few blocks at a time.
+    """
     asking: deque[tuple[Working, asyncio.Task[None]]] = deque()
     try:
         for some in batched(jobs, size):
@@ -103,9 +106,9 @@ async def _first(asking: deque[tuple[Working, asyncio.Task[None]]]) -> Working:
 
 
 class Working:
-    """A block whose questions are being answered.
+    """A block of jobs whose questions are being answered.
 
-    `programs` are those of the block: what each has asked so far, with the answers.
+    `programs` are the block's programs, each with the questions that it has asked so far and their answers.
     """
 
     def __init__(self, block: Block, programs: list[Running[Any]]) -> None:
@@ -113,11 +116,11 @@ class Working:
 
     @property
     def finished(self) -> bool:
-        """True if every program of the block has ended, so that nothing is left to ask."""
+        """True if every program of the block has ended, so that no question is left."""
         return all(program.finished for program in self.programs)
 
     def rows(self) -> BlockRows:
-        """Return the block's rows: samples, items, answers, labels and scores."""
+        """Return the block's rows for the report: samples, items, answers, labels and scores."""
         rows, block = BlockRows(), self.block
         results = [program.result for program in self.programs]
         rows.scores, rows.notes = block.scores(results), block.notes
@@ -146,7 +149,7 @@ class Working:
         return rows
 
     def _asked(self, rows: BlockRows) -> dict[int, list[AskedItem]]:
-        """Return the questions about each sample by its number, and add their answers to the rows."""
+        """Return the questions asked about each sample, by its number, and add their answers to `rows`."""
         asked = defaultdict[int, list[AskedItem]](list)
         for job, passages, measures in self.block.read_as_verdicts():
             asked[job] += _items_of(passages)
@@ -186,11 +189,10 @@ def _items_of(questions: Sequence[AnyQuestion]) -> list[AskedItem]:
 
 
 def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end; in a thread if an event loop is running already (a notebook).
+    """Run a coroutine to its end and return its result; in a thread if an event loop runs (a notebook).
 
-    Functions of targets that must run in the calling thread run here meanwhile.
-    What interrupts the wait (Ctrl-C) cancels the coroutine, as it does without a thread; it is raised once the
-    coroutine has ended.
+    Functions of targets that must run in the calling thread are run by it while it waits. An interruption
+    (Ctrl-C) cancels the coroutine, and is raised once the coroutine has ended.
     """
     running = True
     try:
@@ -221,7 +223,7 @@ def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def interruptibly(work: Any) -> Any:
-    """Await a coroutine; Interrupted if a signal comes first."""
+    """Await a coroutine and return its result. Raises Interrupted if a signal comes first."""
     task = asyncio.ensure_future(work)
     with interruptible(task.cancel):
         try:
@@ -237,8 +239,8 @@ _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 def interruptible(*steps: Callable[[], object]) -> Iterator[None]:
     """Let successive signals call these functions in the event loop; after the last, signals act as usual.
 
-    A signal that comes while the loop has not come to the step before (a grader's pattern is searched for) is a KeyboardInterrupt.
-    Outside of the main thread nothing changes: signals are handled elsewhere then.
+    A signal that comes before the loop has called the previous function (a long regular expression blocks it)
+    raises KeyboardInterrupt. Outside of the main thread, signals are left alone.
     """
     loop, left, before = asyncio.get_running_loop(), list(steps), dict[signal.Signals, Any]()
 

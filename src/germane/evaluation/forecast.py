@@ -1,7 +1,7 @@
-"""Forecast the questions and cost of a run (`--dry-run`): the same evaluation with counted instead of asked questions.
+"""Forecast the questions and cost of a run (`--dry-run`), by the same evaluation without asking.
 
-Where an answer is not known, a typical one stands in for it; questions that follow from a typical answer are estimates,
-and are marked so. What counts as known, cached and shared is what the run would count.
+A typical answer takes the place of each unknown answer; questions that depend on typical answers are marked
+as estimates. The forecast counts known, cached and shared questions as the run does.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ _ToAsk: TypeAlias = tuple[Judge, AnyQuestion]
 
 @dataclass
 class ForecastLine:
-    """One measure's questions that cost something.
+    """The questions of one measure to judges that cost something.
 
-    `new` are to be asked, of these `estimated` follow from answers that are not known yet; `cached` are known, `shared` are asked
-    for an earlier measure or sample. `asked` are the new questions, each with its judge.
+    `new` questions are to be asked, of which `estimated` depend on unknown answers; `cached` have a stored
+    answer; `shared` are asked for an earlier measure or sample. `asked` are the new questions, each with its
+    judge.
     """
 
     new: int = 0
@@ -54,17 +55,17 @@ class ForecastLine:
     asked: list[_ToAsk] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Json]:
-        """Return an entry of the `--json` document; its numbers are estimates if samples are waiting."""
+        """Return the measure's entry in the `--json` document; with waiting samples it is an estimate."""
         counts = {name: getattr(self, name) for name in ("estimated", "cached", "shared")}
         return {"calls": self.new, **counts, **_spending(_spent(self.asked))}
 
 
 @dataclass
 class Forecast:
-    """The questions of a run, one line per measure.
+    """The questions that a run would ask, with one line per measure.
 
-    `waiting` are samples that no target has answered yet. `certain` are the new questions that follow from known answers alone,
-    each with its judge.
+    `waiting` is the number of samples that no target has answered yet. `certain` are the new questions that
+    depend on known answers only, each with its judge.
     """
 
     judge: str
@@ -75,17 +76,17 @@ class Forecast:
 
     @property
     def total(self) -> Spent:
-        """The cost of all requests, each counted once if measures share it."""
+        """The expected usage of all requests; a request that measures share is counted once."""
         return _spent(asked for line in self.lines.values() for asked in line.asked)
 
     @property
     def calls(self) -> int:
-        """Questions that would go to a judge, as far as known."""
+        """The number of questions that would be put to a judge, as far as known."""
         return sum(line.new for line in self.lines.values())
 
     @property
     def estimated(self) -> int:
-        """Those of the questions that follow from unknown answers."""
+        """The number of questions that depend on unknown answers."""
         return sum(line.estimated for line in self.lines.values())
 
     def as_json(self) -> dict[str, Json]:
@@ -102,7 +103,7 @@ class Forecast:
         }
 
     def text(self) -> str:
-        """Return the forecast as a table with notes."""
+        """Return the forecast as a table with notes, for the command line."""
         table = Table(["measure", "new calls", "cached", "shared", "~tokens in", "~tokens out", "~price"])
         for name, line in self.lines.items():
             spent = _spent(line.asked)
@@ -113,19 +114,22 @@ class Forecast:
         return "\n".join([head, "", *table.plain(), "", *self._remarks()])
 
     def _remarks(self) -> Iterator[str]:
-        """Yield the notes on the forecast: totals, and what is estimated."""
+        """Yield the notes below the table: the totals, and which numbers are estimates."""
         total, guessed = self.total, self.estimated
         tokens = f"about {total.input_tokens:,} + {total.output_tokens:,} tokens, " if total.requests else ""
         about = "about " if guessed else ""
-        yield f"in all {about}{counted(total.requests, 'request')}, {tokens}{_price(total)}; requests that measures share count once"
+        sent = f"{about}{counted(total.requests, 'request')}"
+        yield f"in all {sent}, {tokens}{_price(total)}; requests that measures share count once"
         if guessed:
-            yield f"~ {counted(guessed, 'call follows', 'calls follow')} from answers that are not known yet: an estimate"
+            calls = counted(guessed, "call depends", "calls depend")
+            yield f"~ {calls} on answers that are not known yet, so their number is an estimate"
         if total.requests:
-            yield "~ tokens out are those of typical answers: a model that reasons writes more"
+            yield "~ tokens out assume typical answers; a model that reasons writes more"
         if self.waiting:
             yield (
-                f"{self.waiting:,} of {counted(self.samples, 'sample has', 'samples have')} no answer of their target yet, and a "
-                f"dry run asks no target: {ASSUMED} contexts of 150 tokens are assumed of each"
+                f"{self.waiting:,} of {counted(self.samples, 'sample has', 'samples have')} no answer from"
+                f" their target yet; a dry run asks no target and assumes {ASSUMED} contexts of 150 tokens"
+                " for each"
             )
 
 
@@ -141,7 +145,7 @@ def _spending(spent: Spent) -> dict[str, Json]:
 
 
 def _spent(asked: Iterable[_ToAsk]) -> Spent:
-    """Return the cost of the requests of these questions; a judge without requests costs nothing."""
+    """Return the expected usage of these questions; judges that send no requests cost nothing."""
     by_judge: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
     for judge, question in asked:
         by_judge.setdefault(id(judge), (judge, []))[1].append(question)
@@ -154,15 +158,15 @@ def _spent(asked: Iterable[_ToAsk]) -> Spent:
 
 
 class Forecaster:
-    """Evaluates samples without asking: known answers are used, and a typical answer in place of every other.
+    """Evaluates samples without asking a judge: stored answers are used, and typical ones for all others.
 
-    `forecast` is what judging the samples would ask.
+    `forecast` counts the questions that judging the samples would ask.
 
     Args:
-        judge: The judge of the questions; None where no measure asks.
-        settings: The evaluation's.
-        earlier: The answers in the folder of the evaluation.
-        ledger: Everybody's answers.
+        judge: The judge of the questions; None if no measure asks one.
+        settings: The settings of relevance (against, scale, rubric).
+        earlier: The answers already in the evaluation's folder.
+        ledger: The ledger where the run would look up answers.
     """
 
     def __init__(
@@ -180,7 +184,7 @@ class Forecaster:
         """The known answers under each key; of a panel one for each member."""
 
     async def count(self, jobs: Iterable[Job], *, size: int = SIZE, seconds: float = inf) -> None:
-        """Count the questions of more samples, `size` at once; if that takes longer than `seconds`, only of the first."""
+        """Count the questions about these jobs, `size` jobs at a time; stop once `seconds` have passed."""
         start = time.monotonic()
         async for block in answered_blocks(jobs, self._lookup, self._settings, size=size):
             self._count(block)
@@ -188,7 +192,7 @@ class Forecaster:
                 break
 
     def waiting(self, job: Job) -> Job:
-        """Return a job whose target has not answered with a typical answer and, without contexts, ten assumed ones."""
+        """Return a job that waits for its target with a typical answer and, if it has none, ten contexts."""
         sample = job.sample
         self._waiting.add(sample.key)
         if sample.contexts is None and sample.calls is None:
@@ -199,7 +203,7 @@ class Forecaster:
         return with_sample(job, structs.replace(sample, response=response, error=None))
 
     async def _lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer]]:
-        """Return an answer to each question: the stored one, else a typical one."""
+        """Return an answer to each question in several lists: the stored one, else a typical one."""
         keyed = [self._asker.keyed(questions) for questions in asked]
         judgements = self._asker.find(chain.from_iterable(keyed))
         return [
@@ -213,7 +217,7 @@ class Forecaster:
     def _answer(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
     ) -> Answer:
-        """Return the first usable answer of the judge or its members; a typical one while one of them is not known."""
+        """Return the stored answer of the judge (or a panel's member), a typical one if any is missing."""
         found = self._found[key] = self._find(question, key, judge, judgements)
         answers = [answer for _, answer in found if answer is not None]
         if len(answers) < len(found):
@@ -225,7 +229,7 @@ class Forecaster:
     def _find(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
     ) -> list[tuple[Judge, Answer | None]]:
-        """Return the stored answer of the judge, or one for each member of a panel; None for one that is not known."""
+        """Return the stored answer of the judge, or of each member of a panel; None if it is missing."""
         answer = self._asker.read(question, judgements[key]) if key in judgements else None
         if answer is not None and not answer.holds:
             answer = None
@@ -254,7 +258,7 @@ class Forecaster:
         self._found.clear()
 
     def _count_one(self, line: ForecastLine, question: AnyQuestion, key: str, *, estimated: bool) -> None:
-        """Count a question, of a panel once for each member; `estimated` if it follows from a typical answer."""
+        """Count a question for a measure, once per panel member; `estimated` if it may not be asked."""
         again = self._seen.seen_before(key)
         for judge, answer in self._found[key]:
             if not judge.stored:
@@ -272,9 +276,10 @@ class Forecaster:
 
 
 def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Spent | None:
-    """Return the expected number of calls of a run, and their cost; None without jobs.
+    """Return the expected number and cost of a run's calls; None if there are no jobs.
 
-    All jobs are read, but questions are only counted for half a second; `estimated` says that the rest is extrapolated.
+    All jobs are read, but questions are counted for half a second only; `estimated` is not 0 if the rest is
+    extrapolated.
     """
     read, seen = iter(jobs), count()
     run_coroutine(

@@ -1,6 +1,6 @@
-"""The plan of a run: paths, measures and targets in, cases with their graders out.
+"""The plan of a run: from paths, measures and targets to cases with their graders.
 
-Everything that can be wrong in the input is found here, before anything is asked or paid.
+Everything that can be wrong with the input is found here, before anything is asked or paid for.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _CHECKED_BYTES = 100_000_000
 
 
 def part_of(spec: Spec) -> Part | None:
-    """Return the part given by `--part`; None for a whole evaluation. InputError if it is invalid."""
+    """Return the part in `--part`, None for a whole evaluation. Raises InputError if it is invalid."""
     if not (text := spec.get("part")):
         return None
     return required("parts", "part", "--part", "run the whole evaluation").parse(text)
@@ -70,24 +70,24 @@ def part_of(spec: Spec) -> Part | None:
 
 @dataclass(slots=True)
 class Plan:
-    """All that a run does: the cases of the files that its paths name, their graders, the judge and the gates.
+    """Everything that a run will do: the cases, their graders, the judge and the gates.
 
     Attributes:
-        paths: The files and folders that are named.
-        files: The eval files among them.
-        spec: What was asked for.
-        measures: Measures that replace a file's own.
-        usual: Measures of samples that nobody names measures for.
-        dry: Nothing that an eval file names is imported or run.
-        notices: What looks like a mistake in the input.
-        settings: What relevance is asked about.
-        defaults: The `usual` measures that were chosen by the data, and why; None = they were named.
+        paths: The named files and folders.
+        files: The eval files among them, read.
+        spec: The options.
+        measures: Measures from flags, which replace the files' own.
+        usual: Measures for data whose measures nobody names.
+        dry: True if nothing that an eval file names may be imported or run.
+        notices: Warnings about possible mistakes in the input.
+        settings: The settings of relevance (against, scale, rubric).
+        defaults: The `usual` measures chosen by the data, with the reason; None if they were named.
         gates: The gates of flags and files.
-        judge: The judge; None where no measure asks.
-        labels: People's labels of a file of their own.
+        judge: The judge; None if no measure asks one.
+        labels: People's labels from the file in `--labels`.
         stdin: The copy of standard input.
-        left_out: The number of cases that `--filter` left out, and the `limit` where it left out any.
-        count: The number of cases in all parts; known once `cases` has come to its end.
+        left_out: The number of cases that `--filter` left out, and the `--limit` if it left out any.
+        count: The number of cases in all parts, once `cases` has been read to the end.
     """
 
     paths: tuple[Path, ...]
@@ -111,17 +111,17 @@ class Plan:
 
     @classmethod
     def of(cls, spec: Spec, warn: Callable[[str], None], *, dry: bool = False) -> Plan:
-        """Return the checked plan of what was asked for, on top of the report that is resumed.
+        """Return the checked plan for these options, including those of a resumed report.
 
-        `warn` is called with each message about input that looks like a mistake. InputError where the files, gates or judge cannot
-        be used, or a cost limit is set and no price is known.
+        `warn` is called with each warning about the input. Raises InputError if the files, gates or judge
+        cannot be used, or a cost limit is set and the price is unknown.
         """
         spec = spec.in_project()
         if not spec.paths:
-            raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
+            raise InputError("no path to evaluate is given", fix="name an eval file, a data file or a folder")
         if spec.until and (part_of(spec) or spec.get("engine")):
-            problem = "--until looks at all cases together, and parts know nothing of one another"
-            raise InputError(problem, fix="leave out --part and --engine, or draw: --sample 1000")
+            problem = "--until needs all cases together, and --part and --engine divide them"
+            raise InputError(problem, fix="leave out --part and --engine, or write --sample 1000 for --until")
         notices = Notices(lambda notice: warn(str(notice)))
         paths, files = named_files(spec.paths, notices)
         named, source = spec.first("measures", "given", "report")
@@ -135,8 +135,8 @@ class Plan:
             notices=notices,
         )
         if (trials := spec.given.get("trials", 1)) > 1 and not plan.asks_targets:
-            problem = f"--trials {trials}: no target is queried, and stored answers have one trial"
-            raise InputError(problem, fix="name one with --target, or leave out --trials")
+            problem = f"--trials {trials} needs a target to query; stored answers have one trial"
+            raise InputError(problem, fix="name a target with --target, or leave out --trials")
         if spec.untrusted:
             _refuse_outputs(spec)
         plan, spec = plan.with_defaults(), plan.spec
@@ -155,11 +155,11 @@ class Plan:
 
     @property
     def share(self) -> Part | None:
-        """The part of the cases to evaluate; None = all."""
+        """The part of the cases to evaluate (`--part`); None for all."""
         return part_of(self.spec)
 
     def cases(self) -> Iterator[PlannedCase]:
-        """Yield the cases of this evaluation or its part; InputError if `--filter` leaves none."""
+        """Yield the cases of this evaluation or its part. Raises InputError if `--filter` matches none."""
         share, row = self.share, -1
         for row, planned in enumerate(self.all_cases()):
             if share is None or share.has(planned.sample.query):
@@ -168,9 +168,9 @@ class Plan:
         self.count = row + 1
 
     def all_cases(self) -> Iterator[PlannedCase]:
-        """Yield the cases of all parts in the order of the paths, filtered, sampled and limited.
+        """Yield the cases of all parts in the order of the paths, after --filter, --sample and --limit.
 
-        InputError where `--filter` leaves none.
+        Raises InputError if `--filter` matches none.
         """
         chosen: Iterable[PlannedCase] = self.matching()
         if (drawn := self.draw()) is not None:
@@ -184,7 +184,7 @@ class Plan:
             raise _no_case(self.spec.wanted)
 
     def draw(self) -> tuple[frozenset[int], dict[str, Json]] | None:
-        """Return the rows that `--sample` draws, and the manifest's entry about them; None without it."""
+        """Return the row numbers that `--sample` draws and its manifest entry; None without `--sample`."""
         if self.spec.sample is not None and self._drawn is None:
             from germane.evaluation.sampling import draw_rows  # which few runs need
 
@@ -192,7 +192,7 @@ class Plan:
         return self._drawn
 
     def matching(self) -> Iterator[PlannedCase]:
-        """Yield the cases that match `--filter`."""
+        """Yield the cases that match `--filter`. Raises InputError for an id that occurs in two files."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[SampleKey, Path] = {}
         pattern, refused = self.spec.wanted, 0
@@ -207,9 +207,9 @@ class Plan:
                 # within one file the reader has checked it
                 if several and (key := sample.key) in seen:
                     first = seen[key]
-                    where = f"twice in what {path} names" if first == path else f"in {first} and in {path}"
+                    where = f"twice in the data of {path}" if first == path else f"in {first} and in {path}"
                     fix = "give each file's samples a `system`, or run the files one by one"
-                    raise InputError(f"the id {sample.id!r} stands {where}", fix=fix)
+                    raise InputError(f"the sample id {sample.id!r} occurs {where}", fix=fix)
                 if several:
                     seen[key] = path
                 yield planned
@@ -219,15 +219,15 @@ class Plan:
         for case in file.cases if file else ():
             graders = self.graders(file, case)
             if not graders and not (self.dry and case.graders):
-                fix = "name evaluators, or measures"
-                raise InputError("this case is graded by nothing", fix=fix, place=case.location)
+                fix = "name evaluators or measures for it"
+                raise InputError("this case has no evaluator and no measure", fix=fix, place=case.location)
             yield from self._planned([case.sample], graders, file, path, case)
         columns = {**(dict(file.columns) if file else {}), **dict(self.spec.columns)}
         for data in file.data if file else (path,):
             graders = self.graders(file)
             if not graders:
-                fix = "write measures: [...] in the file, or -m"
-                raise InputError(f"{path}: no measure was asked for", fix=fix)
+                fix = "write measures: [nDCG@10] in the file, or -m nDCG@10"
+                raise InputError(f"{path}: no measure is named for the data", fix=fix)
             # the samples are read several times: to be checked, and to be judged
             path_read = self.stdin.path if str(data) == "-" else data
             samples = read_samples(path_read, columns=columns, warn=self.notices)
@@ -241,7 +241,7 @@ class Plan:
         path: Path,
         case: Case | None = None,
     ) -> Iterator[PlannedCase]:
-        """Yield one planned case per sample and target; with several targets their names become system names."""
+        """Yield a case per sample, target and trial; several targets' names become system names."""
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.spec.targets or declared
         declared_trials = (file and file.trials) or 1
@@ -268,10 +268,10 @@ class Plan:
                 )
 
     def graders(self, file: EvalFile | None, case: Case | None = None) -> tuple[Grader, ...]:
-        """Return the graders of an eval file's case, or of its data (None), with the case's threshold.
+        """Return the graders of an eval file's case, or of its data if there is no case, with its threshold.
 
-        Measures that flags name replace them; data of no eval file have these, or what the config names. Graders are made
-        once, so that cases share them.
+        Measures from flags replace them. Data without an eval file (None) get the measures of flags, config
+        or defaults. Graders are created once and shared by cases.
         """
         if self.measures or file is None:
             return graders_of(self.measures or self.usual)
@@ -289,37 +289,37 @@ class Plan:
         return self._made[key]
 
     def _not_imported(self, measure: str, spec: GraderSpec) -> None:
-        problem = f"{measure} is not imported in a dry run: what it asks is not in the forecast"
+        problem = f"a dry run does not import {measure}, so the forecast lacks its calls"
         self.notices(Notice(problem, "", spec.node.location))
 
     def graders_of_files(self, files: Iterable[EvalFile | None]) -> tuple[Grader, ...]:
-        """Return every grader of these files' cases (None = data without an eval file), without reading data."""
+        """Return all graders of these files' cases (None: data without an eval file); no data are read."""
         cases = ((file, case) for file in files for case in (None, *(file.cases if file else ())))
         return tuple(dict.fromkeys(grader for file, case in cases for grader in self.graders(file, case)))
 
     def all_graders(self) -> tuple[Grader, ...]:
-        """Return every grader of the cases."""
+        """Return all graders of the plan's cases, each once."""
         return self.graders_of_files(map(self.files.get, self.paths))
 
     def case_locations(self) -> dict[str, list[Json]]:
-        """Return file and line of each case of the eval files."""
+        """Return the file and line of each case in the eval files, by case id."""
         cases = (case for file in self.files.values() for case in file.cases)
         return {case.sample.id: [at.file, at.line] for case in cases if (at := case.location) is not None}
 
     @property
     def targets_file(self) -> Path | None:
-        """The targets file that a flag names."""
+        """The path in the flag --targets-file; None if it is not given."""
         return Path(self.spec.targets_file) if self.spec.targets_file else None
 
     @property
     def asks_targets(self) -> bool:
-        """True if any case needs a live answer."""
+        """True if a target is queried for any case."""
         return bool(self.spec.targets) or any(
             file.targets or any(case.target for case in file.cases) for file in self.files.values()
         )
 
     def _first(self, chosen: Iterable[PlannedCase], count: int) -> Iterator[PlannedCase]:
-        """Yield the first cases, each with all its systems and trials, in whatever order these come."""
+        """Yield the first `count` cases, each with all its systems and trials, in any order."""
         ids = set[str]()
         for planned in chosen:
             if planned.sample.id in ids or len(ids) < count:
@@ -330,18 +330,21 @@ class Plan:
 
     @property
     def inputs(self) -> list[Path]:
-        """The eval files and data files, without stdin."""
+        """The paths of all eval files and data files, without standard input."""
         data = (path for file in self.files.values() for path in file.data)
         plain = (path for path in (*self.paths, *data) if str(path) != "-")
         return [file for path in plain for file in (data_files(path) if path.is_dir() else [path])]
 
     @property
     def size(self) -> int:
-        """The size of all data files in bytes; stdin counts 0."""
+        """The size of all input files in bytes; standard input counts as 0."""
         return sum(file.stat().st_size for file in self.inputs)
 
     def with_defaults(self) -> Plan:
-        """Return the plan with `usual` measures, chosen by the data, where there are data and no measure is named."""
+        """Return the plan with measures chosen by the data, if there are data and no measures are named.
+
+        Raises InputError if the data allow no measure.
+        """
         paths, spec = tuple(path for path in self.paths if path not in self.files), self.spec
         if self.measures or self.usual or not paths:
             return self
@@ -363,7 +366,7 @@ class Plan:
     # The run
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
-        """Return an answered case as a job, ready to be judged and scored; `notes` counts what a reader should know."""
+        """Return an answered case as a job, to be judged and scored; `notes` counts remarks on samples."""
         self._document_ids = self._document_ids or compile_rule(self.spec.doc_id)
         job = prepared(planned, self._document_ids, Counter() if notes is None else notes)
         if self.labels is not None:
@@ -373,13 +376,14 @@ class Plan:
         return job
 
     def check(self, jobs: Iterable[Job] | None) -> None:
-        """Read all jobs through `checked_jobs`, to raise its InputError before anything is paid."""
+        """Read all jobs, so that an InputError in them is raised before anything is paid for."""
         deque(self.checked_jobs(jobs), 0)
 
     def checked_jobs(self, jobs: Iterable[Job] | None) -> Iterator[Job]:
-        """Yield the jobs; at the end, raise InputError for a measure that no sample can have.
+        """Yield the jobs; at the end, raise InputError for a measure that cannot be computed for any sample.
 
-        None reads the jobs from the files, where a bad line is an InputError, unless these are too large to be read twice.
+        If `jobs` is None they are read from the files (a bad line is an InputError), unless these are too
+        large to be read twice.
         """
         share = self.share
         if jobs is None:
@@ -392,7 +396,7 @@ class Plan:
 
 
 def _agreed(files: Iterable[EvalFile], spec: Spec) -> dict[str, Json]:
-    """Return the options that the eval files set; InputError if they differ and no flag decides."""
+    """Return the options set by the eval files. Raises InputError if they differ and no flag decides."""
     agreed: dict[str, Json] = {}
     for name in IN_FILES:
         values = dict.fromkeys(value for file in files if (value := getattr(file, name)) is not None)
@@ -404,13 +408,13 @@ def _agreed(files: Iterable[EvalFile], spec: Spec) -> dict[str, Json]:
 
 
 def _checked_gates(plan: Plan) -> tuple[Gate, ...]:
-    """Return the gates with known names; gates of a file on measures that -m excludes are dropped with a notice."""
+    """Return the gates on known measures; drop a file's gate on a measure that -m excludes."""
     graders, kept = plan.all_graders(), list[Gate]()
     names = names_of(graders)
     declared = (Gate.parse(*gate) for file in plan.files.values() for gate in file.gates)
     for gate in (*declared, *map(Gate.parse, plan.spec.gates)):
         if plan.measures and gate.location is not None and gate.measure not in names:
-            problem = f"the gate {gate} is dropped: -m does not ask for {gate.measure}"
+            problem = f"the gate {gate} is ignored, since -m does not name {gate.measure}"
             plan.notices(Notice(problem, "", gate.location))
             continue
         kept.append(gate)
@@ -422,13 +426,13 @@ def _checked_gates(plan: Plan) -> tuple[Gate, ...]:
 
 
 def _judge_of(plan: Plan) -> Judge | None:
-    """Return the judge, if the graders need one; else leave the environment's out of the specification."""
+    """Return the judge if a grader needs one; else None, and drop the environment's from the options."""
     graders = plan.all_graders()
     needed, (words, trusted) = needs_judge(graders), judge_words(plan.spec)
     if needed and plan.spec.untrusted and not trusted and "@" in words:
         shown = mask_urls(words)
-        problem = f"the judge {shown} is named in a file that is not trusted, and gets every text"
-        raise InputError(problem, fix=f"look at it, then: --judge {shown}")
+        problem = f"the judge {shown}, to which every text is sent, is named in an untrusted file"
+        raise InputError(problem, fix=f"check the URL, then name the judge yourself: --judge {shown}")
     share = plan.share
     judge = pick_judge(share.of_limits(plan.spec) if share else plan.spec, needed)
     if needed:
@@ -438,17 +442,17 @@ def _judge_of(plan: Plan) -> Judge | None:
 
 
 def _refuse_outputs(spec: Spec) -> None:
-    """Raise InputError if a resumed report names output files outside of it that no flag names."""
+    """Raise InputError if an untrusted report that is resumed names output files outside of its folder."""
     named = spec.given.get("outputs", ())
     folder = Path(spec.folder).resolve()
     for output in spec.outputs:
         if output not in named and not Path(output).resolve().is_relative_to(folder):
-            problem = f"the report {spec.folder} names the output {output}, and it is not trusted"
-            raise InputError(problem, fix=f"name it yourself: -o {output}")
+            problem = f"the untrusted report {spec.folder} names the output file {output} outside of it"
+            raise InputError(problem, fix=f"name the file yourself: -o {output}")
 
 
 def _no_case(pattern: str | None) -> InputError:
-    return InputError(f"--filter {pattern!r} leaves no case", fix="match an id or a tag, e.g. 'q1*'")
+    return InputError(f"--filter {pattern!r} matches no case", fix="match an id or a tag, as in 'q1*'")
 
 
 def named_files(
@@ -457,9 +461,9 @@ def named_files(
     *,
     read: bool = True,
 ) -> tuple[tuple[Path, ...], dict[Path, EvalFile]]:
-    """Return the files that these paths name, and the eval files among them, read.
+    """Return the files that these paths name, and the eval files among them, parsed.
 
-    Of a folder its eval files count; one without any is a folder of data.
+    A folder stands for its eval files; a folder without any is a folder of data.
     """
     results: list[Path] = []
     for named in paths:
@@ -493,9 +497,10 @@ def names_of(graders: Iterable[Grader]) -> set[str]:
 
 
 def feasible(jobs: Iterable[Job], settings: Settings, gates: Iterable[Gate] = ()) -> Iterator[Job]:
-    """Iterate over jobs; at the end, raise InputError for what no sample can have, by the samples alone.
+    """Yield the jobs; at the end, raise InputError for a measure or gate that no sample allows.
 
-    That is a measure that cannot be computed for any sample of a system, or a gate on slices that no sample has.
+    That is a measure that cannot be computed for any sample of a system, or a gate on slices that no sample
+    has.
     """
     missing = dict[tuple[str, str], str]()
     possible, without_slices = set[tuple[str, str]](), [gate for gate in gates if gate.by]
@@ -516,6 +521,6 @@ def feasible(jobs: Iterable[Job], settings: Settings, gates: Iterable[Gate] = ()
         if (system, measure) not in possible:
             of = f"sample of {system}" if system else "sample"
             problem = f"{measure} cannot be computed for any {of}: {why}; nothing was asked"
-            raise InputError(problem, fix="leave the measure out, or give the samples what it needs")
+            raise InputError(problem, fix=f"leave out {measure}, or add to the samples what it needs")
     if without_slices and (missing or possible):
         raise without_slices[0].no_slices()

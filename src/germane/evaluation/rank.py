@@ -4,9 +4,10 @@
 
     rank({"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": {"d2": 1}}, "nDCG@10 RR")["RR"].mean    # 0.5
 
-Every query with gold counts: one without results gets 0 (`missing="skip"` leaves it out), as does one without any
-relevant document. Results are ordered by score, higher first, compared as doubles; ties by document id, descending.
-A list without scores keeps its order. Results of queries without gold are ignored, and counted in the notes.
+Every query with gold counts. A query without results scores 0 (`missing="skip"` leaves it out), as does one
+without any relevant document. Results are ordered by score, highest first, compared as doubles; ties by
+document id, descending. A list without scores keeps its order. Results of queries without gold are ignored,
+and counted in the notes.
 """
 
 from __future__ import annotations
@@ -52,20 +53,20 @@ def rank(
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
 ) -> Report:
-    """Score one system's run against gold; returns a report with a score per query and measure.
+    """Score one system's run against gold; return a report with a score per query and measure.
 
     Args:
-        run: A mapping, the path of a file, or a table (pandas, polars, Arrow) with a row per result: `query_id`, `doc_id`, `score`.
+        run: A mapping, a file's path, or a table (pandas, polars, Arrow) of `query_id`, `doc_id`, `score`.
         qrels: Gold in such a form, with `relevance` in place of `score`.
         measures: Measures of gold labels.
         system: The name of the system.
-        missing: Score queries without results 0, or skip them.
-        duplicates: A document that is in a query twice is an error, or counts at its best place.
-        doc_id: Maps the ids of chunks to those of documents, in run and gold; the best chunk of a document counts.
+        missing: Score queries without results as 0 ("zero"), or leave them out ("skip").
+        duplicates: Reject a document that a query lists twice ("error"), or count its best rank ("first").
+        doc_id: Maps ids of chunks, in run and gold, to ids of documents; a document's best chunk counts.
 
     Raises:
         InputError: No query of the run has gold, or a file cannot be read.
-        MeasureError: A measure needs other labels.
+        MeasureError: A measure needs other labels than gold.
     """
     part = rank_part(
         run, qrels, measures, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
@@ -83,9 +84,9 @@ def rank_part(
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
 ) -> BlockRows:
-    """Return the scores of one run as a part that can be merged with other systems'. Raises what `rank` raises.
+    """Return the scores of one run as rows that can be merged with other systems'. Raises what `rank` raises.
 
-    `run` and `qrels` may be a `RowSource` each, which says how its file is read; the gold of one is read once for several runs.
+    `run` and `qrels` may also be RowSources, so that several runs share one reading of the gold.
     """
     checked = _checked(measures)
     name, hits = hits_of(run, qrels, duplicates=duplicates, doc_id=doc_id)
@@ -99,9 +100,9 @@ def hits_of(
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
 ) -> tuple[str, Hits]:
-    """Return the name of a run and the ranks of its gold documents; takes the arguments of `rank_part`.
+    """Return the run's name and the ranks of its gold documents; the arguments are those of `rank_part`.
 
-    Raises InputError where no query of the run has gold.
+    Raises InputError if no query of the run has gold.
     """
     run = run if isinstance(run, RowSource) else RowSource(run)
     if not isinstance(qrels, RowSource):
@@ -133,7 +134,7 @@ def _with_unmet(run: RowSource, hits: Hits, doc_id: DocumentId | None) -> Hits:
 
 
 def _absent_note(docs: Sequence[str], run: RowSource, doc_id: DocumentId | None) -> str | None:
-    """Return the note that no gold id was retrieved for any query, or None if some was."""
+    """Return a note that no gold id was retrieved for any query; None if some gold id was."""
     absent, listed = dict.fromkeys(docs), dict[str, None]()
     for _, docs_of in run.ids():
         found = docs_of if doc_id is None else list(map(doc_id, docs_of))
@@ -152,7 +153,7 @@ def _absent_note(docs: Sequence[str], run: RowSource, doc_id: DocumentId | None)
 def _missed_queries(
     hits: Hits, missed: NDArray[np.bool_], lists: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[list[str], Iterable[str]]]:
-    """Yield queries with missed gold: the missed ids, and the results that are not gold."""
+    """Yield, for each query that missed gold documents, their ids and the retrieved ids that are not gold."""
     ends = np.cumsum(hits.sizes)
     rows = np.searchsorted(ends, np.flatnonzero(missed), "right")
     rows = rows[np.diff(rows, prepend=-1) > 0]
@@ -166,7 +167,7 @@ def _missed_queries(
 def _scored(
     name: str, hits: Hits, measures: Sequence[Measure], system: str, missing: Literal["zero", "skip"]
 ) -> BlockRows:
-    """Return the scores of the queries with gold, and the notes on the run."""
+    """Return the scores of all queries with gold, and the notes on the run, as rows of a report."""
     counted = (hits.lengths >= 0) | (missing == "zero")
     lengths = np.maximum(hits.lengths, 0)
     table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
@@ -188,7 +189,7 @@ def _scored(
 def _remarks(
     name: str, hits: Hits, nothing: NDArray[np.bool_], missing: Literal["zero", "skip"]
 ) -> Iterator[str]:
-    """Yield the notes on a run: queries that count 0 or are left out, and dropped results.
+    """Yield the notes on a run: queries that score 0 or are left out, and results that are dropped.
 
     `nothing` marks the queries without relevant documents.
     """
@@ -213,7 +214,7 @@ def _remarks(
 
 
 def _first(hits: Hits, marked: NDArray[np.bool_]) -> tuple[int, list[str]]:
-    """Return the number of marked queries and the first names."""
+    """Return the number of marked queries, and the ids of the first few."""
     rows = np.flatnonzero(marked)
     return len(rows), [hits.queries[row] for row in rows[:EXAMPLES].tolist()]
 
@@ -221,7 +222,7 @@ def _first(hits: Hits, marked: NDArray[np.bool_]) -> tuple[int, list[str]]:
 def ranked_report(
     parts: Iterable[BlockRows], gates: Sequence[Gate] = (), *, notes: Iterable[str] = ()
 ) -> Report:
-    """Build one report from the runs of several systems, with `notes` on the gold."""
+    """Return one report on the scores of several systems, with `notes` on the gold."""
     made = list(parts)
     merged = made[0] if len(made) == 1 else merge(made)
     manifest = {"judge": {"source": "gold"}, "notes": [*notes, *merged.notes]}
@@ -229,7 +230,7 @@ def ranked_report(
 
 
 def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
-    """Return the measures. Raises MeasureError if there are none, or one needs more than gold labels."""
+    """Return the measures. Raises MeasureError if there are none, or one needs other labels than gold."""
     values = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
     if not values:
         raise MeasureError("no measure is given", fix=f"write -m '{DEFAULT_MEASURES}'")
@@ -240,7 +241,7 @@ def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
         if not ranked or measure.labels != "gold":
             fix = f"write {measure(labels='gold')}" if ranked else "use germane run"
             raise MeasureError(
-                f"{measure} reads other labels than gold, and `germane rank` has gold alone", fix=fix
+                f"{measure} needs other labels than gold, and `germane rank` has only gold", fix=fix
             )
         result[measure] = None
         if measure.settings.get("part") == "score":  # how much more RBP could be belongs beside it
@@ -249,14 +250,14 @@ def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
 
 
 def _matched(name: str, hits: Hits) -> Hits:
-    """Return the hits. Raises InputError if no query of the run has gold."""
+    """Return the hits unchanged. Raises InputError if no query of the run has gold."""
     if (hits.lengths >= 0).any():
         return hits
     if not hits.ignored:
-        raise InputError("no results in this file", place=SourceLocation(name))
+        raise InputError("the run has no results", place=SourceLocation(name))
     theirs, ours = (", ".join(map(repr, some[:EXAMPLES])) for some in (hits.first_ignored, hits.queries))
     raise InputError(
         f"no query of the run has gold: the run's query ids are like {theirs}, the gold's like {ours}",
-        fix="both files must name the queries alike (--columns chooses the columns of a table)",
+        fix="use the same query ids in both files (--columns chooses the columns of a table)",
         place=SourceLocation(name),
     )

@@ -1,4 +1,4 @@
-"""Score a stored report again: other measures over the same samples and judgements."""
+"""Score a stored report again with other measures, from its samples and judgements."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def rescore(
     by: str | None = None,
     folder: Path | str | None = None,
 ) -> Report:
-    """Return a report of these measures over a stored report's samples and judgements, without judge calls.
+    """Return a report with these measures, scored from a report's samples and judgements without calls.
 
-    The rows of a report in a folder (its path will do) are read one by one, and those of the new report are written to `folder`,
-    where it is saved; without one they are in memory. Without measures, only the gates are decided
-    anew: these, or where there are none the report's own. `by` is what the report is shown in slices by. InputError where a
-    measure needs verdicts that the report does not hold at all: they must be asked first.
+    The rows of a report in a folder (a path will do) are read one by one, and the new report is written to
+    `folder`, or else kept in memory. Without measures, only the gates are decided again: these `gates`, or
+    the report's own. `by` names the metadata field for slices. Raises InputError if a measure needs verdicts
+    that the report lacks.
     """
     parsed = [Gate.parse(gate) for gate in gates]
     if not measures:
@@ -96,7 +96,7 @@ def rescore(
 
 
 def _target(source: Tables, folder: Path | str | None) -> BlockRows | FolderWriter:
-    """Return the store for the new rows: in memory if the report is in memory or no folder is named."""
+    """Return the store of the new rows: the folder, or memory if `source` or the result has no folder."""
     if folder is None or not isinstance(source, StoredTables):
         return BlockRows()
     target = FolderWriter(folder).lock()
@@ -115,7 +115,7 @@ def _score_again(
     answers: StoredAnswers,
     target: BlockRows | FolderWriter,
 ) -> None:
-    """Score the samples of one report with its judgements into the tables of another."""
+    """Score the samples of one report with its stored judgements, and add the rows to `target`."""
     people = list(source.people())
     settings = Settings.stored(manifest, LabelBook(people) or None)
     jobs = (Job(sample=sample, graders=graders) for sample in source.samples)
@@ -136,7 +136,7 @@ def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> No
 
 
 def _decided_again(report: Report, gates: Sequence[Gate], by: str | None, *, allow_stand_in: bool) -> Report:
-    """Return the same scores with the gates decided again: these gates, or the report's own."""
+    """Return a report with the same scores in which these gates, or the report's own, are decided again."""
     if by is not None:
         report.slices(by)  # an unknown name is an error here
     stored = {**report.manifest, **({} if by is None else {"by": by})}

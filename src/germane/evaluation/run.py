@@ -70,16 +70,17 @@ if TYPE_CHECKING:
 
 
 def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = None) -> Report:
-    """Answer, judge and score everything at the paths, and return the report in its folder.
+    """Answer, judge and score all cases at the paths of `spec`, and return the report in its folder.
 
-    With `resume`, the run in that folder is resumed: its options hold where none is given, its targets' answers and its judgements
-    are used, and what is missing or failed is asked. Another judge, which is asked everything again, is taken only with `reask`.
-    What is one part of a `whole` that an engine runs is resumed with that.
+    With `resume`, the run in that folder is continued: its options apply where none is given, its answers and
+    judgements are used, and only missing or failed questions are asked. Another judge, which is asked
+    everything again, needs `reask`. `whole` is the folder of the evaluation that this run is a part of, named
+    in the advice to continue.
 
     Raises:
-        InputError: Something in the input is wrong; nothing was spent.
+        InputError: Something in the input is wrong; nothing was paid for.
         JudgeError: The judge cannot be used at all.
-        Interrupted: After Ctrl-C; the message names the command that continues.
+        Interrupted: The run was interrupted (Ctrl-C); the message names the command that continues it.
     """
     callbacks = callbacks or Callbacks()
     stored = stored_manifest(spec)
@@ -89,19 +90,22 @@ def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = 
 
 
 def stored_manifest(spec: Spec) -> dict[str, Json]:
-    """Return the manifest of the resumed report; {} if none is resumed. InputError where `germane run` did not write it."""
+    """Return the manifest of the resumed report; {} if none is resumed.
+
+    Raises InputError if the report was not written by `germane run`.
+    """
     if not spec.resume:
         return {}
     stored = read_manifest(Path(spec.resume))
     if "options" not in stored:
-        problem = f"{spec.resume} was not written by germane run, which cannot continue it"
-        fix = f"use again what wrote it: evaluate(..., folder={str(spec.resume)!r}), germane score"
+        problem = f"the report {spec.resume} was not written by `germane run`, so that it cannot be resumed"
+        fix = f"repeat the call that wrote it: evaluate(..., folder={str(spec.resume)!r}) or germane score"
         raise InputError(problem, fix=fix)
     return stored
 
 
 def sources_of(spec: Spec) -> list[Any]:
-    """Return the sources of answers that the options ask for; for a resumed run, all of them."""
+    """Return the other sources of answers (add-ons) that the options ask for; for a resumed run, all."""
     return [
         load(source.make)(spec)
         for source in all_of("sources").values()
@@ -110,12 +114,10 @@ def sources_of(spec: Spec) -> list[Any]:
 
 
 def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
-    """Return the questions that `run` with this specification would ask, and their cost.
+    """Return the questions that `run` would ask with these options, and their cost.
 
-    Neither a judge nor a live target is asked, and nothing is written. Answers of targets are taken from the folder
-    that is continued and from recordings; a sample without one is counted as `waiting`.
-
-    Raises InputError as `run` does.
+    Neither a judge nor a target is asked, and nothing is written. Answers of targets come from the resumed
+    folder and from recordings; a sample without one is counted as `waiting`. Raises InputError as `run` does.
     """
     from germane.evaluation.forecast import Forecaster
     from germane.ledger.address import is_there
@@ -144,7 +146,7 @@ def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
 
 
 def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Forecast:
-    """Return the forecast of all cases; InputError for a measure that no sample can have."""
+    """Return the forecast for all cases. Raises InputError for a measure that no sample allows."""
     cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.cases())
     wait = False
     if plan.asks_targets:
@@ -164,10 +166,10 @@ class _Run:
     """One session of a run in its report folder, step by step.
 
     Args:
-        plan: What is evaluated.
-        callbacks: Told of progress, notes and faults.
-        stored: The manifest of the sessions before; {} where this is the first.
-        whole: The report that this one is a part of, where that is what is resumed.
+        plan: The cases, graders, judge and gates.
+        callbacks: Called with progress, notes and failures.
+        stored: The manifest of earlier sessions; {} in the first one.
+        whole: The report folder of the evaluation that this run is a part of; None if it is not a part.
     """
 
     def __init__(
@@ -203,7 +205,7 @@ class _Run:
             callbacks.on_baseline(self.baseline)
 
     def run(self) -> Report:
-        """Ask the targets and the judge, score, and return the report."""
+        """Ask the targets and the judge, score the cases, and return the report."""
         if self.plan.defaults is not None:
             self.callbacks.note(self.plan.defaults.why)
         cases = list(self.plan.cases()) if self.plan.asks_targets else None
@@ -236,9 +238,9 @@ class _Run:
             self._close()
 
     def _open(self, folder: Path) -> None:
-        """Become the folder's writer and open the ledger; gold labels need none, unless one is named.
+        """Lock the report folder, and open the ledger if a judge is asked or a ledger is named.
 
-        Raises InputError where another evaluation's report stands in the folder, or another process writes to it.
+        Raises InputError if the folder has another evaluation's report, or another process writes to it.
         """
         self.path, self.existed, self.folder = folder, folder.exists(), FolderWriter(folder)
         asks = keeps_answers(self.judge) or self.spec.first("ledger", "given", "report")[1]
@@ -266,7 +268,7 @@ class _Run:
         self.usage_log = UsageLog(folder / SESSION, self.stored.get("sessions", ()))
 
     def _close(self, *, forget: bool = False) -> None:
-        """Close all files; with `forget`, remove the counts of the session, which the manifest has."""
+        """Close all files; with `forget`, delete the session's counts, which the manifest has."""
         for ledger in (self.ledger, self.earlier):
             if ledger is not None:
                 ledger.close()
@@ -275,7 +277,7 @@ class _Run:
         self.plan.stdin.delete_copy()
 
     async def _work(self, cases: Sequence[PlannedCase] | None) -> None:
-        """Ask the targets of `cases`, then the judge; None = no case has a target, and cases are read while they are judged."""
+        """Ask the targets of `cases`, then the judge; if None, no case has a target and all are read later."""
         self.folder.start()
         jobs = None if cases is None else await self._answered(cases)
         if self.ledger is not None and not self.spec.replay:
@@ -319,7 +321,7 @@ class _Run:
         self.callbacks.on_stopping()
 
     async def _open_questions(self, jobs: Sequence[Job] | None) -> list[tuple[Judge, AnyQuestion]]:
-        """Return the unanswered questions that follow from known answers alone, each with its judge."""
+        """Return the unanswered questions that depend on known answers only, each with its judge."""
         forecaster = self._forecaster()
         await forecaster.count(map(self.plan.job, self.plan.cases()) if jobs is None else jobs)
         return forecaster.forecast.certain
@@ -330,7 +332,7 @@ class _Run:
         return Forecaster(self.judge, self.plan.settings, self.earlier, self.ledger)
 
     def _stages(self, cases: Sequence[PlannedCase] | None) -> Stages:
-        """Return the stages in which cases are judged; InputError for an invalid goal."""
+        """Return the stages of `--until`. Raises InputError for an invalid goal."""
         from germane.evaluation.sampling import Stages, goals_of  # which few runs need
 
         drawn = self.plan.draw()
@@ -342,11 +344,11 @@ class _Run:
         return cases if self.stages is None else self.stages.of_stage(cases)
 
     def _todo(self) -> Iterator[Job]:
-        """Yield the jobs to judge now, from cases as they are read."""
+        """Yield the jobs of the current stage, from cases as they are read."""
         return map(self._job, self._of_stage(self.plan.cases()))
 
     async def _answered(self, cases: Sequence[PlannedCase]) -> list[Job]:
-        """Yield the jobs to judge now, answered by their targets."""
+        """Return the jobs of the current stage, with the answers of their targets."""
         from germane.targets.python import prints_to_stderr
 
         asked = list(self._of_stage(cases))
@@ -367,7 +369,7 @@ class _Run:
         return list(map(self._job, answered))
 
     def _job(self, planned: PlannedCase) -> Job:
-        """Return a case as a job, and count it for its file."""
+        """Return a case as a job, and count it for the file that it comes from."""
         if len(self.plan.paths) > 1:
             self.counts[planned.source] += 1
         if self.share is not None:
@@ -375,7 +377,7 @@ class _Run:
         return self.plan.job(planned, self.folder.tables.notes)
 
     def _check(self, jobs: Sequence[Job] | None) -> None:
-        """Check the input a last time before anything is paid, and pass the forecast to `callbacks` if they take one."""
+        """Check the input a last time before anything is paid for; give `callbacks` a forecast if wanted."""
         if not self.callbacks.wants_forecast:
             self.plan.check(jobs)
             return
@@ -404,7 +406,7 @@ class _Run:
         for number, note in notes:
             self.callbacks.warn(f"{number} {note}")
         if self.share is not None:
-            why = over or "a part: gates are decided on the whole, by `germane merge`"
+            why = over or "this report is a part; `germane merge` decides the gates on the whole"
             report.verdict = Verdict(3 if over else 0, (why,))
         if self.baseline is not None:
             from germane.comparison.regression import settle_changes
@@ -419,16 +421,16 @@ class _Run:
 
     @property
     def spent(self) -> Spent:
-        """The cost of all sessions, and the number of unanswered questions so far.
+        """The usage of all sessions, and the number of questions that are still unanswered.
 
-        Only the last session tells what need not be asked: it goes through everything.
+        Only the latest session knows that number, since it goes through all questions.
         """
         return replace(self.usage_log.earlier + self.usage_log.spent, errors=len(self.usage_log.failed))
 
     def _manifest(self) -> dict[str, Json]:
-        """Return the manifest's entries for resuming and about the input: warnings, cases per path, the drawn sample.
+        """Return the manifest's entries on the input and options, which a resumed run needs.
 
-        Where one of several paths is an eval file, they have means of their own.
+        Cases are counted per path if one of several is an eval file, since each then gets means of its own.
         """
         plan, warnings = self.plan, list(map(str, self.plan.notices))
         ledger = self.spec.first("ledger", "given", "report")[0] if self.ledger is None else self.ledger.place
@@ -451,7 +453,7 @@ class _Run:
         return fields
 
     def _write_manifest(self, status: str) -> None:
-        """Write the manifest of an incomplete report."""
+        """Write the manifest of a report that is not complete yet."""
         judge = judge_entry(self.judge, self.spent)
         self.folder.write_manifest({"judge": judge, **self._manifest(), "replaces": self.replaces}, status)
 
@@ -460,7 +462,7 @@ class _Run:
         return command_to_resume(self.whole or self.path, self.spec, *flags)
 
     def _stopped(self, failure: BaseException) -> GermaneError:
-        """Save and show the results so far; return the error that says how to resume the run."""
+        """Save and show the results so far; return the error to raise, which says how to resume the run."""
         flags = [self.budget.too_low, "..."] if self.budget.too_low else []
         if not isinstance(failure, NoneAnswered):
             names = [name for source in all_of("sources").values() for name in source.options]
@@ -477,7 +479,7 @@ class _Run:
         return error
 
     def _explained(self, failure: BaseException, *flags: str) -> GermaneError:
-        """Return the error with the cost so far and the command, with these `flags`, that resumes the run."""
+        """Return the failure as an error with the cost so far and the command (with `flags`) to resume."""
         if self.whole is not None and isinstance(failure, GermaneError):
             return failure  # how the whole is continued is said by whoever runs its parts
         again, spent = f"continue with: {self._continuing(*flags)}", self.spent
@@ -488,10 +490,10 @@ class _Run:
         if isinstance(failure, OSError):
             failure = LedgerError(f"the report folder {self.path} cannot be written: {failure}")
         kind = JudgeError if isinstance(failure, JudgeError) else LedgerError
-        return kind(f"{failure}\nwhat was answered is kept; {again}")
+        return kind(f"{failure}\nall answers so far are stored; {again}")
 
     def _discard(self, *, asked: bool) -> bool:
-        """Delete the folder if this run created it and no one was asked; return True if it was deleted."""
+        """Delete the folder if this run created it and asked no one; return True if it was deleted."""
         if asked or self.existed:
             return False
         self._close()

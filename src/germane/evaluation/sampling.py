@@ -1,7 +1,7 @@
-"""Random cases: `--sample` draws some; `--until 0.02` judges in random order until intervals are narrow enough.
+"""Random cases: `--sample` draws some, `--until 0.02` judges until intervals are narrow enough.
 
-For `--until` the width is reached in two stages (Stein 1945; Chow and Robbins 1965): a pilot, then as many cases as the pilot's spread asks
-for; where these turn out to vary more, further ones follow.
+`--until` works in two stages (Stein 1945; Chow and Robbins 1965): a pilot, then as many cases as the pilot's
+variance asks for. If these vary more than the pilot, further stages follow.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _LEAST_GROWTH = 1.02
 def draw_rows(
     cases: Callable[[], Iterable[PlannedCase]], n: int, seed: int
 ) -> tuple[frozenset[int], dict[str, Json]]:
-    """Draw n cases without replacement, each with all its systems and trials.
+    """Draw n cases at random without replacement, each with all its systems and trials.
 
     Returns:
-        The rows of the drawn cases, counted from 0, and the manifest's entry: cases drawn, of how many, and the seed.
+        The row numbers (from 0) of the drawn cases, and their entry in the manifest: count, total and seed.
     """
     numbers: dict[str, int] = {}
     of_rows = array("q", (numbers.setdefault(planned.sample.id, len(numbers)) for planned in cases()))
@@ -44,22 +44,25 @@ def draw_rows(
 
 
 def goals_of(width: float, graders: Sequence[Grader]) -> dict[str, float]:
-    """Return the goal of `--until`, half the width of an interval, by judged measure. InputError where none is judged."""
+    """Return `width` (the half-width of an interval that --until aims at) for each measure that asks a judge.
+
+    Raises InputError if no measure asks a judge.
+    """
     judged = [grader.name for grader in graders if (grader.by or grader.measure).asks]
     if not judged:
-        problem = f"--until {width:g} is about judged measures, and none of these is judged"
-        raise InputError(problem, fix="leave it out, or name a judged measure")
+        problem = f"--until {width:g} applies to judged measures, and no measure of this run asks a judge"
+        raise InputError(problem, fix="leave out --until, or name a judged measure: -m context_precision")
     return dict.fromkeys(judged, width)
 
 
 class Stages:
-    """The cases to judge in stages: whole units (a cluster, or one case) in an order drawn with `seed`.
+    """The stages of `--until`: which cases to judge in each, in a random order of clusters (or single cases).
 
     Args:
-        cases: All cases; only numbers are kept of them.
-        goals: By measure, half the width of an interval that is narrow enough.
-        seed: Of the order.
-        of: How many cases these were drawn from, where they were drawn.
+        cases: All cases; only their numbers are stored.
+        goals: The half-width of the interval to reach, by measure.
+        seed: The seed of the random order.
+        of: The number of cases that `cases` were drawn from; None if they were not drawn.
     """
 
     def __init__(
@@ -90,15 +93,15 @@ class Stages:
 
     @property
     def count(self) -> int:
-        """The number of cases in the stages so far."""
+        """The number of cases in all stages so far."""
         return int(self._cases_up_to[self._ended - 1]) if self._ended else 0
 
     def holds(self, row: int) -> bool:
-        """Return True if the current stage includes the case of this number, from 0."""
+        """Return True if the case with this number (from 0) is in the current stage."""
         return self._begun <= int(self._position[row]) < self._ended
 
     def of_stage(self, cases: Iterable[PlannedCase]) -> Iterator[PlannedCase]:
-        """Yield the cases of the current stage."""
+        """Yield those of all cases that are in the current stage."""
         for position, planned in zip(self._position.tolist(), cases, strict=False):
             if self._begun <= position < self._ended:
                 sample = planned.sample
@@ -107,7 +110,7 @@ class Stages:
                 yield planned
 
     def next(self, scores: ScoreTable) -> bool:
-        """Start the next stage, chosen from the scores so far; return False if these are enough."""
+        """Start another stage; return False if the intervals of the scores so far are narrow enough."""
         case_scores, size = CaseScores(scores), self._ended
         for _, number, rows in case_scores.groups():
             name, canonical = case_scores.measures[number]
@@ -123,7 +126,7 @@ class Stages:
         return True
 
     def _times(self, cases: CaseScores, values: CaseValues, span: tuple[float, float], width: float) -> float:
-        """Return the factor, at least 1, of units needed for a narrow enough interval."""
+        """Return the factor (at least 1) by which cases must grow for an interval of this half-width."""
         clusters = cases.clusters_of(values.case, self._clusters)
         most = len(self._cases_up_to) / self._ended
 
@@ -144,9 +147,9 @@ class Stages:
     # what is said of it
 
     def sampled(self) -> dict[str, Json]:
-        """Return the number of cases judged, the total, and the seed, as for `--sample`."""
+        """Return the manifest's entry on the sample, as for `--sample`: cases judged, total, seed."""
         return {"n": self.count, "of": self._of, "seed": self._seed}
 
     def as_json(self) -> dict[str, Json]:
-        """Return the manifest's entry: the goals, and the number of cases after each stage."""
+        """Return the manifest's entry on `--until`: the goals, and the number of cases after each stage."""
         return {"widths": dict(self._goals), "stages": list(self._sizes)}

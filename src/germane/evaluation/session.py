@@ -1,4 +1,4 @@
-"""Resuming a run in its report folder: what earlier sessions left and paid, and the command that resumes."""
+"""Resuming a run in its report folder: the answers of earlier sessions, and the command that resumes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def check_same_judge(
     stored: Mapping[str, Json],
     judge: Judge | None,
     *,
-    fix: str = "give the judge as before, or --reask",
+    fix: str = "give the judge as before, or --reask to ask every question again",
     anywhere: bool = False,
 ) -> None:
-    """Raise InputError if a resumed evaluation had another judge, since everything would be asked again.
+    """Raise InputError if a resumed evaluation had another judge, since every question would be asked again.
 
-    `anywhere`: the same model at another URL is the same judge.
+    With `anywhere`, the same model at another URL counts as the same judge.
     """
     before = mask_urls((stored.get("judge") or {}).get("identity"))
     asked = None if judge is None else decode(encode(mask_urls(judge.identity)))
@@ -44,20 +44,20 @@ def check_same_judge(
     changed = sorted(name for name in {**before, **asked} if before.get(name) != asked.get(name))
     text = ", ".join(f"{name} is {asked.get(name)} and was {before.get(name)}" for name in changed)
     raise InputError(
-        f"another judge than this evaluation began with: {text}; every verdict would be asked again",
+        f"the judge is not the one that this evaluation began with: {text}",
         fix=fix,
     )
 
 
 def _without_url(identity: Json) -> Json:
-    """Return a judge's identity and those of its members, without URLs."""
+    """Return a judge's identity without the base URLs in it (of a panel, in its members')."""
     if isinstance(identity, Mapping):
         return {name: _without_url(value) for name, value in identity.items() if name != "base_url"}
     return [*map(_without_url, identity)] if isinstance(identity, list | tuple) else identity
 
 
 def new_folder(spec: Spec, paths: tuple[Path, ...]) -> Path:
-    """Return the report folder of a new run: the named one, else one named after its first path and the time."""
+    """Return the report folder of a new run: the one named, else one named by the first path and the time."""
     if spec.folder:
         return Path(spec.folder)
     stamp = datetime.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
@@ -70,10 +70,10 @@ def new_folder(spec: Spec, paths: tuple[Path, ...]) -> Path:
 
 
 def ledger_of(spec: Spec, folder: Path | None) -> str | None:
-    """Return the place of a run's ledger; None for a run without ledger or folder.
+    """Return the address of a run's ledger; None for a run with --no-cache and no folder.
 
-    A run with --no-cache keeps them in its folder until its report is complete. A resumed run goes on with its own
-    ledger unless another one is given.
+    With --no-cache the ledger is a file in the report folder until the report is complete. A resumed run uses
+    its earlier ledger unless another one is given.
     """
     from germane.ledger.address import is_there
 
@@ -86,9 +86,10 @@ def ledger_of(spec: Spec, folder: Path | None) -> str | None:
 
 
 def answers_in(folder: FolderWriter, stored: Mapping[str, Json]) -> Ledger | None:
-    """Return the answers that earlier sessions of an evaluation left in its folder, as a ledger; None where there are none.
+    """Return the answers that earlier sessions left in the report folder as a ledger; None without any.
 
-    `stored` is the manifest of these sessions. InputError where the judgements of a finished report were changed since.
+    `stored` is the manifest of these sessions. Raises InputError if a complete report's judgements were
+    modified.
     """
     if stored.get("status") == "complete":
         digests, file = stored.get("files", {}), folder.path / "judgements.jsonl"
@@ -98,7 +99,7 @@ def answers_in(folder: FolderWriter, stored: Mapping[str, Json]) -> Ledger | Non
 
 
 def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
-    """Return the command that resumes the run in a folder, with the flags that are not stored."""
+    """Return the command that resumes the run in a folder, including flags that the report does not store."""
     url = ("--base-url", mask_urls(spec.base_url)) if spec.base_url else ()
     headers = [word for name, _ in spec.headers for word in ("--header", f"{name}=...")]
     return shlex.join(["germane", "run", "--resume", str(folder), *flags, *url, *headers])

@@ -1,7 +1,7 @@
-"""The specification of an evaluation: options from flags, a resumed report, eval files and the environment.
+"""The options of an evaluation: from flags, a resumed report, eval files, the environment and the config.
 
-Flags > the report > eval file > environment > config > default. The settings of a project, its config, stand in germane.toml, or
-under `[tool.germane]` in pyproject.toml. Which options there are says the table of flags.
+Flags > report > eval file > environment > config > default. The config is the project's germane.toml, or
+`[tool.germane]` in its pyproject.toml. The table of flags lists all options.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _NOTHING: FrozenDict = FrozenDict()
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The options of an evaluation by source. Each option is an attribute: the value of the first source that has it, else its default.
+    """The options of an evaluation as attributes: each is the value of the first source with one.
 
-    An option that a source does not give is not in it, so that "not given" differs from "given as the default". An option without
-    a default that nobody gives is None, () or False.
+    Sources contain only options that were given, so that "not given" differs from "given as the default". An
+    option that was not given has its default, or None, () or False.
 
     Attributes:
-        given: By flags, or the arguments of a call.
-        report: By the report that is resumed.
-        files: By the eval files, where they agree.
-        environment: By the environment: the judge.
-        config: By the project's config.
+        given: Options from flags, or from the arguments of a call.
+        report: Options from the report that is resumed.
+        files: Options from the eval files, if they agree.
+        environment: The judge, from the environment.
+        config: Options from the project's config.
     """
 
     given: FrozenDict = _NOTHING
@@ -61,18 +61,18 @@ class Spec:
 
     @classmethod
     def of(cls, **options: Json) -> Spec:
-        """Return a specification with these options; None, (), [] and False count as not given."""
+        """Return a Spec with these options as `given`; None, (), [] and False count as not given."""
         return cls().but(**options)
 
     def but(self, **options: Json) -> Spec:
-        """Return a copy with these options replaced; None, (), [] and False count as not given."""
+        """Return a copy with these `given` options replaced; None, (), [] and False count as not given."""
         if unknown := options.keys() - OPTIONS.keys() - OUTPUTS.keys():
             raise TypeError(f"no such option: {', '.join(sorted(unknown))}")
         given = {**self.given, **{name: _plain(value) for name, value in options.items()}}
         return replace(self, given=_of_values(given))
 
     def in_project(self) -> Spec:
-        """Return a copy with the environment and the config of the working directory."""
+        """Return a copy with the options from the environment and the working directory's config."""
         config = dict(read_config()[0])
         config.pop("ledger", None)  # is found from the config's own folder: `ledger_address`
         named = environment("judge")
@@ -83,32 +83,32 @@ class Spec:
         )
 
     def in_files(self, values: Mapping[str, Json]) -> Spec:
-        """Return a copy with the options of eval files; None counts as not given."""
+        """Return a copy with these options as those of the eval files; None counts as not given."""
         return replace(self, files=_of_values(values))
 
     def resuming(self, manifest: Mapping[str, Json]) -> Spec:
-        """Return a copy on top of a report's options."""
+        """Return a copy with the options of the resumed report. Raises InputError if they are invalid."""
         options = manifest.get("options") or {}
         if unknown := _unknown_options(options):
-            problem = f"this evaluation has options of an add-on that is not there: {', '.join(unknown)}"
-            raise InputError(problem, fix="continue it where that add-on is")
+            problem = f"the report has options of an add-on that is not there: {', '.join(unknown)}"
+            raise InputError(problem, fix="install the add-on, then resume the run")
         types = [(name, kind | None, None) for name, kind in _stored_options().items()]
         try:
             stored = msgspec.convert(options, msgspec.defstruct("StoredOptions", types))
         except msgspec.ValidationError as wrong:
-            problem = f"the manifest is damaged: {wrong} of its options"
+            problem = f"the options in the report's manifest are damaged: {wrong}"
             raise InputError(problem, fix="run the evaluation again") from None
         return replace(self, report=_of_values(msgspec.structs.asdict(stored)))
 
     def first(self, name: str, *sources: str) -> tuple[Json, str]:
-        """Return an option's value in the first of these sources (default: all) that has it, and the source; (None, "") if none has."""
+        """Return an option's value in the first source with one, and that source; (None, "") if none has."""
         for source in sources or _SOURCES:
             if name in (values := getattr(self, source)):
                 return values[name], source
         return None, ""
 
     def get(self, name: str) -> Json:
-        """Return the value of an add-on's option; None if it is not given or the add-on is absent."""
+        """Return the value of an add-on's option; None if it is not given or the add-on is not installed."""
         return self.first(name)[0]
 
     def __getattr__(self, name: str) -> Any:
@@ -121,9 +121,10 @@ class Spec:
         return value if source else _default(OPTIONS[name])
 
     def confined(self) -> AbstractContextManager[None]:
-        """Restrict untrusted files: nothing that they name is run, and nothing outside their repositories is read.
+        """Return a context in which untrusted files run nothing and read nothing outside their repositories.
 
-        What is given itself may stand anywhere; paths of a report that is resumed are in the repository.
+        Without `untrusted` it does nothing. Paths from flags may be anywhere; those of a resumed report must
+        be in the repository.
         """
         if not self.untrusted:
             return nullcontext()
@@ -133,9 +134,10 @@ class Spec:
         return untrusted([*map(repository_root, folders), *paths, *filter(None, named)])
 
     def as_json(self) -> dict[str, Json]:
-        """Return the options for the manifest, without keys in URLs and headers and without options of a single command.
+        """Return the options for the manifest, with keys in URLs and headers masked.
 
-        Measures of the config are left out: they are those of data that no eval file names measures for.
+        Options of a single command are left out, and so are measures of the config, which are defaults for
+        data.
         """
         names = [name for name, flag in OPTIONS.items() if flag.holds != "command"]
         fields = {name: getattr(self, name) for name in (*names, *OUTPUTS)}
@@ -144,14 +146,14 @@ class Spec:
 
 
 def differing_options(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Return the stored options that all parts of an evaluation share but that differ in these two."""
+    """Return the options in which two parts of one evaluation differ although all parts must agree."""
     _unknown_options({**row, **other})
     names = {name for name in {**row, **other} if name in OPTIONS and OPTIONS[name].holds == "evaluation"}
     return sorted(name for name in names if row.get(name) != other.get(name))
 
 
 def _of_values(values: Mapping[str, Json]) -> FrozenDict:
-    """Return the options that have a value: not None, False or ()."""
+    """Return the options that have a value other than None, False and ()."""
     return FrozenDict({name: v for name, v in values.items() if v is not None and v is not False and v != ()})
 
 
@@ -168,7 +170,7 @@ def _default(flag: Flag) -> Any:
 
 
 def _type(flag: Flag) -> Any:
-    """Return the type of an option's value."""
+    """Return the type of the values of a flag's option."""
     if flag.read is not None:
         return get_type_hints(getattr(flag.read, "func", flag.read))["return"]
     kind = str if flag.kind is Path else flag.kind
@@ -176,7 +178,7 @@ def _type(flag: Flag) -> Any:
 
 
 def _unknown_options(stored: Mapping[str, Json]) -> list[str]:
-    """Return the stored options with a value that no flag has; if there are any, those of installed packages are looked up first."""
+    """Return the stored options that have a value but no flag, also of add-ons that are not loaded yet."""
     unknown = [name for name, value in stored.items() if value and name not in _stored_options()]
     if unknown:
         flags_of("run", installed=True)
@@ -184,15 +186,16 @@ def _unknown_options(stored: Mapping[str, Json]) -> list[str]:
 
 
 def _stored_options() -> dict[str, Any]:
-    """Return the options that a manifest holds, each with the type of its value."""
+    """Return the options that a manifest has, each with the type of its value."""
     types = {name: _type(flag) for name, flag in OPTIONS.items() if flag.holds != "command"}
     return {**types, "folder": str, "outputs": tuple[str, ...], "store": str}
 
 
 def read_config() -> tuple[FrozenDict, Path]:
-    """Return the settings of the project as options, and the folder that their paths are relative to.
+    """Return the project's config as options, and the folder to which its paths are relative.
 
-    They are those of the nearest germane.toml, or pyproject.toml with `[tool.germane]`, from the working directory upwards.
+    The config is the nearest germane.toml, or pyproject.toml with `[tool.germane]`, from the working
+    directory upwards.
     """
     start = Path.cwd()
     for folder in (start, *start.parents):
@@ -207,7 +210,7 @@ def _table(file: Path) -> dict[str, Json] | None:
         document = tomllib.loads(file.read_text("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(
-            f"not valid TOML: {error}", fix="mend the file", place=SourceLocation(str(file))
+            f"the file is not valid TOML: {error}", fix="correct it", place=SourceLocation(str(file))
         ) from None
     return document if file.name == "germane.toml" else document.get("tool", {}).get("germane")
 
@@ -224,51 +227,53 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
         flag = SETTINGS[key]
         if not isinstance(value, flag.setting) or isinstance(value, bool):
             types = " or ".join(kind.__name__ for kind in flag.setting)
-            raise InputError(f"{name} must be {types}, not {value!r}", fix="mend the value", place=location)
+            problem = f"the setting {name} is {value!r}, which is not of the type {types}"
+            raise InputError(problem, fix=f"write a value of the type {types}", place=location)
         if flag.least is not None and isinstance(value, int | float) and value < flag.least:
-            raise InputError(f"{name} is {value}", fix=f"write {flag.least:g} or more", place=location)
+            problem = f"the setting {name} is {value}, below {flag.least:g}"
+            raise InputError(problem, fix=f"write {flag.least:g} or more", place=location)
         if flag.choices and value not in flag.choices:
             fix = f"write {' or '.join(flag.choices)}"
-            raise InputError(f"unknown {name} {value!r}", fix=fix, place=location)
+            raise InputError(f"unknown value {value!r} of the setting {name}", fix=fix, place=location)
         texts = tuple(map(str, value if isinstance(value, list) else [value]))
         checked[key] = value if list not in flag.setting else flag.read(texts, name) if flag.read else texts
     return FrozenDict(checked)
 
 
 def environment(name: str) -> str | None:
-    """Return a setting of the environment, such as GERMANE_JUDGE for `judge`; None if it is empty."""
+    """Return an environment variable such as GERMANE_JUDGE (for "judge"); None if it is empty or not set."""
     return os.environ.get(f"GERMANE_{name.upper()}", "").strip() or None
 
 
 class Callbacks:
-    """Callbacks of a run. The defaults do nothing."""
+    """The functions that a run calls to report its progress. By default they do nothing."""
 
     wants_forecast = False
     """True if `on_forecast` is to be called; the forecast takes up to a second of CPU."""
 
     def on_forecast(self, total: Spent) -> None:
-        """Called with the expected calls of the run and their cost, before its first question is put to the judge."""
+        """Called before the judge's first question with the expected number and cost of the run's calls."""
 
     def warn(self, text: str) -> None:
-        """Called if the input seems to contain a mistake."""
+        """Called with a warning if the input seems to have a mistake."""
 
     def note(self, text: str) -> None:
-        """Called with the default measures chosen for data without any."""
+        """Called with a note on the default measures, if no measures were named."""
 
     def on_stopping(self) -> None:
-        """Called when the run is interrupted and finishes the requests in flight; a second interruption abandons them."""
+        """Called when the run was interrupted and waits for requests in flight, until interrupted again."""
 
     def on_baseline(self, baseline: ReportData) -> None:
-        """Called with the baseline of the run, before it starts."""
+        """Called with the report that the run is compared with, before it starts."""
 
     def on_progress(self, what: str, done: int, total: int) -> None:
-        """Called when `done` of `total` cases have been asked of their target, or parts have ended."""
+        """Called when `done` of `total` steps are complete; `what` is the task ("asking the target")."""
 
     def on_judgements(self, asker: Asker) -> None:
-        """Called when the asker's counts (answered, asked, cost, errors) have changed."""
+        """Called with the asker when its counts (answered, asked, cost, errors) have changed."""
 
     def on_failures(self, command: str) -> None:
-        """Called if some questions have no answer, with the command that asks them again."""
+        """Called if some questions got no answer, with the command that asks them again."""
 
     def on_stopped(self, report: ReportData) -> None:
-        """Called when the run has stopped early, with a report of the results so far."""
+        """Called when the run has stopped early, with a report on the results so far."""

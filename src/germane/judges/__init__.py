@@ -60,10 +60,12 @@ def __dir__() -> list[str]:
 
 
 def load_judge(judge: Judges, **options: Json) -> Judge:
-    """Return a judge: one as given, by name, or made of a chat model or function; several (a list, or names with spaces) are a panel.
+    """Return the judge that a name, object, model or function stands for; several make a panel.
 
-    The names are `labels`, `gold`, `lexical`, and `provider:model` (`openai` = gpt-4o-mini). `options` are those of LLMJudge,
-    for judges that are named. InputError where something is not a judge.
+    Several are a list, or names with spaces between them. The names are `labels`, `gold`, `lexical`, and
+    `provider:model` (`openai` = gpt-4o-mini). A chat model of LangChain and a function from prompt to text
+    become an LLMJudge; a judge object is returned unchanged. `options` are the options of LLMJudge, for
+    judges given by name. Raises InputError if something is not a judge.
     """
     from germane.judges.panel import panel_of
 

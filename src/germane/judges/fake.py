@@ -15,12 +15,13 @@ Answer: TypeAlias = Callable[[AnyQuestion], Json | Reply | Exception]
 
 
 class FakeJudge(LocalJudge):
-    """Answers from a function or a dict, and records the questions (`asked`).
+    """A judge with scripted answers, which records the questions that it was asked (`asked`).
 
-    A function gets the question and returns a payload, a Reply, or an exception to raise or to report
-    (AnswerError becomes an error reply, any other is raised). A dict maps a kind (`"relevance"`) or the text
-    that a question is about to a payload or such a function; the text goes before the kind. Without either
-    every question gets its own typical answer. Up to `together` questions are handed over at a time.
+    The answers come from a function or a dict. A function gets the question and returns a payload, a Reply,
+    or an exception (an AnswerError becomes an error reply, any other is raised). A dict maps the text that a
+    question is about, or a kind of question (`"relevance"`), to a payload or such a function; the text takes
+    precedence. Without answers every question gets its own typical answer. Up to `together` questions are
+    handed over at a time.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class FakeJudge(LocalJudge):
         self._answers, self._seconds, self._together = answers, seconds, max(1, together)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Return one reply per question, after `seconds`."""
+        """Return the scripted reply to each question, after a pause of `seconds`."""
         self.calls += 1
         self.asked += questions
         if self._seconds:
@@ -47,7 +48,7 @@ class FakeJudge(LocalJudge):
         return await super().answer(questions)
 
     def reply(self, question: AnyQuestion) -> Reply:
-        """Return the scripted answer to this question, else a typical one."""
+        """Return the scripted reply to this question, or its typical answer if nothing is scripted."""
         result: Json | Answer = self._answers
         if isinstance(result, Mapping):
             absent = AnswerError(f"the fake judge has no answer to a question of kind {question.kind}")

@@ -23,13 +23,13 @@ class Reply:
     """A judge's answer to one question: a payload that the question can parse, or an error.
 
     Attributes:
-        payload: The answer.
-        error: Why there is none.
-        usage: The cost of the request, once per request: where several questions shared one, on the first of them.
+        payload: The answer; None if there is an error.
+        error: The reason why there is no answer; None if there is one.
+        usage: The usage of the request. If several questions shared a request, the first one has all of it.
         ms: Milliseconds that the request took.
-        request: The request's name, the same for all questions that shared it.
-        provenance: The way in which the question was asked (fused, list_size, place, mode, model, ...).
-        children: Of an answer that was merged (from windows): the questions that it was merged from, and the replies.
+        request: The id of the request, equal for all questions that shared it.
+        provenance: How the question was asked (fused, list_size, place, mode, model, ...).
+        children: If the answer was merged from several windows: the question about each window and its reply.
     """
 
     payload: Json = None
@@ -42,18 +42,18 @@ class Reply:
 
 
 class Judge:
-    """A source of answers to questions: a language model, people's labels, gold ids, a rule, a script.
+    """A source of answers to questions: a language model, people's labels, gold ids, a rule or a script.
 
-    A subclass gives `name` and `answer`; any object that has these two can be handed to `evaluate` as well.
+    A subclass defines `name` and `answer`. Any object that has these two can be passed to `evaluate` as well.
 
     Attributes:
         name: The name in reports: "openai:gpt-4o-mini", "labels", "lexical".
-        identity: Everything about the judge that changes an answer, as JSON. Part of every key. A judge that
-            answers from labels instead of from text says `"reads": "labels"` or `"reads": "gold"`.
-        stored: True if its answers belong in the ledger, since they cost money or time.
-        kept: True if answers that belong in the ledger are put there; False for a judge that cannot be told from another.
-        stand_in: One sentence that every report must carry where this judge only stands in for a model, else "".
-        concurrency: The groups of questions that it may be asked at once.
+        identity: All settings that can change an answer, as JSON; part of every key. A judge that answers
+            from labels instead of from text has `"reads": "labels"` or `"reads": "gold"` in it.
+        stored: True if its answers cost money or time, so that they should be stored in the ledger.
+        kept: False if its answers are never stored, since the judge cannot be told from another one.
+        stand_in: A sentence that every report must show if this judge only stands in for a model, else "".
+        concurrency: The number of groups of questions that it may be asked at a time.
     """
 
     name: str = ""
@@ -64,21 +64,24 @@ class Judge:
 
     @cached_property
     def identity(self) -> Mapping[str, Json]:
-        """All that changes an answer, as JSON: the judge's name, unless a subclass says more."""
+        """All settings that can change an answer, as JSON: the judge's name, unless a subclass adds more."""
         return FrozenDict(judge=self.name)
 
     def prompt_hash(self, _question: AnyQuestion) -> str:
-        """Return the hash of this question's wording; "" if it has none."""
+        """Return the hash of the prompt in which the judge would ask this question; "" without a prompt."""
         return ""
 
     def key(self, question: AnyQuestion) -> str:
-        """Return the ledger's key of the answer to this question: see `questions.key_of`."""
+        """Return the ledger's key of this judge's answer to the question (see `questions.key_of`)."""
         if "reads" in self.identity:  # the label stands behind the item, and is another each time
             return key_of(question, self.identity, self.prompt_hash(question), self.label_of(question))
         return keys_under(question, [question.item], self._ending(self.prompt_hash(question)))[0]
 
     def keys(self, questions: Sequence[AnyQuestion]) -> list[str]:
-        """Return the key of each question; passages asked about in one way need not be made into questions."""
+        """Return the ledger key of each question, in order.
+
+        For `Passages` the part that all keys share is computed only once.
+        """
         own = "reads" in self.identity or getattr(self.key, "__func__", None) is not Judge.key
         if own or not isinstance(questions, Passages):
             return list(map(self.key, questions))
@@ -87,37 +90,38 @@ class Judge:
         )
 
     def label_of(self, _question: AnyQuestion) -> Json:
-        """Return the label of the question's passage, for a judge that reads labels; None = it has none."""
+        """Return the label of the question's passage if this judge reads labels; None without a label."""
         return None
 
     @cached_property
     def _ending(self) -> Callable[[str], bytes]:
-        """The common ending of the keys of questions with one wording, by its hash."""
+        """A function from a prompt's hash to the end of the key's JSON that its questions share."""
         return cache(partial(ending, self.identity))
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Return the questions as groups that are handed to `answer` together, each question exactly once; here one by one."""
+        """Return the questions in groups, each for one call of `answer`; by default groups of one."""
         return [(question,) for question in questions]
 
     def paid_calls(self, _question: AnyQuestion) -> int:
-        """Return the number of paid calls that answering this question takes."""
+        """Return the number of paid calls that an answer to this question takes."""
         return int(self.stored)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Return one reply per question, in their order; a plain dict is the payload of one: `{"grade": 2, "reasoning": ""}`.
+        """Return one reply per question, in order.
 
-        A failure is a Reply with an error; JudgeError is raised only where the judge cannot be used at all.
+        A plain dict counts as the payload of a Reply: `{"grade": 2, "reasoning": ""}`. A question that fails
+        gets a Reply with an error; JudgeError is raised only if the judge cannot be used at all.
         """
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Close connections, including those of members."""
+        """Close the judge's connections, and those of its members if it is a panel."""
         for member in getattr(self, "members", ()):
             await member.close()
 
 
 class ChatModel(Protocol):
-    """The part of LangChain's chat models that is used."""
+    """A chat model of LangChain: only its `invoke` is used."""
 
     def invoke(self, messages: Any, /) -> Any:
         """Return the model's reply to these messages."""
@@ -130,16 +134,16 @@ Judges: TypeAlias = AnyJudge | Sequence[AnyJudge]
 
 
 def copy_settings(judge: Any, target: Judge, own: Sequence[str] = ()) -> None:
-    """Copy the public attributes and methods of a judge or any object to another, except `own` ones."""
+    """Copy the public attributes of Judge from any object to `target`, except those named in `own`."""
     for name in dir(Judge):
         if not name.startswith("_") and name not in own and hasattr(judge, name):
             setattr(target, name, getattr(judge, name))
 
 
 def with_defaults(judge: Any) -> Judge:
-    """Return a judge unchanged; give any other object with `name` and an async `answer` the defaults of Judge.
+    """Return a Judge; another object with `name` and an async `answer` gets the defaults of Judge.
 
-    InputError where it has not both.
+    Raises InputError if the object lacks either.
     """
     if isinstance(judge, Judge):
         return judge
@@ -147,11 +151,12 @@ def with_defaults(judge: Any) -> Judge:
     if isinstance(judge, type) or len(lacking) == 2:
         raise InputError(
             f"{judge!r} is not a judge",
-            fix='give a name ("openai:gpt-4o-mini"), a judge object, a function of the prompt, or a list of these',
+            fix='pass a name ("openai:gpt-4o-mini"), a judge, a function from prompt to text, or a list',
         )
     if lacking:
         raise InputError(
-            f"the judge {judge!r} has no {lacking[0]}", fix="germane.judges.Judge says what a judge has"
+            f"the judge {judge!r} has no {lacking[0]}",
+            fix="define `name` and `async def answer(self, questions)`, or subclass germane.judges.Judge",
         )
     result = Judge()
     copy_settings(judge, result)
@@ -159,34 +164,37 @@ def with_defaults(judge: Any) -> Judge:
 
 
 def members_of(judge: Judge) -> Sequence[Judge]:
-    """Return the members of a panel; of any other judge the judge itself."""
+    """Return the members of a panel; for any other judge, the judge alone."""
     members: Sequence[Judge] = getattr(judge, "members", (judge,))
     return members
 
 
 class LocalJudge(Judge):
-    """A judge that answers at once and for free: subclasses define `reply`, and answers are not stored."""
+    """A judge that answers at once and for free; a subclass defines `reply`, and answers are not stored."""
 
     stored = False
     concurrency = 1
     _together = 200
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Return groups of a few hundred: nothing is shared, but a run can show progress and be stopped between them."""
+        """Return groups of a few hundred questions, so that a run can show progress and stop in between."""
         size = self._together
         return [tuple(questions[start : start + size]) for start in range(0, len(questions), size)]
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Answer each question separately by `reply`, in order."""
+        """Return the reply to each question, in order, by calling `reply`."""
         return [self.reply(question) for question in questions]
 
     def reply(self, question: AnyQuestion) -> Reply:
-        """Answer one question; define it unless `answer` is overridden."""
+        """Return the reply to one question. Subclasses define this, or override `answer`."""
         raise NotImplementedError
 
 
 def trivial_answer(question: AnyQuestion) -> Reply | None:
-    """Return the reply to a question about an empty text, or an id without a text; None if a judge must be asked."""
+    """Return the reply to a question that needs no judge; None if a judge must be asked.
+
+    That is an answer for an empty text, and an error for a context with an id but no text.
+    """
     error = question.unasked()
     if isinstance(error, AnswerError):
         return Reply(error=str(error))
@@ -197,11 +205,11 @@ _UNASKED = FrozenDict(unasked=True)
 
 
 class GaveUp(Exception):
-    """Raised where a question gets no answer; others may still get one.
+    """Raised if one question gets no answer while other questions may still get theirs.
 
     Attributes:
-        too_long: The texts are more than the model takes at once.
-        spent: Attempts or time are used up; otherwise asking again would not help.
+        too_long: True if the texts are longer than the model accepts.
+        spent: True if the attempts or the time are used up; False if asking again would not help.
     """
 
     def __init__(self, why: str, *, too_long: bool = False, spent: bool = False) -> None:
@@ -210,10 +218,11 @@ class GaveUp(Exception):
 
 
 class GroupScope:
-    """Shared by the asker and a judge while one group of questions is answered in the current task.
+    """The state that the asker and a judge share while the current task answers one group of questions.
 
-    The asker may stop it: no further request is sent, and those that were sent are waited for. `after_storing` is called once
-    the answers are stored. A judge that has only a name and `answer` needs to know nothing of it.
+    The asker may stop the group: no further request is sent, and responses to earlier requests are still
+    awaited. The functions in `after_storing` are called once the answers are stored. A custom judge can
+    ignore this class.
     """
 
     def __init__(self) -> None:
@@ -224,26 +233,26 @@ class GroupScope:
         _scope.set(self)
 
     def stop(self) -> None:
-        """Send no more requests, and end a wait before one."""
+        """Let the group send no more requests, and end its wait (for a rate limit or a retry)."""
         if not self.stopped:
             self.stopped, self._recalled = True, self._waits
             if self._waits:
                 self.cancel()
 
     def cancel(self) -> None:
-        """Cancel the task, whether or not anything was sent."""
+        """Cancel the task that answers the group, even if a request was sent."""
         if self._task is not None:
             self._task.cancel()
 
     @property
     def cancelled(self) -> bool:
-        """True if the task was cancelled."""
+        """True if the task that answers the group was cancelled."""
         return self._task is not None and self._task.cancelling() > 0
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Mark a wait before a request; raises GaveUp where no more may be sent."""
-        stopped = GaveUp("interrupted before it was asked again", spent=True)
+        """Mark a wait before a request, which `stop` ends. Raises GaveUp if the group was stopped."""
+        stopped = GaveUp("the evaluation was interrupted before the question was asked again", spent=True)
         if self.stopped:
             raise stopped
         self._waits = True
@@ -263,13 +272,16 @@ _scope: ContextVar[GroupScope | None] = ContextVar("germane_group_scope", defaul
 
 
 def waiting() -> AbstractContextManager[None]:
-    """Return a context manager for a wait before a request: `GroupScope.waiting`, or one that does nothing outside of an evaluation."""
+    """Return a context manager for a wait before a request, so that stopping the evaluation ends the wait.
+
+    Outside of an evaluation it does nothing. See `GroupScope.waiting`.
+    """
     scope = _scope.get()
     return nullcontext() if scope is None else scope.waiting()
 
 
 def once_stored(work: Callable[[], None]) -> None:
-    """Call a function once the current answers are stored, or at once if they are not stored."""
+    """Call `work` once the current group's answers are stored; outside of an evaluation call it at once."""
     scope = _scope.get()
     if scope is None:
         work()

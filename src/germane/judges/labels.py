@@ -1,4 +1,4 @@
-"""The judges that read labels: people's grades on contexts, and gold document ids (qrels)."""
+"""Judges that answer relevance questions from labels: people's grades, or gold document ids (qrels)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ Turns: TypeAlias = Sequence[tuple[str, str]]
 
 
 class LabelsJudge(LocalJudge):
-    """Answers relevance with people's labels; nothing else.
+    """A judge that answers relevance questions with people's labels, and no other kind of question.
 
-    A label stands under the item that was judged. An item without one is an error, not "irrelevant": the sample's score
-    is then incomplete. A yes or no stays a yes or no (the binary scale); a grade becomes one where the question asks for
-    no more.
+    A label is looked up by its item (query and passage). An item without a label is an error, not
+    "irrelevant": the sample's score is then incomplete. A yes or no stays a yes or no (the binary scale); a
+    grade becomes a yes or no if the question is on the binary scale.
 
-    It is asked by measures that ask for single passages; elsewhere its labels are read where they stand. It votes on no panel.
+    Only measures that ask about single passages ask this judge; all others read the labels from the samples.
+    It cannot be a member of a panel.
 
     Args:
-        labels: By item: a grade, or True or False; they stand before those on the contexts.
+        labels: The label of each item: a grade, or True or False. They go before labels on the contexts.
     """
 
     name = "labels"
@@ -41,7 +42,7 @@ class LabelsJudge(LocalJudge):
         self._labels = dict(self.by_item)
 
     def labelled(self, query: str, history: Turns, context: Context) -> Context:
-        """Return the context with this judge's label for it, if there is one."""
+        """Return the context with this judge's label for it, or unchanged if `labels` has none."""
         (item,) = relevance_items([(query, context.text)], history)
         label = self.by_item.get(item)
         if label is None:
@@ -52,7 +53,7 @@ class LabelsJudge(LocalJudge):
     def learn(
         self, query: str, contexts: Sequence[Context], history: Turns, qrels: Mapping[str, int] | None
     ) -> None:
-        """Add the labels of these passages of a query; the first label of an item stays."""
+        """Store the labels of these passages of a query; an item that has a label already keeps it."""
         labels = [self._label(context, qrels) for context in contexts]
         items = relevance_items([(query, context.text) for context in contexts], history)
         for item, label, context in zip(items, labels, contexts, strict=True):
@@ -63,11 +64,11 @@ class LabelsJudge(LocalJudge):
         return context.relevant if context.grade is None else context.grade
 
     def label_of(self, question: AnyQuestion) -> Json:
-        """Return the label of the question's item, or None."""
+        """Return the label stored for the question's item (query and passage), or None."""
         return self._labels.get(question.item)
 
     def reply(self, question: AnyQuestion) -> Reply:
-        """Return the label of the item, or an error where there is none."""
+        """Return the label of the question's item as a reply, or an error reply if the item has no label."""
         if not isinstance(question, Relevance):
             return Reply(
                 error=f"{self.source} cannot answer a question of kind {question.kind}, only relevance"
@@ -76,7 +77,7 @@ class LabelsJudge(LocalJudge):
         return Reply(error=self.lacking) if label is None else self.read(question, label)
 
     def read(self, question: Relevance, label: Json) -> Reply:
-        """Return the label as an answer on the scale of the question."""
+        """Return a label as a reply on the question's scale; on the binary scale grades 2 and 3 are a yes."""
         if isinstance(label, bool):
             return Reply(payload={"relevant": label, "reasoning": ""})
         if question.scale == "binary":
@@ -86,22 +87,22 @@ class LabelsJudge(LocalJudge):
 
 
 class GoldJudge(LabelsJudge):
-    """Answers relevance with the qrels: a document of grade 1 or more is relevant.
+    """A judge that answers relevance questions with the qrels: a document of grade 1 or more is relevant.
 
-    Gold grades are on the collection's own scale, so the answer is yes or no and the grade is named in the
-    reasoning. A document that the qrels do not list has grade 0, as trec_eval has it; a
-    passage that cannot be looked up at all (no document id, or a sample without qrels) is an error.
+    Gold grades are on the collection's own scale, so the answer is yes or no, and the reasoning gives the
+    grade. A document that the qrels do not list has grade 0, as in trec_eval. A passage that cannot be looked
+    up (no document id, or a sample without qrels) is an error.
     """
 
     name = "gold"
     identity = FrozenDict(judge="gold", reads="gold")
 
     source: ClassVar[str] = "gold labels"
-    lacking: ClassVar[str] = "no gold label: the passage has no document id, or the sample no qrels"
+    lacking: ClassVar[str] = "no gold label: the passage has no document id, or the sample has no qrels"
 
     def _label(self, context: Context, qrels: Mapping[str, int] | None) -> Json:
         return None if qrels is None or context.id is None else qrels.get(context.id, 0)
 
     def read(self, _question: Relevance, label: Json) -> Reply:
-        """Return the gold grade as a yes or no."""
+        """Return a gold grade as a reply: yes from grade 1."""
         return Reply(payload={"relevant": label >= 1, "reasoning": f"gold grade {label}"})

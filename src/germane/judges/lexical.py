@@ -1,7 +1,7 @@
-"""A word-overlap rule in place of a model: no network, and the same verdict every time.
+"""The lexical judge: a word-overlap rule in place of a model, without network, always with the same verdict.
 
-What a word tells is fixed by lists of common words: a rarity counted in the evaluation's own texts would make a verdict
-depend on what else is judged.
+The weight of a word comes from fixed lists of common words. Weights counted in the evaluation's own texts
+would make a verdict depend on the other texts that are judged.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ Rule: TypeAlias = Callable[[Any], Json]
 
 
 class LexicalJudge(LocalJudge):
-    """Measures how many of the words that were asked for a passage contains.
+    """A judge that measures how many of the query's or claim's words a passage contains.
 
-    It knows no synonyms, no negation and no meaning: for demos, tests and smoke checks, not for decisions.
-    A verdict depends on the question alone, not on what else is in the evaluation.
+    It knows no synonyms, no negation and no meaning. Use it for demos, tests and smoke checks, not for
+    decisions. A verdict depends on the question alone, not on other texts in the evaluation.
     """
 
     name = "lexical"
@@ -55,17 +55,18 @@ class LexicalJudge(LocalJudge):
     )
 
     def reply(self, question: AnyQuestion) -> Reply:
-        """Return the rule's answer, or an error for a kind of question without a rule."""
+        """Return the rule's reply, or an error reply if there is no rule for this kind of question."""
         rule = _RULES.get(question.kind)
         if rule is None:
-            return Reply(error=f"the lexical rule cannot answer a question of kind {question.kind}")
+            return Reply(error=f"the judge lexical cannot answer questions of kind {question.kind}")
         return trivial_answer(question) or Reply(payload=rule(question))
 
 
 def _relevance(question: Relevance) -> Json:
-    """Return a grade by the coverage of the query; with a reference, by the mean of both coverages.
+    """Return the payload for Relevance: a grade by the share of the query's words that the passage has.
 
-    Of the reference its best-covered sentence counts: a passage need not hold the whole answer to help.
+    With a reference (or response), that share is averaged with the share for the reference's best-covered
+    sentence, since a passage need not hold the whole answer to help.
     """
     names = stems(question.passage)
     query = terms(question.query)
@@ -82,20 +83,23 @@ def _relevance(question: Relevance) -> Json:
 
 
 def _claims(question: Claims) -> Json:
-    """Return one claim per sentence, without citation marks; a question makes no claim."""
+    """Return the payload for Claims: one claim per sentence, without questions and citation marks."""
     texts = sentences(_CITED.sub("", question.text))
     asks = ("?", "\uff1f", "\u061f")
     return {"claims": [text for text in texts if words(text) and not text.rstrip("\"'”’»)").endswith(asks)]}
 
 
 def _support(question: Support) -> Json:
-    """Return for each claim the contexts that cover it alone, else the first pair that covers it together."""
+    """Return the payload for Support: the contexts that cover each claim alone, else a pair that does."""
     contexts = [stems(text) for text in question.contexts]
     return {"claims": [supported(n, claim, contexts) for n, claim in enumerate(question.claims, start=1)]}
 
 
 def _statements(question: StatementRelevance) -> Json:
-    """Return one statement per sentence; relevant where it has half of the query's words, or of a sentence of the reference."""
+    """Return the payload for StatementRelevance: one statement per sentence.
+
+    A statement is relevant if it has half of the words of the query, or of one sentence of the reference.
+    """
     target = question.reference or question.response or ""
     targets = [terms(question.query), *map(terms, sentences(target))]
     result = []
@@ -107,7 +111,7 @@ def _statements(question: StatementRelevance) -> Json:
 
 
 def _sufficiency(question: Sufficiency) -> Json:
-    """Return a yes if the contexts together have the query's words."""
+    """Return the payload for Sufficiency: yes if the contexts together have 95% of the query's words."""
     names = stems(question.about)
     query = terms(question.query)
     return {"reasoning": reason("query", query, names), "sufficient": coverage(query, names) >= ANSWERS}
@@ -132,14 +136,14 @@ _RULES: dict[str, Rule] = {
 
 
 def coverage(required: Terms, present: frozenset[str]) -> float:
-    """Return the share of the required words' weight that is present."""
+    """Return the share of the required words that is present, each word counted by its weight (0 to 1)."""
     total = sum(weight for _, weight in required.values())
     share = sum(weight for stem, (_, weight) in required.items() if stem in present) / total if total else 0.0
     return round(share, 9)  # three fifths are three fifths, whatever the sum's last bit
 
 
 def reason(what: str, required: Terms, present: frozenset[str]) -> str:
-    """Return a sentence with the words that a passage has and lacks."""
+    """Return a sentence that lists which required words a passage has and which it lacks."""
     if not required:
         return f"the {what} has no words"
     covered = [word for stem, (word, _) in required.items() if stem in present]
@@ -149,13 +153,13 @@ def reason(what: str, required: Terms, present: frozenset[str]) -> str:
 
 
 def few(names: Sequence[str]) -> str:
-    """Return the first few of some names."""
+    """Return the first six names as text, followed by "and N more" if there are others."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
 
 
 def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Json:
-    """Return a claim's item: the contexts that support it alone, else the first two that do together."""
+    """Return the verdict on a claim: the contexts that support it alone, else a pair that does."""
     required = terms(claim)
     covered = [context.intersection(required) for context in contexts]
     alone = [position for position, present in enumerate(covered, start=1) if carries(required, present)]
@@ -171,7 +175,10 @@ def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Js
 
 
 def carries(required: Terms, present: frozenset[str]) -> bool:
-    """Return True if enough of the words and all numbers are present, since another year or amount is another claim."""
+    """Return True if 75% of a claim's words (by weight) and all of its numbers are present.
+
+    Numbers must match because another year or amount makes another claim.
+    """
     numbers = all(stem in present for stem, (word, _) in required.items() if any(c.isdigit() for c in word))
     return numbers and coverage(required, present) >= SUPPORTED
 
@@ -204,10 +211,7 @@ def _weights() -> MappingProxyType[str, float]:
 
 @lru_cache(maxsize=4096)
 def terms(text: str) -> Terms:
-    """Return the content words of a text, one per stem; if there are none, all its words.
-
-    A function word in capitals is a name ("WHO", "IT", "US") unless all of the text is in capitals.
-    """
+    """Return a text's content words with their weights, one per stem; all words if none is left."""
     names = set() if text.isupper() else {word.lower() for word in _ACRONYM.findall(text)}
     result = {word: TELLING if word in names else _weights().get(word, TELLING) for word in words(text)}
     telling = {word: weight for word, weight in result.items() if weight} or dict.fromkeys(result, TELLING)
@@ -242,10 +246,11 @@ _STARTS = re.compile(r"(?:[.!?:;\n\u2022*-]\s*)[\"'(\[\u201c\u2018\u00ab\s]*\Z")
 
 
 def names(text: str) -> list[str]:
-    """Return the names, dates and numbers in a text, each spelling once, in order.
+    """Return the names, dates and numbers in a text, in order, without repeats.
 
-    A name is a run of words with capitals, in Chinese and Japanese what stands in title marks or in Katakana. A function
-    word is none; a single word that begins a sentence is one unless it is common, or stands in small letters elsewhere.
+    A name is a run of capitalized words; in Chinese and Japanese, the text in title marks or in Katakana. A
+    function word is not a name. A single word that begins a sentence is a name unless it is common or also
+    occurs in lower case.
     """
     results = list(_candidates(text))
     inside = {name for name, first in results if not first}
@@ -259,7 +264,7 @@ def names(text: str) -> list[str]:
 
 
 def _candidates(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each candidate, and whether it is a single word at the start of a sentence."""
+    """Yield each possible name, date or number, and True if it is a single word that begins a sentence."""
     at = 0
     while match := _ENTITY.search(text, at):
         at = match.end()

@@ -1,4 +1,4 @@
-"""The judge that asks a language model: any OpenAI-compatible endpoint, and other providers as extras."""
+"""The judge that asks a language model: at an OpenAI-compatible endpoint, or through an extra."""
 
 from __future__ import annotations
 
@@ -121,14 +121,15 @@ class LLMJudge(Judge):
             sent = {"base_url": base_url, "api_key": api_key, "headers": headers, "parameters": own}
             if unsent := next((option for option, value in sent.items() if value), None):
                 raise InputError(
-                    f"a model of your own is not sent {unsent}", fix="set it in the model itself"
+                    f"the option {unsent} has no effect on a function or chat model of your own",
+                    fix=f"leave {unsent} out and set it in the model itself",
                 )
             self.service = service = service_of(self._own, name)
             temperature, concurrency = None, concurrency or at_once(self._own)
             self.kept = bool(service.model)
         if headers and not service.trusted:
-            problem = "headers are not sent to a URL from a file"
-            raise InputError(problem, fix="give the URL by --base-url")
+            problem = "headers are not sent to the URL of a judge that is named in a file"
+            raise InputError(problem, fix="give the URL as --base-url http://HOST:PORT/v1")
         check_headers(headers or {})
         self.name = service.name
         self.prompts = Prompts(prompts)
@@ -160,18 +161,21 @@ class LLMJudge(Judge):
 
     @cached_property
     def price(self) -> Price | None:
-        """The price of a million tokens; None = unknown."""
+        """The price per million tokens; None if it is unknown."""
         if self._price is not None or self.service.custom or self._own is not None:
             return self._price
         tier = str(self.capabilities.parameters.get("service_tier", "auto"))
         return price_of(self.service.provider, self.service.model) if tier in {"auto", "default"} else None
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of its requests, the key among them; JudgeError where the key is missing."""
+        """Return the HTTP headers of requests, with the API key. Raises JudgeError without a key."""
         return self.service.headers(self._key, self._headers)
 
     def ready(self) -> ModelClient:
-        """Return the opened client; JudgeError if the key is missing, MissingPart if an extra is. Nothing is sent."""
+        """Return the client, and create it on the first call; nothing is sent.
+
+        Raises JudgeError if the key is missing, MissingPart if the provider's extra is not installed.
+        """
         if self._client is None:
             transport: Transport
             if self._own is not None:
@@ -189,14 +193,14 @@ class LLMJudge(Judge):
         return self._client
 
     def foreign(self) -> PydanticAITransport:
-        """Open the connection to a provider with its own protocol."""
+        """Return the transport to a provider with its own protocol. Raises MissingPart without its extra."""
         key, service = self.service.secret(self._key), self.service
         try:
             from germane.judges.client.foreign import PydanticAITransport
 
             foreign = PydanticAITransport(service, key, self._headers)
         except ImportError:
-            problem = f"the judge {service.provider} is an extra that is not installed"
+            problem = f"the judge {service.name} needs the extra {service.provider}, which is not installed"
             raise MissingPart(problem, fix=install_extra(service.provider)) from None
         if not foreign.takes_temperature and self.capabilities.temperature is not None:
             self.capabilities.temperature = None
@@ -204,14 +208,14 @@ class LLMJudge(Judge):
         return foreign
 
     def prompt_hash(self, question: AnyQuestion) -> str:
-        """Return the hash of the question's wording, or of the list wording if it would be asked in a list."""
+        """Return the hash of the question's prompt, including the list prompt if it is asked in a batch."""
         prompt = self.prompts.of(question)
         if self._batch > 1 and question.batched and not prompt.pieces:
             return fingerprint(prompt.hash, fragment("list"))
         return prompt.hash
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Split the questions into requests, fused and batched as the settings say."""
+        """Split the questions into requests, as the settings `reading` and `batch` say."""
         asked = [question for question in questions if question.unasked() is None]
         known = [(question,) for question in questions if question.unasked() is not None]
         fused = fused_requests(asked, self.prompts, fuse=self.fuse)
@@ -219,11 +223,14 @@ class LLMJudge(Judge):
         return [*(tuple(question for row in rows for question in row.questions) for rows in lists), *known]
 
     def fused(self, questions: tuple[AnyQuestion, ...]) -> Sequence[FusedRequest]:
-        """Return the fused requests of these questions as they were grouped."""
+        """Return the questions of one group as FusedRequests: questions about the same text share one."""
         return fused_requests(questions, self.prompts, fuse=self.fuse)
 
     def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
-        """Return the expected usage of one group: tokens are the bytes of the request and of typical answers, divided by 4."""
+        """Return the expected usage of one request for these questions, before it is sent.
+
+        Tokens are estimated as the bytes of the request, and of typical answers, divided by 4.
+        """
         if trivial_answer(questions[0]):
             return Usage(cost_usd=0.0)
         ask = render_request(self.fused(questions), self.prompts)
@@ -233,9 +240,9 @@ class LLMJudge(Judge):
         return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Return one reply per question; questions that a list left unanswered are asked one by one.
+        """Return one reply per question; questions that a batch left unanswered are asked one by one.
 
-        InputError where other calls are under way in another event loop: connections belong to theirs.
+        Raises InputError if calls are under way in another event loop, to which the connections belong.
         """
         if (reply := trivial_answer(questions[0])) is not None:
             return [reply]
@@ -246,8 +253,8 @@ class LLMJudge(Judge):
         loop = asyncio.get_running_loop()
         if self._calls and self._loop is not loop:
             raise InputError(
-                f"the judge {self.name} is in use in another thread, to which its connections belong",
-                fix=f'make a judge for each thread, or give its name: judge="{self.name}"',
+                f"the judge {self.name} is in use in another thread or event loop",
+                fix=f'make a judge for each thread, or pass its name: judge="{self.name}"',
             )
         self._loop = loop
         self._calls += 1
@@ -261,14 +268,14 @@ class LLMJudge(Judge):
         return call.replies(questions, self.price)
 
     async def close(self) -> None:
-        """Close the connections once no evaluation uses them."""
+        """Close the connections, after the last call if another evaluation still uses them."""
         self._closing = self._calls > 0
         if self._client is not None and not self._closing:
             await self._client.close()
 
 
 def model_of(judge: Judge) -> LLMJudge | None:
-    """Return the language model that a judge, or the judge of a replica, asks; None if it asks none."""
+    """Return the LLMJudge that a judge is or, as a replica, repeats; None if it asks no language model."""
     model = getattr(judge, "judge", judge)
     return model if isinstance(model, LLMJudge) else None
 
@@ -279,13 +286,14 @@ def _check(
     temperature: float | None,
     counts: Mapping[str, int | None],
 ) -> None:
-    """Raise InputError where a setting of LLMJudge is not valid."""
+    """Raise InputError if a setting of LLMJudge is invalid."""
     if ours := _OURS & parameters.keys():
         raise InputError(
-            f"a model parameter cannot set {', '.join(sorted(ours))}: germane does", fix="leave it out"
+            f"the model parameters include {', '.join(sorted(ours))}, which germane sets itself",
+            fix=f"leave out {', '.join(sorted(ours))}",
         )
     if reading not in {"fused", "single"}:
-        raise InputError(f"unknown reading {reading!r}", fix="write fused or single")
+        raise InputError(f"unknown value {reading!r} of reading", fix="write fused or single")
     if temperature is not None:
         check_number("temperature", temperature, least=0)
     for name, value in counts.items():
@@ -294,22 +302,24 @@ def _check(
 
 
 def check_shared(judges: Iterable[object], base_url: str | None, headers: object) -> None:
-    """Raise InputError if a base URL or headers would be used for judges of different providers or hosts."""
+    """Raise InputError if one base URL or the same headers would go to different providers or hosts."""
     services = [judge.service for judge in judges if isinstance(judge, LLMJudge)]
     shared = ""
     if base_url and len({service.provider for service in services}) > 1:
-        shared = "one base URL is not for judges of different providers"
+        shared = "one base URL is given for judges of different providers"
     elif headers and len({urlsplit(service.url).netloc for service in services}) > 1:
-        shared = "the same headers are not for judges at different hosts"
+        shared = "the same headers are given for judges at different hosts"
     if shared:
-        raise InputError(shared, fix="write PROVIDER:MODEL@URL for each, with its key in the environment")
+        fix = "name each judge as PROVIDER:MODEL@URL, and set its key in the environment"
+        raise InputError(shared, fix=fix)
 
 
 def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
-    """Return whether a request names the question's own limit of tokens, as to a server of the user's, and the names of limits to try.
+    """Return True if requests set a token limit per question, and the limit's parameter names to try.
 
-    A provider at its own address has models that end, reserves the tokens that are asked for, and counts thoughts. OpenAI's
-    newer models refuse the old name, and say so; most servers of others pass over the new one in silence.
+    Only a server of the user's own gets such limits: hosted models stop by themselves, while the provider
+    reserves the requested tokens and counts reasoning against them. OpenAI's newer models refuse the older
+    name with an error; most other servers silently ignore the newer one.
     """
     own_server = service.provider in PROVIDERS and bool(service.custom or service.traits.local)
     limited = own_server and not service.traits.extra
@@ -318,7 +328,10 @@ def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
 
 
 def _identity(service: Service, temperature: float | None, parameters: Mapping[str, Json]) -> FrozenDict:
-    """Return the settings that can change an answer. A length limit is not one: an answer that it cuts off is asked again."""
+    """Return the settings of a model that can change an answer, as part of its keys.
+
+    The length limit is left out: an answer that it cuts off is asked for again.
+    """
     identity = {
         "provider": service.provider,
         "model": service.model,

@@ -1,4 +1,4 @@
-"""Panels: several judges, or several samples of one, answer the same question, and vote."""
+"""Panels: several judges, or several samples of one judge, answer the same question and vote."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from germane.types import FrozenDict, Json, Judgement, freeze
 
 
 class Replica(Judge):
-    """The n-th sample of a judge. The first is the judge itself, and so shares its stored answers.
+    """The n-th sample of a judge. The first one is the judge itself, and so shares its stored answers.
 
     Args:
-        judge: Whom to ask.
-        number: The number of the sample, from 1; below 0 where `germane audit --again` asks. It is part of the key, and
-            decides the order in lists.
+        judge: The judge to ask.
+        number: The sample's number, from 1 (negative for `germane audit --again`). It is part of the key.
     """
 
     def __init__(self, judge: Judge, number: int) -> None:
@@ -33,11 +32,11 @@ class Replica(Judge):
         return getattr(self.judge, name)
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Split the questions as the judge does."""
+        """Return the questions in the groups that the repeated judge makes."""
         return self.judge.group(questions)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Return the judge's answers to this sample."""
+        """Return the repeated judge's replies, with the number of this sample in their provenance."""
         replies = await self.judge.answer(questions)
         return [
             replace(reply, provenance=FrozenDict({**reply.provenance, "replica": self.number}))
@@ -46,25 +45,25 @@ class Replica(Judge):
 
 
 def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
-    """Return `times` samples (replicas) of a judge; InputError for less than 1."""
+    """Return `times` samples (replicas) of a judge. Raises InputError if `times` is less than 1."""
     if times < 1:
-        raise InputError(f"a judge cannot be asked {times} times", fix="repeat it once or more")
+        raise InputError(f"a judge cannot be asked {times} times", fix="write a whole number from 1, as in 3")
     value = with_defaults(judge)
     return tuple(Replica(value, number) if number > 1 else value for number in range(1, times + 1))
 
 
 class PanelJudge(Judge):
-    """Several judges that vote. Each member is asked through the ledger, under its own keys.
+    """A panel of judges that vote. Each member's answer is stored in the ledger under the member's own key.
 
-    Grades and yes-or-no: the highest that more than half of the votes reach (their lower median; a tie of yes and no
-    is a no). Answers that are
-    lists of verdicts about given subjects (which contexts support each claim) are voted item by item. Lists that the
-    members draw up themselves (claims, statements, entities) cannot be voted on: the first member is asked for
-    them, another one only where it fails. A member that fails leaves the vote to the others; where all fail, so
-    does the panel. One that cannot be used at all is not asked any more; where none can be, the evaluation ends.
-    Each member's answer is in the judgement's provenance: `votes`, `agreement` (the share of votes that agree with
-    the verdict, of lists its mean over the items; not where one alone voted), and `failed` for members who did not
-    answer.
+    Grades, and yes or no: the verdict is the highest value that more than half of the votes reach (the lower
+    median; a tie of yes and no is a no). Lists of verdicts on given subjects (which contexts support each
+    claim) are voted subject by subject. Lists that a member draws up itself (claims, statements, entities)
+    cannot be voted on: the first member is asked, and the next one only if it fails.
+
+    If a member fails, the others vote; if all fail, so does the panel. A member that cannot be used at all is
+    not asked again; if no member can be used, the evaluation ends. The judgement's provenance has each
+    member's answer (`votes`), the share of votes that agree with the verdict (`agreement`: for lists the mean
+    over the subjects; absent if only one member voted) and the members without an answer (`failed`).
 
     Args:
         members: At least two judges.
@@ -75,11 +74,15 @@ class PanelJudge(Judge):
 
     def __init__(self, members: Sequence[Judge]) -> None:
         if len(members) < 2:
-            raise InputError("a panel has at least two members", fix="name several judges, or repeat one")
+            raise InputError(
+                f"a panel needs at least two judges, and {len(members)} was given",
+                fix="name several judges, or write repeat=3 to ask one judge three times",
+            )
         members = tuple(map(with_defaults, members))
         if any("reads" in member.identity for member in members):
             raise InputError(
-                "labels and gold do not vote on a panel", fix="compare judges with them: germane audit"
+                "the judges labels and gold cannot be members of a panel",
+                fix="leave them out; `germane audit` compares a judge with labels",
             )
         self.members = members
         self.name = f"majority of {', '.join(_names(self.members))}"
@@ -87,27 +90,27 @@ class PanelJudge(Judge):
         self.identity = freeze({"panel": [member.identity for member in members], "vote": "majority"})
 
     def prompt_hash(self, question: AnyQuestion) -> str:
-        """Return the members' common prompt hash, else a hash of all of theirs."""
+        """Return the prompt hash that all members share, or a hash of the members' different hashes."""
         hashes = [member.prompt_hash(question) for member in self.members]
         return hashes[0] if len(set(hashes)) == 1 else digest(hashes)[:16]
 
     async def answer(self, _questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Raise JudgeError: the asker asks the members instead."""
-        raise JudgeError("a panel is asked through germane's asker, which asks its members")
+        """Raise JudgeError: the asker asks the members one by one and never the panel itself."""
+        raise JudgeError("PanelJudge.answer cannot be called; pass the panel to germane.evaluate as judge")
 
     def paid_calls(self, question: AnyQuestion) -> int:
-        """Return the number of paid calls: one per asked member."""
+        """Return the number of paid calls that one question takes, over all members that are asked."""
         return sum([member.paid_calls(question) for member in self.next_members(question, ())])
 
     def next_members(self, question: AnyQuestion, answers: Sequence[Answer]) -> Sequence[Judge]:
-        """Return the members to ask after those that have answered, in order; () if the answers can be combined."""
+        """Return the members to ask next, given the answers so far; () if these can be combined."""
         rest = self.members[len(answers) :]
         if question.voted:
             return rest
         return () if any(answer.usable for answer in answers) else rest[:1]
 
     def combine(self, key: str, question: AnyQuestion, answers: Sequence[Answer]) -> Judgement:
-        """Return the panel's judgement from one answer per member; usage and time are recorded on the members' answers."""
+        """Return the panel's judgement from the members' answers, without usage: the members' have it."""
         named = list(zip(_names(self.members), answers, strict=False))
         votes = [(name, answer.judgement.answer) for name, answer in named if answer.usable]
         lost = {name: answer.value.why for name, answer in named if not answer.usable}
@@ -134,20 +137,23 @@ class PanelJudge(Judge):
 
 
 def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
-    """Return one judge unchanged; several, or several samples of each, as a panel. InputError for no judge at all."""
+    """Return a panel of several judges, or of several samples of each; a single judge is returned unchanged.
+
+    Raises InputError if the list is empty.
+    """
     members = judges if repeat == 1 else [member for judge in judges for member in repeated(judge, repeat)]
     if not members:
-        raise InputError("no judge in the list", fix="name one or more")
+        raise InputError("the list of judges is empty", fix='name at least one, as in "openai:gpt-4o-mini"')
     return PanelJudge(members) if len(members) > 1 else members[0]
 
 
 def whole(judgement: Judgement) -> bool:
-    """Return True if every judge has answered, including each member of a panel."""
+    """Return True if the judgement has an answer and, for a panel, no member failed."""
     return judgement.error is None and not judgement.provenance.get("failed")
 
 
 def _names(members: Sequence[Judge]) -> list[str]:
-    """Return each member's name, numbered if several share it."""
+    """Return the members' names, numbered if equal. Raises InputError for a repeated member."""
     names = [member.name for member in members]
     visible = [
         f"{name} #{names[: n + 1].count(name)}" if names.count(name) > 1 else name
@@ -155,7 +161,7 @@ def _names(members: Sequence[Judge]) -> list[str]:
     ]
     if len({str(dict(member.identity)) for member in members}) < len(members):
         raise InputError(
-            f"a member is twice on the panel: {', '.join(names)}",
-            fix="repeat a judge with --repeat N, and give each function its LLMJudge(..., name=...)",
+            f"the panel has the same judge twice: {', '.join(names)}",
+            fix="ask one judge several times with --repeat N; name functions apart: LLMJudge(..., name='a')",
         )
     return visible

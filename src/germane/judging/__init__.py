@@ -1,1 +1,1 @@
-"""Judging: questions about samples in, judgements out."""
+"""Judging: ask judges the questions about samples, and store their answers as judgements."""

@@ -1,8 +1,9 @@
-"""The asker: questions in, judgements out.
+"""The asker: it gets questions and returns judgements, from the ledger or from a judge.
 
-Questions that arrive together are keyed, deduplicated, looked up in the ledger in one batch, and handed to their judges in groups.
-An answer is committed to the ledger before anybody sees it, and before the place of its request is given to the next one. A
-question to a panel becomes one question to each of its members, whose answers are stored under their own keys.
+Questions that arrive together are keyed, deduplicated, looked up in the ledger in one batch, and passed to
+their judges in groups. An answer is committed to the ledger before it is used, and before another request may
+be sent in place of its own. A question to a panel becomes one question to each member, whose answers are
+stored under their own keys.
 """
 
 from __future__ import annotations
@@ -34,19 +35,18 @@ _log = logging.getLogger("germane")
 
 
 class Asker:
-    """Asks judges, through the ledger. Use as an async context manager.
+    """Asks judges, and stores and reuses their answers in the ledger. Use it as an async context manager.
 
     Args:
-        route: The judge of a question.
-        ledger: Where answers are stored; None stores none.
-        earlier: The answers in the folder of the evaluation, which hold without a look into the ledger.
-        usage_log: The log of what is paid, with what earlier sessions have paid; None = none.
-        budget: The limit of spending; where it is reached, the asker stops with LimitReached.
+        route: Returns the judge for a question.
+        ledger: The ledger where answers are looked up and stored; None for none.
+        earlier: The judgements already in the evaluation's folder, which take precedence over the ledger.
+        usage_log: The log of this evaluation's usage, including earlier sessions; None for a new one.
+        budget: The spending limit; once it is reached, the asker stops with LimitReached.
         keep: Called in a thread with the answers that were stored, before they are used.
-        replay: The name of the ledger where it alone answers: other questions fail, and stand in `missing`.
-        before_asking: Called before the first question is put to a judge that costs; it may raise. Whether the ledger can be
-            written is tried then too.
-        on_progress: Called with the asker whenever something was answered.
+        replay: The name of the ledger if only its answers may be used: other questions fail, see `missing`.
+        before_asking: Called before the first question to a judge that costs; it may raise.
+        on_progress: Called with the asker whenever questions were answered.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class Asker:
 
     @property
     def spent(self) -> Spent:
-        """The usage of this session: calls, tokens, cost and errors so far."""
+        """The usage of this session so far: calls, tokens, cost and errors."""
         return self._usage_log.spent
 
     @property
     def failed(self) -> bool:
-        """True if it has stopped and asks nothing more."""
+        """True if the asker has stopped and sends no more requests."""
         return self._failure is not None
 
     # Opening and closing
@@ -117,12 +117,12 @@ class Asker:
                     )
 
     async def _finish(self) -> None:
-        """Wait for the requests in flight."""
+        """Wait until all requests in flight are answered and stored."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     def stop(self, reason: BaseException | None = None) -> None:
-        """Stop sending; requests in flight are finished and stored, the rest fails with `reason`."""
+        """Send no more requests: finish and store those in flight, and fail other questions with `reason`."""
         self._failure = self._failure or reason or Interrupted("interrupted")
         arrived, self._arrived = self._arrived, []
         self._fail(arrived, self._failure)
@@ -132,7 +132,7 @@ class Asker:
             scope.stop()
 
     def abort(self) -> None:
-        """Stop, and cancel requests in flight too; answers received are stored."""
+        """Stop, and cancel the requests in flight too; answers that have arrived are still stored."""
         self.stop()
         for scope in self._scopes:
             scope.cancel()
@@ -145,12 +145,12 @@ class Asker:
                 value.future.exception()  # retrieved, even where nobody waits any more
 
     def _break(self, error: BaseException) -> None:
-        """Stop, and fail all waiting questions; answers in flight are still stored."""
+        """Stop because of an error, and fail all waiting questions; answers in flight are still stored."""
         self.stop(error)
         self._fail(list(self._pending.values()), error)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a task that is awaited at the end; an exception in it stops the asker."""
+        """Start a task, which is awaited when the asker closes; an exception in it stops the asker."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -163,7 +163,7 @@ class Asker:
     # Answers that are known
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
-        """Return the known answers of each list of questions; None for those that must be asked."""
+        """Return the stored answers to lists of questions, None for each that a judge must be asked."""
         await asyncio.sleep(0)  # a replay does nothing else: signals are heard here
         if self._failure is not None:
             raise self._failure
@@ -183,14 +183,14 @@ class Asker:
         return answers
 
     def keyed(self, questions: Sequence[AnyQuestion]) -> list[tuple[str, Judge]]:
-        """Return the key of each question, and its judge."""
+        """Return the ledger key and the judge of each question."""
         if isinstance(questions, Passages):
             judge = self._route(questions.example)
             return [(key, judge) for key in judge.keys(questions)]
         return [((judge := self._route(question)).key(question), judge) for question in questions]
 
     def find(self, asked: Iterable[tuple[str, Judge]]) -> dict[str, Judgement]:
-        """Return the judgements under these keys, from this evaluation or the ledger."""
+        """Return the stored judgements under these keys, from this evaluation or the ledger."""
         judges = dict(asked)
         judgements = {key: self._own[key] for key in judges if key in self._own} if self._own else {}
         if self._earlier is not None:
@@ -201,14 +201,14 @@ class Asker:
         return judgements
 
     def _known(self, judge: Judge, question: AnyQuestion, judgement: Judgement | None) -> Answer | None:
-        """Return and count a known answer; None if there is no usable one and the question must be asked."""
+        """Return a stored judgement as an answer, and count it as reused; None if the judge must be asked."""
         if judgement is None or not (answer := self.read(question, judgement)).holds:
             return None
         self._usage_log.reused(judge, question, answer)
         return answer
 
     def read(self, question: AnyQuestion, judgement: Judgement) -> Answer:
-        """Return a stored judgement as the answer to a question, with the judgements that it was merged from."""
+        """Return a stored judgement as a question's answer, with the judgements that it was merged from."""
         if judgement.parent is not None:  # it was merged into another one where it was stored
             judgement = replace(judgement, parent=None)
         answer, children = answered(question, judgement), list[Judgement]()
@@ -221,7 +221,7 @@ class Asker:
     # Questions that come in
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
-        """Return one answer per question, in order, once all are stored."""
+        """Return one answer per question, in order, once all answers are stored."""
         return await self._answers([(question, self._route(question)) for question in questions])
 
     async def _answers(self, asked: Sequence[tuple[AnyQuestion, Judge]]) -> list[Answer]:
@@ -247,7 +247,7 @@ class Asker:
         return pending
 
     def _look_up(self) -> None:
-        """Answer the arrived questions that are known, and queue the others."""
+        """Answer newly arrived questions from stored answers, and queue the others for their judges."""
         arrived, self._arrived = self._arrived, []
         if not arrived:
             return
@@ -268,7 +268,7 @@ class Asker:
             self._break(error)
 
     def _queue(self, judge: Judge, pending: list[Pending]) -> None:
-        """Queue the questions for a judge, or settle them if it cannot or need not be asked."""
+        """Queue questions for their judge; settle those to a panel or of a replay in their own way."""
         if self._failure is not None:
             self._fail(pending, self._failure)
             return
@@ -278,7 +278,7 @@ class Asker:
             return
         if self._replay and judge.stored:
             self.missing.update((pending.key, pending.question) for pending in pending)
-            self._unanswered(judge, pending, f"not in {self._replay}")
+            self._unanswered(judge, pending, f"{self._replay} has no answer to this question")
             return
         queue = self._queues.setdefault(id(judge), Queue(judge))
         by_id = {id(value.question): value for value in pending}
@@ -287,7 +287,7 @@ class Asker:
         self._start_groups()
 
     async def _ask_panel(self, pending: Pending, panel: PanelJudge) -> None:
-        """Ask a panel's members and combine their answers."""
+        """Ask the members of a panel a question, and settle it with their combined answer."""
         votes: list[Answer] = []
         try:
             while members := panel.next_members(pending.question, votes):
@@ -304,7 +304,10 @@ class Asker:
     # Groups on their way
 
     def _start_groups(self) -> None:
-        """Start the groups that may be started. Those over the budget wait for requests in flight, which may cost less than estimated."""
+        """Start all groups of questions that the judges' concurrency and the budget allow.
+
+        A group over the budget waits for requests in flight, which may cost less than estimated.
+        """
         for queue in self._queues.values():
             while (group := queue.next()) is not None:
                 if self._prepared is False and queue.judge.stored:
@@ -327,7 +330,7 @@ class Asker:
                 self._spawn(self._ask(queue, queue.groups.popleft(), reserved))
 
     async def _ask(self, queue: Queue, group: Group, reserved: float) -> None:
-        """Ask a judge one group, and settle its questions; errors of the judge stop the asker."""
+        """Ask a judge one group of questions and settle them; a JudgeError stops the asker."""
         if self._prepared is False and queue.judge.stored:
             self._before_asking()
             if self._ledger is not None:
@@ -352,7 +355,7 @@ class Asker:
         self._on_progress(self)
 
     async def _replies(self, queue: Queue, group: Group, scope: GroupScope) -> Sequence[Reply] | None:
-        """Return the judge's replies; None if the asker has stopped."""
+        """Return the judge's replies to a group; None if the asker has stopped."""
         self._scopes.add(scope)
         try:
             if self._failure is None:
@@ -373,7 +376,7 @@ class Asker:
     async def _settle_group(
         self, judge: Judge, pending: Sequence[Pending], replies: Sequence[Reply], *, stopped: bool
     ) -> None:
-        """Store a judge's answers, then hand them out. Questions cut off by a stop fail with its reason."""
+        """Store a judge's answers, then return them to their askers; questions cut off by a stop fail."""
         answers = [
             answer_of(
                 value.key, value.question, judge, reply, self._usage_log.session if judge.stored else ""
@@ -396,7 +399,10 @@ class Asker:
     async def _commit(
         self, rows: Sequence[Judgement], stale: Sequence[Judgement] = ()
     ) -> Mapping[str, Judgement]:
-        """Record the cost and store these rows; return what then stands under their keys. Any fault stops the asker."""
+        """Store judgements and the usage so far; return the judgements now under these keys.
+
+        Any error stops the asker.
+        """
         if not (rows and self._ledger is not None) and not self._usage_log.unwritten:
             return {}
         if self._writer is None:
@@ -410,7 +416,7 @@ class Asker:
             raise
 
     def _unanswered(self, judge: Judge, pending: Sequence[Pending], why: str) -> None:
-        """Settle questions that were not asked with an error each."""
+        """Settle questions that were not asked: each gets an error with the reason `why`."""
         answers = [answer_of(value.key, value.question, judge, Reply(error=why)) for value in pending]
         self._usage_log.paid(judge, [answer.judgement for answer in answers])
         for value, answer in zip(pending, answers, strict=True):

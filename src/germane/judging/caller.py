@@ -1,4 +1,4 @@
-"""The caller's thread, in which clients made by the caller may be used."""
+"""The thread of germane's caller, since clients that the caller made may only be used there."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ _run_there: ContextVar[RunThere | None] = ContextVar("run_there", default=None)
 
 
 def callers_thread() -> RunThere:
-    """Return what runs functions in the thread of the evaluation's caller; without one, that of the running loop."""
+    """Return a function that runs others in the caller's thread (without a caller: in the running loop's)."""
     return _run_there.get() or asyncio.get_running_loop().call_soon_threadsafe
 
 
 async def called_by(run_there: RunThere, work: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine on behalf of this caller."""
+    """Await a coroutine in which `callers_thread` returns `run_there`."""
     _run_there.set(run_there)
     return await work
 
 
 async def in_own_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine in a loop that germane starts in the caller's thread; functions called there see no loop."""
+    """Await a coroutine in the event loop that germane started in the caller's thread.
+
+    Functions run through `callers_thread` see no running loop, so that they may call asyncio.run.
+    """
     loop = asyncio.get_running_loop()
 
     def outside(function: Callable[[], object]) -> None:

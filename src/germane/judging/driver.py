@@ -1,4 +1,4 @@
-"""Run programs with the asker, with stored answers, or only counting; the same generators each time."""
+"""Run programs with an asker, with stored answers, or to count their questions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AskJudge: TypeAlias = Callable[[Sequence[AnyQuestion]], Awaitable[Sequence[Answe
 
 
 class Running(Generic[R]):
-    """A running program: its current questions, its trace, and finally its result."""
+    """A running program: its current questions, the trace of earlier ones, and finally its result."""
 
     __slots__ = ("_program", "_stored", "finished", "questions", "result", "trace")
 
@@ -39,7 +39,7 @@ class Running(Generic[R]):
         self.go_on(())
 
     def go_on(self, answers: Sequence[Answer]) -> None:
-        """Run to the next questions or the end, with these answers to the last questions."""
+        """Send the program the answers to its current questions, and run it to the next ones or its end."""
         values = None
         if self.questions is not None:
             values = tuple([answer.value for answer in answers])
@@ -51,7 +51,10 @@ class Running(Generic[R]):
             self.result, self.finished = end.value, True
 
     def take_stored(self, answers: Sequence[Answer | None]) -> bool:
-        """Take the known answers; return True if these were all and the program has continued."""
+        """Use the stored answers to the current questions; return True if all were stored.
+
+        If one is missing, the program waits for `finish`, which asks only for the missing ones.
+        """
         if None in answers:
             self._stored = answers
             return False
@@ -59,7 +62,7 @@ class Running(Generic[R]):
         return True
 
     async def finish(self, ask: AskJudge) -> None:
-        """Run to the end, waiting for answers as needed."""
+        """Run the program to its end, calling `ask` for the answers that were not stored."""
         while not self.finished:
             questions = self.questions or ()
             stored = self._stored or [None] * len(questions)
@@ -69,7 +72,7 @@ class Running(Generic[R]):
 
 
 async def replay_stored(programs: Iterable[Running[R]], find: FindAnswers) -> None:
-    """Run all programs as far as known answers allow, which is all that a second evaluation does."""
+    """Run all programs as far as stored answers allow (a second evaluation needs no others)."""
     going = [program for program in programs if not program.finished]
     while going:
         stored = await find([value.questions or () for value in going])
@@ -78,7 +81,7 @@ async def replay_stored(programs: Iterable[Running[R]], find: FindAnswers) -> No
 
 
 async def finish(programs: Iterable[Running[R]], ask: AskJudge) -> None:
-    """Run programs to the end, all at once, so that a judge sees their questions together."""
+    """Run several programs to the end concurrently, so that their questions reach a judge together."""
     tasks = [asyncio.ensure_future(program.finish(ask)) for program in programs if not program.finished]
     try:
         await asyncio.gather(*tasks)
@@ -111,7 +114,7 @@ def results_of(programs: Sequence[Program[R]], find: FindValues) -> list[R]:
 
 
 def replay(program: Program[R], look_up: LookUp) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
-    """Return a program's result from stored judgements, and each question with its typed answer."""
+    """Return a program's result from stored judgements, and each of its questions with the typed answer."""
     running = Running(program)
     while not running.finished:
         questions = running.questions or ()

@@ -1,4 +1,4 @@
-"""Groups of questions for a judge, the checks of its replies, and the judgement of each reply."""
+"""Groups of questions for one judge, the checks of its replies, and the judgements made from these."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from germane.types import FrozenDict, Judgement, Usage
 __all__ = ["judgement_of"]
 
 _log = logging.getLogger("germane")
-_NOT_ONCE = "group() must return each of the questions that it gets, the same objects, exactly once"
+_NOT_ONCE = "its group() must return each question that it was passed (the same object) exactly once"
 
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A distinct unanswered question; `stale` is an unusable stored answer that the new one replaces."""
+    """A question waiting for its answer; `stale` is an unusable stored answer that will be replaced."""
 
     key: str
     question: AnyQuestion
@@ -37,7 +37,7 @@ class Pending:
 
 
 class Group(NamedTuple):
-    """Questions that a judge is asked together, as grouped by the judge."""
+    """Questions that a judge is asked in one call, as the judge grouped them."""
 
     questions: tuple[AnyQuestion, ...]
     pending: Sequence[Pending]
@@ -45,18 +45,18 @@ class Group(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """The groups waiting for one judge, in the order of their arrival."""
+    """The groups that wait for one judge, in order of arrival."""
 
     judge: Judge
     running: int = 0
     groups: deque[Group] = field(default_factory=deque)
 
     def next(self) -> Group | None:
-        """Return the group that is asked next; None while the judge is busy."""
+        """Return the group to ask next; None if there is none or the judge has as many as it takes."""
         return self.groups[0] if self.groups and self.running < max(1, self.judge.concurrency) else None
 
     def clear(self) -> list[Pending]:
-        """Empty the queue and return its questions."""
+        """Empty the queue and return all questions that were waiting in it."""
         left = [pending for group in self.groups for pending in group.pending]
         self.groups.clear()
         return left
@@ -71,7 +71,10 @@ def judgement_of(
     parent: str | None = None,
     session: str = "",
 ) -> Judgement:
-    """Return the row of a reply, paid for in this `session`; TypeError or ValueError where it is not JSON and cannot be stored."""
+    """Return a reply as a judgement, paid for in this `session`.
+
+    Raises TypeError or ValueError if the reply is not JSON and so cannot be stored.
+    """
     replica = judge.identity.get("replica")
     asked = asked_as(question) if replica is None else {**asked_as(question), "replica": replica}
     if session:
@@ -96,7 +99,7 @@ def judgement_of(
 
 
 def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, session: str = "") -> Answer:
-    """Return the judgement of a reply with its typed answer; a reply that cannot be read or stored becomes an error."""
+    """Return a reply as a judgement with its typed answer; an unreadable reply becomes an error."""
     try:
         answer = answered(question, judgement_of(key, question, judge, reply, session=session))
         children = [
@@ -104,7 +107,7 @@ def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, sessi
             for window, child in reply.children
         ]
     except Exception as error:  # noqa: BLE001 - whatever somebody's own judge put into it
-        why = f"what the judge {judge.name} said cannot be read: {type(error).__name__}: {error}"
+        why = f"the reply of the judge {judge.name} cannot be read: {type(error).__name__}: {error}"
         return answer_of(key, question, judge, Reply(error=why, usage=reply.usage))
     if not answer.usable and reply.error is None:
         return Answer(structs.replace(answer.judgement, answer=None, error=answer.value.why), answer.value)
@@ -112,7 +115,7 @@ def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, sessi
 
 
 def grouped(judge: Judge, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-    """Return the questions as their judge groups them; JudgeError if it does not return each exactly once."""
+    """Return the questions as their judge groups them. Raises JudgeError unless each occurs once."""
     groups = [tuple(group) for group in judge.group(questions) if group]
     if Counter(id(question) for group in groups for question in group) != Counter(map(id, questions)):
         raise JudgeError(f"the judge {judge.name} cannot group questions: {_NOT_ONCE}")
@@ -124,7 +127,7 @@ async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: Gr
 
     Raises:
         GermaneError: The judge raised it on purpose (JudgeError: it cannot be used at all).
-        CancelledError: Somebody else cancelled the task.
+        CancelledError: The task was cancelled by something other than the judge.
     """
     try:
         coming: Any = judge.answer(questions)
@@ -137,7 +140,7 @@ async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: Gr
     except asyncio.CancelledError:
         if scope.cancelled:
             raise
-        wrong = "it cancelled its own work"
+        wrong = "its answer() cancelled its own task"
     except Exception as error:  # noqa: BLE001 - whatever somebody's own judge raises
         _log.debug("the judge %s failed", judge.name, exc_info=True)
         wrong = f"{type(error).__name__}: {error}"
@@ -145,12 +148,12 @@ async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: Gr
 
 
 def _wrong(replies: Sequence[Any], count: int) -> str:
-    """Return why these are not one reply per question; "" if they are."""
+    """Return what is wrong with a judge's replies to `count` questions; "" if nothing is."""
     for reply in replies:
         if not (isinstance(reply, Reply) and isinstance(reply.usage, Usage)):
-            return "answer() must return Reply objects or their payloads as dicts"
+            return "its answer() must return Reply objects, or payloads as dicts"
         used: tuple[Any, ...] = (reply.usage.requests, reply.usage.input_tokens, reply.usage.output_tokens)
         if not all(isinstance(number, int) and 0 <= number < 1 << 53 for number in used):
-            return f"a reply's usage is not a count of requests and tokens: {used}"
-    count_text = f"{counted(len(replies), 'reply')} came to {counted(count, 'question')}"
+            return f"the usage of a reply must be whole numbers of requests and tokens, not {used}"
+    count_text = f"its answer() returned {counted(len(replies), 'reply')} to {counted(count, 'question')}"
     return "" if len(replies) == count else count_text

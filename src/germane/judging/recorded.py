@@ -1,4 +1,4 @@
-"""Existing answers, found by what was judged; nothing is asked."""
+"""Stored answers as the only source of answers: looked up by item, without asking a judge."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ _MISSING = "no stored judgement"
 
 
 class StoredAnswers:
-    """The judgements of a report as answers.
+    """An index of the judgements of a report, in which questions are looked up.
 
-    A question is answered by the judgement of its item with its settings (against, scale, rubric), whatever the prompt
-    that it was asked with. Where there are several it is the one that was shown the same texts beside the item (one passage
-    may be judged against the references of two samples), else the first. Members of panels, replicas and windows, which are
-    merged into other judgements, are passed over. Of judgements on disk only their places in the file are remembered.
+    A question is answered by the judgement with the same item and settings (against, scale, rubric), whatever
+    its prompt. If several match, the one with the same reference, response and criterion is used (one passage
+    may be judged against the references of two samples), else the first. Judgements that were merged into
+    others (of a panel's members, replicas, windows) are ignored. Judgements on disk are indexed by file
+    position.
 
     Args:
-        judgements: The judgements, those with a parent among them. Read once, or those of a report folder.
-        however: True if the settings do not matter, and failures are not answers.
+        judgements: The judgements, including those with a parent: an iterable, or those of a report folder.
+        however: True to ignore the settings and all errors.
 
     Attributes:
-        answered: The number of questions with an answer.
-        unknown: The number without one.
+        answered: The number of questions that had an answer.
+        unknown: The number of questions that had none.
     """
 
     def __init__(self, judgements: Iterable[Judgement], *, however: bool = False) -> None:
@@ -65,14 +66,14 @@ class StoredAnswers:
         return parent is None and not (self._however and error is not None)
 
     def _settings(self, fields: Mapping[str, Any]) -> Sequence[bytes]:
-        """Return the settings under which a judgement is looked up, the most specific last."""
+        """Return the settings by which a judgement is indexed, from general to specific."""
         values = map(fields.get, ("kind",) if self._however else _SETTINGS)
         settings = "\0".join(["\0" if value is None else str(value) for value in values]).encode()
         beside = None if self._however else fields.get("beside")
         return (settings,) if beside is None else (settings, settings + str(beside).encode())
 
     def _index_lines(self, file: TableFile) -> None:
-        """Index the positions of judgements in their file by item and settings."""
+        """Index the judgements in a file by item and settings; the values are positions in the file."""
         for number, position, line in file.lines():
             row = file.row(number, line)
             if self._counts(row.get("parent"), row.get("error")):
@@ -80,14 +81,14 @@ class StoredAnswers:
                     self._index.setdefault(name, position)
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
-        """Return the recorded answer to each question of these lists, or a failure."""
+        """Return the stored answer to each question in several lists; an error for a missing one."""
         rows = iter(self._judgements(asked))
         return [
             [answered(question, next(rows)) for question in examples_of(questions)] for questions in asked
         ]
 
     def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
-        """Return the recorded judgement of each question, or an error in its place."""
+        """Return the stored judgement of each question; an error for a missing one."""
         return self._judgements([questions])
 
     def _judgements(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Judgement]:
@@ -96,7 +97,7 @@ class StoredAnswers:
         return [judgement or _lacking(question) for question, judgement in zip(each, found, strict=True)]
 
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
-        """Return the typed answer to each question of these lists; Unanswered if there is none."""
+        """Return the typed answer to each question in several lists; Unanswered for a missing one."""
         answers = (answer or _Answer(error=_MISSING) for answer in self._find(asked, _decode_answer))
         return [
             [
@@ -107,7 +108,7 @@ class StoredAnswers:
         ]
 
     def places_reader(self, samples: Sequence[Sample], settings: Settings) -> PlacesReader:
-        """Return what reads the places of these samples to a depth, with the verdicts on them; each labels are read once."""
+        """Return a cached function that reads the samples' passages to some depth with stored verdicts."""
 
         @cache
         def read(choice: LabelChoice, depth: int | None) -> Places:
@@ -119,7 +120,7 @@ class StoredAnswers:
         return read
 
     def label(self, places: Places) -> None:
-        """Set the verdicts at places from stored answers; a missing one is a failure."""
+        """Set the stored verdict on every ranked passage in `places`; a missing verdict is an error there."""
         asked = [number for number in range(len(places.samples)) if places.asks(number)]
         verdicts = self.values([places.questions(number) for number in asked])
         for number, values in zip(asked, verdicts, strict=True):
@@ -128,7 +129,7 @@ class StoredAnswers:
     def _find(
         self, asked: Sequence[Sequence[AnyQuestion]], read: Callable[[bytes], R]
     ) -> Iterator[Judgement | R | None]:
-        """Yield the record of each question of these lists, looked up together; None = none. `read` parses a line on disk."""
+        """Yield each question's stored record, or None; `read` parses a line of the file."""
         names = [of for questions in asked for of in self._names_of(questions)]
         if not names:
             return
@@ -144,7 +145,7 @@ class StoredAnswers:
             yield None if position is None else next(records)
 
     def _names_of(self, questions: Sequence[AnyQuestion]) -> list[Sequence[bytes]]:
-        """Return the names of each question, the most specific last."""
+        """Return the index entries under which each question's answer may be, from general to specific."""
         if isinstance(questions, Passages) and questions:
             several = self._settings({**asked_as(questions.example), "kind": questions.example.kind})
             return [_names(item.encode(), several) for item in questions.items]
@@ -155,7 +156,7 @@ class StoredAnswers:
 
 
 class _Answer(Struct, gc=False):
-    """The fields of a line that are read where only the answer is of interest."""
+    """The fields of a stored judgement that are parsed if only the answer is needed."""
 
     answer: Any = None
     error: str | None = None
@@ -165,7 +166,7 @@ _decode_answer = msgspec.json.Decoder(_Answer).decode
 
 
 def _names(item: bytes, several: Sequence[bytes]) -> Sequence[bytes]:
-    """Return the names under which answers about an item are found: its digest with each of several settings."""
+    """Return the index entries of an item: its digest combined with each of several settings."""
     return [short_name(item + settings) for settings in several]
 
 

@@ -1,4 +1,4 @@
-"""The cost of judging: its limits, its counts as answers arrive, and its log over several sessions."""
+"""The cost of judging: limits, counts that grow as answers arrive, and a log over several sessions."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ _REMEMBERED = 100_000
 
 @dataclass(slots=True)
 class Spent:
-    """The cost of judging so far.
+    """The usage of judging so far.
 
-    `calls` are questions put to a judge and paid for, `cached` those that an earlier evaluation had answered,
-    `shared` those that this evaluation had asked already; `errors` are questions without an answer, whether or not
-    a request was sent. `estimated` are answers whose tokens the endpoint did not report: they are counted from bytes.
+    `calls` are questions that a judge was paid for, `cached` those that an earlier evaluation had answered,
+    `shared` those that this evaluation had already asked; `errors` are questions without an answer, even if
+    no request was sent. `estimated` are answers whose tokens were counted from bytes, since the endpoint did
+    not report them; `unpriced` are requests of unknown price.
     """
 
     calls: int = 0
@@ -61,11 +62,11 @@ class Spent:
 
     @property
     def cost(self) -> float | None:
-        """US dollars; None once one request's price is unknown."""
+        """The cost in US dollars; None if the price of a request is unknown."""
         return None if self.unpriced else self.cost_usd
 
     def as_json(self) -> dict[str, Json]:
-        """Return the counts as manifests and reports hold them."""
+        """Return the counts in the form that manifests and reports have."""
         return {
             "calls": self.calls,
             "cached": self.cached,
@@ -87,21 +88,21 @@ _ROW_BYTES = 512
 
 
 class UsageLog:
-    """Counts of the questions that an evaluation asks, reuses and pays for, updated as answers arrive.
+    """The log of an evaluation's usage: questions asked, reused and paid for, counted as answers arrive.
 
-    Each judgement that is paid for has the id of its session in its provenance. With a `path`, the counts are written there
-    before the answers are used, so that those of a killed session are known.
+    Each paid judgement has the id of its session in its provenance. With a `path`, the counts are written to
+    that file before the answers are used, so that a killed session's counts are known.
 
     Args:
-        path: The file of this session's counts; None for an evaluation that cannot be resumed.
-        sessions: The rows of the sessions before in the manifest. A killed one's counts are read from the file.
+        path: The file of this session's counts; None if the evaluation cannot be resumed.
+        sessions: The earlier sessions in the manifest. If the last one was killed, the file has its counts.
 
     Attributes:
         session: The id of this session; "" without a `path`.
-        spent: This session's usage.
-        earlier: The usage of the sessions before.
-        failed: The questions of this session without an answer, by key.
-        unwritten: True if the file lacks the newest counts.
+        spent: The usage of this session.
+        earlier: The usage of all earlier sessions.
+        failed: The keys of this session's questions without an answer.
+        unwritten: True if the counts have changed since they were written.
     """
 
     def __init__(self, path: Path | None = None, sessions: Iterable[Mapping[str, Any]] = ()) -> None:
@@ -122,19 +123,19 @@ class UsageLog:
 
     @property
     def sessions(self) -> list[Mapping[str, Any]]:
-        """One row per session for the manifest, this one's last: when it began, its id and its counts."""
+        """A row per session for the manifest, the current one last: its start, id and counts."""
         counts = {name: getattr(self.spent, name) for name in _OF_SESSION}
         return [*self._earlier, {"at": self._at, "id": self.session, **counts}]
 
     def has_paid(self, judgement: Judgement, children: Iterable[Judgement] = ()) -> bool:
-        """Return True if a session of this evaluation has paid for a judgement, or for one that it was merged from."""
+        """Return True if a session of this evaluation paid for a judgement, or for one it was merged from."""
         rows = (judgement, *children)
         return (
             any(row.provenance.get("session") in self._sessions for row in rows) if self._sessions else False
         )
 
     def seen_before(self, key: str) -> bool:
-        """Return True if this question occurred before in this session, and record it."""
+        """Record a question's key; return True if this session has seen it before."""
         short = hash(key)
         if short in self._seen:
             return True
@@ -144,13 +145,14 @@ class UsageLog:
         return False
 
     def shared(self, judge: Judge, question: AnyQuestion) -> None:
-        """Count a question that is being asked already."""
+        """Count a question that this evaluation has already asked."""
         self.spent.shared += judge.paid_calls(question)
 
     def reused(self, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
-        """Count a question with a known answer.
+        """Count a question with a stored answer as shared or cached.
 
-        What an earlier session of this evaluation paid for is neither shared nor cached, and a failure is not an answer.
+        An answer that an earlier session of this evaluation paid for is counted as neither, and so is an
+        error.
         """
         if self.seen_before(answer.judgement.key):
             self.shared(judge, question)
@@ -160,9 +162,10 @@ class UsageLog:
                 self.spent.cached += judge.paid_calls(question)
 
     def paid(self, judge: Judge, judgements: Sequence[Judgement], *, stopped: bool = False) -> None:
-        """Count the answers to questions asked together.
+        """Count the answers to questions that were asked together.
 
-        Where it was `stopped`, what has no answer was not asked to the end: it has cost something and has not failed.
+        If the evaluation was `stopped`, questions without an answer were interrupted: they may have cost
+        something, but they are not counted as errors.
         """
         answered = {judgement.key for judgement in judgements if judgement.error is None}
         failed = set[str]() if stopped else {judgement.key for judgement in judgements} - answered
@@ -177,7 +180,7 @@ class UsageLog:
         self.unwritten = self._path is not None and (self.unwritten or judge.stored)
 
     def flush(self) -> None:
-        """Write the counts to the file if they have changed; in a thread, where an event loop runs."""
+        """Write the counts to the file if they have changed; call this in a thread, since it blocks."""
         if not self.unwritten or self._path is None:
             return
         self.unwritten = False  # before the counts are read, which go on changing
@@ -191,7 +194,7 @@ class UsageLog:
             raise
 
     def close(self, *, forget: bool = False) -> None:
-        """Write what is left, if there is room by now, and close the file; with `forget`, remove it: a manifest has the counts."""
+        """Write the last counts and close the file; with `forget`, delete it (a manifest has the counts)."""
         with suppress(OSError):
             self.flush()
         if self._file is not None:
@@ -203,12 +206,12 @@ class UsageLog:
 
 
 def _spent_in(row: Mapping[str, Any]) -> Spent:
-    """Return the counts in the row of a session; ValueError where one is no number."""
+    """Return the usage in a session's row of the manifest. Raises ValueError if a count is not a number."""
     return convert({name: row.get(name, 0) for name in _OF_SESSION}, Spent)
 
 
 def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:
-    """Return the number of answers, asked together, that failed before a request was sent, so that no call was made."""
+    """Return the number of answers in a group for which no request was sent: all of them or none."""
     sent = any(answer.usage.requests or answer.error is None for answer in answers)
     return 0 if sent else len(answers)
 
@@ -221,25 +224,25 @@ _ROUNDING = 1e-9
 
 
 class Budget:
-    """Spending limits of one evaluation; requests in flight count with their expected cost.
+    """The spending limits of one evaluation. Requests in flight count with their expected cost.
 
-    That is its estimate times what answers have cost so far for each estimated dollar: a model that reasons costs
-    many times what a typical answer lets expect. The first request goes alone, since its price is anybody's guess;
-    then one more than have shown theirs, until there are a few.
+    The expected cost is the estimate, corrected by the ratio of actual to estimated cost so far: a model that
+    reasons costs many times as much as estimated. The first request is sent alone, since its cost is a guess;
+    until four costs are known, at most one more is in flight than costs are known.
 
     Args:
-        max_cost: US dollars at most, from 0.
-        max_calls: Questions put to a judge at most, from 0: the report's `calls`. Answers that are known do not count.
+        max_cost: Maximum US dollars, from 0.
+        max_calls: Maximum paid questions, from 0: the report's `calls`. Stored answers do not count.
 
     Raises:
-        InputError: A limit is none.
+        InputError: A limit is negative or not a finite number.
     """
 
     def __init__(self, max_cost: float | None = None, max_calls: int | None = None) -> None:
         for name, limit in (("max_cost", max_cost), ("max_calls", max_calls)):
             if limit is not None and not 0 <= limit < inf:
                 raise InputError(
-                    f"{name}={limit} is not a limit", fix="write a number from 0, or leave it out"
+                    f"the limit {name}={limit} is not a number from 0", fix=f"write {name}=5, or leave it out"
                 )
         self._max_cost, self._max_calls = max_cost, max_calls
         self._unlimited = max_cost is None and max_calls is None
@@ -250,7 +253,7 @@ class Budget:
         """The flag of a limit that did not allow a single question, where there is one."""
 
     def reserve(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> float | None:
-        """Reserve the expected cost of these questions; None if a limit would be exceeded."""
+        """Reserve the expected cost of questions and return it; None if a limit would be exceeded."""
         if self._unlimited or not judge.stored:
             return 0.0
         estimate = self._estimate(judge, questions)
@@ -263,12 +266,12 @@ class Budget:
         return estimate
 
     def fitting(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> int:
-        """Return the number of these questions that the limits allow."""
+        """Return how many of the questions, from the first, the limits allow."""
         sizes = range(len(questions), 0, -1)
         return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
 
     def settle(self, judge: Judge, estimate: float, usages: Iterable[Usage], *, spared: int = 0) -> None:
-        """Replace a reservation by the actual cost; `spared` questions were not asked after all."""
+        """Replace a reservation by the actual cost; `spared` of its questions were not asked after all."""
         if self._unlimited or not judge.stored:
             return
         paid = [usage.cost_usd for usage in usages if usage.requests or usage.cost_usd is not None]
@@ -284,21 +287,22 @@ class Budget:
             self._actual += cost
 
     def reached(self, questions: tuple[AnyQuestion, ...]) -> LimitReached:
-        """Return the LimitReached error if these questions are not allowed."""
+        """Return the LimitReached error to raise when a limit does not allow these questions."""
         calls = self._max_calls is not None and self._calls + len(questions) > self._max_calls
         flag = f"--max-calls {self._max_calls}" if calls else f"--max-cost {self._max_cost:g}"
         if not self._calls:
             self.too_low = flag.split(maxsplit=1)[0]
-            return LimitReached(f"{flag} is too low for the next request: nothing was asked")
+            return LimitReached(f"{flag} is too low for the first request, so no call was made")
         made = f"{counted(self._calls, 'call was', 'calls were')} made"
         return LimitReached(f"stopped at {flag}: {made if calls else f'{_dollars(self._paid)} was spent'}")
 
     @property
     def exceeded(self) -> str:
-        """A note that more than allowed was spent; "" if not."""
+        """A warning that more was spent than --max-cost allows; "" if that is not so."""
         if self._max_cost is None or self._paid <= self._max_cost * (1 + _ROUNDING):
             return ""
-        return f"{_dollars(self._paid)} was spent, more than --max-cost {self._max_cost:g}: answers cost more than expected"
+        paid = _dollars(self._paid)
+        return f"{paid} was spent, more than --max-cost {self._max_cost:g}: calls cost more than estimated"
 
     @property
     def _rate(self) -> float:
@@ -321,18 +325,18 @@ class Budget:
 
 
 def _dollars(cost: float) -> str:
-    """Return US dollars with four decimals, or two significant digits if that would be 0."""
+    """Return a cost as text, with four decimals, or with two significant digits if below $0.001."""
     return f"${cost:.4f}" if cost >= 0.001 else f"${cost:.2g}"
 
 
 def check_price(judge: Judge | None, max_cost: float | None) -> None:
-    """Raise InputError if a limit in dollars is set and the judge's price is unknown."""
+    """Raise InputError if --max-cost is set and the price of a judge is unknown."""
     if judge is None or max_cost is None:
         return
     for member in members_of(judge):
         if hasattr(member, "forecast") and getattr(member, "price", None) is None:
             raise InputError(
-                f"--max-cost: the price of {member.name} is not known",
-                fix="give it, as in --price 0.15/0.60 (US dollars for a million tokens in/out), or limit --max-calls; "
+                f"--max-cost cannot be checked, since the price of {member.name} is unknown",
+                fix="write --price 0.15/0.60 (US dollars per million tokens in/out), or use --max-calls; "
                 "a model behind OPENAI_BASE_URL has no known price",
             )

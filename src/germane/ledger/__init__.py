@@ -1,1 +1,1 @@
-"""The durable store of judgements: an SQLite table with one row per answer, by key."""
+"""The ledger: judgements in an SQL table, one row per answer, found by key."""

@@ -1,4 +1,4 @@
-"""The location of a ledger: a file, or a URL opened by an add-on."""
+"""The address of a ledger: the path of a file, or a URL that an add-on opens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return a ledger's file, its write-ahead log, and the log's index; the latter two need not exist."""
+    """Return the paths of a ledger's file, its write-ahead log and the log's index; some may not exist."""
     return [path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")]
 
 
@@ -29,43 +29,46 @@ def find_ledger(start: Path) -> Path:
 
 
 def address_from(folder: Path, where: str) -> str:
-    """Return the address in a setting; a relative path is relative to this folder."""
+    """Return the ledger's address in a setting, with a relative path resolved against `folder`."""
     return where if _SCHEME.match(where) else str(folder / file_of(where))
 
 
 def file_of(where: str | Path) -> Path:
-    """Return the file at an address; InputError if it is not one."""
+    """Return the path of a ledger that is a file. Raises InputError for a URL."""
     if match := _SCHEME.match(str(where)):
         raise InputError(
-            f"a ledger cannot be kept at {match[1]}://...",  # no more: it may hold a password
+            f"a ledger cannot be stored at {match[1]}://...",  # no more: it may hold a password
             fix="write a file's path, such as .germane/ledger.sqlite, or postgresql://HOST/DATABASE",
         )
     return Path(where).expanduser()
 
 
 def is_there(where: str | Path) -> bool:
-    """Return True if an address holds a ledger, or a database that may; InputError if it cannot."""
+    """Return True for a database's URL or an existing file. Raises InputError for other URLs."""
     return is_database(where) or file_of(where).exists()
 
 
 def is_database(where: str | Path) -> bool:
-    """Return True if an address is a URL that an add-on opens."""
+    """Return True if the address is a URL that an add-on opens, not a file."""
     return store_of(where) is not None
 
 
 def store_of(where: str | Path) -> str | None:
-    """Return the `module:object` that opens the ledger at a URL; None for a file."""
+    """Return the add-on's `module:object` that opens the ledger at a URL; None for a file.
+
+    Raises InputError if the add-on for that kind of URL is not installed.
+    """
     match = _SCHEME.match(str(where))
     scheme = match[1].lower() if match else ""
     declared: str | None = find("stores", scheme) if scheme else None
     if declared is None and (owner := absent("stores", scheme)):
         problem = f"a ledger at {scheme}:// needs the add-on {owner}, which is not there"
-        raise InputError(problem, fix="name a file: --ledger ledger.sqlite")
+        raise InputError(problem, fix="install it, or name a file: --ledger ledger.sqlite")
     return declared
 
 
 def password_apart(where: str) -> str:
-    """Return an address without its password, which the add-on's store puts where it finds it again; a file's as it is."""
+    """Return a ledger's address without its password, which the add-on stores elsewhere to find it again."""
     store = store_of(where)
     apart = getattr(load(store), "password_apart", None) if store is not None else None
     return where if apart is None else str(apart(where))

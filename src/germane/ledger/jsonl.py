@@ -1,6 +1,6 @@
-"""Judgements as JSON lines, exported from and imported into a ledger, with the rows of judgements.jsonl.
+"""Judgements as JSON lines: the format of ledger exports and of a report's judgements.jsonl.
 
-A row is flat: the fields of a judgement, and what its provenance says, side by side; what is null is left out.
+A row is flat: the fields of a judgement and of its provenance side by side, without nulls.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ def readable(paths: Sequence[Path]) -> None:
     """Raise InputError if one of the files cannot be read."""
     for path in paths:
         if not (path.is_file() or _is_parquet(path)) or not os.access(path, os.R_OK):
-            raise InputError(f"{path} is not a file that can be read", fix=_EXPORT)
+            raise InputError(f"{path} is not a readable file", fix=_EXPORT)
 
 
 def import_rows(ledger: Ledger, path: Path) -> tuple[int, int, int]:
-    """Import a JSONL file's judgements; return how many were added, were known already, and are errors.
+    """Import the judgements in a JSONL file; return how many were added, already known, and errors.
 
-    The first answer to a key stays. Raises InputError at the first line that is not a judgement; what stood before it may be in the ledger.
+    A key that has an answer keeps it. Raises InputError at the first line that is not a judgement; earlier
+    lines may have been imported.
     """
     added, known, errors = 0, 0, 0
     for some in batched(judgements_of(path), _BATCH):
@@ -48,7 +49,10 @@ def import_rows(ledger: Ledger, path: Path) -> tuple[int, int, int]:
 
 
 def judgements_of(path: Path) -> Iterator[Judgement]:
-    """Yield the judgements of a JSONL file or judgements.parquet, errors included; InputError at the first invalid line."""
+    """Yield the judgements in a JSONL file or judgements.parquet, including errors.
+
+    Raises InputError at the first invalid line.
+    """
     try:
         with nullcontext(_lines_of_parquet(path)) if _is_parquet(path) else path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -60,16 +64,16 @@ def judgements_of(path: Path) -> Iterator[Judgement]:
 
 
 def _is_parquet(path: Path) -> bool:
-    """Return True for the folder judgements.parquet of an earlier germane."""
+    """Return True if the path is a folder judgements.parquet, as written by an earlier germane."""
     return path.suffix == ".parquet" and path.is_dir()
 
 
 def _lines_of_parquet(folder: Path) -> Iterator[bytes]:
-    """Yield the judgements of such a folder as lines; its columns hold texts, numbers and JSON."""
+    """Yield the judgements in a folder judgements.parquet as JSON lines."""
     try:
         import polars as pl
     except ImportError:
-        raise MissingPart(f"{folder} needs polars", fix=install_extra("tables")) from None
+        raise MissingPart(f"reading {folder} needs polars", fix=install_extra("tables")) from None
     for part in sorted(folder.glob("[0-9]*.parquet")):
         for row in pl.read_parquet(part).iter_rows(named=True):
             if (whole := row.pop("line")) is not None:
@@ -82,7 +86,7 @@ def _lines_of_parquet(folder: Path) -> Iterator[bytes]:
 
 
 def _judgement(line: bytes, location: SourceLocation) -> Judgement:
-    """Return the judgement in a line of an export. Raises InputError."""
+    """Return the judgement in a JSON line. Raises InputError with `location` if the line is invalid."""
     row: Json = None
     try:
         row = decode(line)
@@ -90,10 +94,10 @@ def _judgement(line: bytes, location: SourceLocation) -> Judgement:
     except ValidationError as error:
         raise explained(error, row).error(location) from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"this is not a judgement: {error}", fix=_EXPORT, place=location) from None
-    problem = "" if _KEY.fullmatch(judgement.key) else "its key is not 32 hexadecimal digits"
+        raise InputError(f"the line is not a judgement: {error}", fix=_EXPORT, place=location) from None
+    problem = "" if _KEY.fullmatch(judgement.key) else "the field 'key' is not 32 hexadecimal digits"
     if judgement.error is None and judgement.answer is None:
-        problem = "there is neither an answer nor an error"
+        problem = "neither the field 'answer' nor 'error' is given"
     if problem:
-        raise InputError(f"this is not a judgement: {problem}", fix=_EXPORT, place=location)
+        raise InputError(f"the line is not a judgement: {problem}", fix=_EXPORT, place=location)
     return judgement

@@ -1,4 +1,4 @@
-"""Open a ledger: an SQLite file, a PostgreSQL table, or a read-only export."""
+"""Open a ledger: an SQLite file, a PostgreSQL table, or an export, which is read-only."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def open_at(where: str | Path, *, read_only: bool = False) -> Ledger:
-    """Return the ledger in a file or database, created if missing.
+    """Return the ledger at a path or URL, created if missing; with `read_only` nothing is changed.
 
-    With `read_only`, nothing is made or changed. Raises InputError if no ledger can be kept at such a place, LedgerError if it
-    cannot be used.
+    Raises InputError if a ledger cannot have such an address, LedgerError if the ledger cannot be used.
     """
     if (store := store_of(where)) is not None:
         ledger: Ledger = load(store)(str(where), read_only=read_only)
@@ -32,9 +31,9 @@ def open_at(where: str | Path, *, read_only: bool = False) -> Ledger:
 
 
 def open_for_replay(where: str | Path) -> Ledger:
-    """Open a ledger, or an export of one, read-only.
+    """Return a ledger, or an export of one, opened read-only.
 
-    Raises InputError where it is neither, LedgerError where a ledger cannot be used.
+    Raises InputError if the address is neither, LedgerError if the ledger cannot be used.
     """
     if is_database(where):
         return open_at(where, read_only=True)
@@ -43,7 +42,8 @@ def open_for_replay(where: str | Path) -> Ledger:
     path = file_of(where)
     if not path.is_file():
         raise InputError(
-            f"--replay {path} is not a file", fix="name a ledger, an export, or judgements.jsonl of a report"
+            f"--replay {path} is not a file",
+            fix="name a ledger, a file that `germane ledger export` wrote, or a report's judgements.jsonl",
         )
     readable([path])
     with path.open("rb") as file:
@@ -52,12 +52,12 @@ def open_for_replay(where: str | Path) -> Ledger:
 
 
 def describe_missing(name: str, missing: Mapping[str, AnyQuestion]) -> str:
-    """Return a text with the number and kinds of answers that a replayed ledger lacks, and what to do; "" if none is missing."""
+    """Return a text that counts the answers missing in a replayed ledger, with advice; "" if none is."""
     if not missing:
         return ""
     kinds = Counter(question.kind for question in missing.values())
     counts = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
     return (
         f"{counted(len(missing), 'answer is', 'answers are')} not in {name} ({counts}); "
-        "run this where there is a key, then: germane ledger export -o FILE"
+        "run this command without --replay where the judge can be asked, then: germane ledger export -o FILE"
     )

@@ -41,18 +41,18 @@ _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG}
 class SQLiteLedger(Ledger):
     """A ledger in one SQLite file, with a write-ahead log.
 
-    A row is committed when it arrives, without waiting for the disk: it survives the death of the process, and within a second
-    also that of the machine.
+    A row is committed when it arrives, without waiting for the disk: it survives the death of the process at
+    once, and that of the machine after a second.
 
     Args:
-        where: The file, which is made with its folder where there is none.
-        read_only: Make and change nothing.
-        rows: Judgements that are read as a ledger, through a temporary file, in place of what the file holds: of two answers
-            under one key the first; no errors, and no answers of panels that a member did not answer.
+        where: The path of the file. The file and its folder are created if missing.
+        read_only: True to create and change nothing.
+        rows: Judgements to read instead of the file, through a temporary database. The first answer to a key
+            counts; errors are left out, and so are panels' answers that lack a member's.
 
     Raises:
-        InputError: No ledger can be kept at such a place.
-        LedgerError: The file is not a ledger, is of another version or damaged, or cannot be used.
+        InputError: The address is not a file's.
+        LedgerError: The file is not a ledger, has another format, is damaged, or cannot be used.
     """
 
     chunk = 500
@@ -74,17 +74,17 @@ class SQLiteLedger(Ledger):
 
     @property
     def place(self) -> str:
-        """The absolute path of the file."""
+        """The absolute path of the ledger's file."""
         return str(self.path.absolute())
 
     @property
     def size(self) -> int:
-        """Bytes of the file and its log."""
+        """The size of the ledger's file and its write-ahead log in bytes."""
         return sum(path.stat().st_size for path in files_of(self.path)[:2] if path.exists())
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Raise faults of the file as LedgerErrors with advice."""
+        """Turn errors of SQLite and the file system inside the context into LedgerErrors with advice."""
         try:
             yield
         except (sqlite3.Error, OSError, ValueError, TypeError) as error:
@@ -105,7 +105,7 @@ class SQLiteLedger(Ledger):
                 self._timer.start()
 
     def _sync(self) -> None:
-        """Checkpoint the log to disk on a separate connection, so that nobody waits for it."""
+        """Checkpoint the log to disk on a separate connection, so that no writer waits for it."""
         with self._syncing:
             self._timer = None
             try:
@@ -115,11 +115,11 @@ class SQLiteLedger(Ledger):
                 self._fault = _explain(error, self.path)
 
     def ready(self) -> None:
-        """Write one page, the format number; LedgerError if that fails."""
+        """Test that the file can be written, by writing its format number. Raises LedgerError if not."""
         self.make([f"PRAGMA user_version={FORMAT}"])
 
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
-        """Yield the rows of a query, on a connection that does not wait for writers."""
+        """Yield the rows of a query, each passed through `read`, on a connection that waits for no writer."""
         with self._reading, self._explained():
             yield from map(read, self._reader.execute(sql, values))
 
@@ -133,18 +133,18 @@ class SQLiteLedger(Ledger):
             return {row[0] for row in rows if db.execute(_INSERT, row).rowcount}
 
     def make(self, statements: Sequence[str]) -> None:
-        """Execute these SQL statements in one transaction."""
+        """Execute SQL statements in one transaction."""
         with self.writing() as db:
             for statement in statements:
                 db.execute(statement)
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Execute a statement, and return the number of rows that it changed."""
+        """Execute an SQL statement and return the number of rows that it changed."""
         with self.writing() as db:
             return int(db.execute(sql, values).rowcount)
 
     def close(self) -> None:
-        """Checkpoint and close the file."""
+        """Write the log into the file, and close the connections."""
         if (timer := self._timer) is not None:
             timer.cancel()
             self._sync()
@@ -154,7 +154,7 @@ class SQLiteLedger(Ledger):
 
 
 def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
-    """Return a connection in autocommit mode, for any thread."""
+    """Return an SQLite connection in autocommit mode that any thread may use."""
     where = f"{path.absolute().as_uri()}?mode={mode}"
     db = sqlite3.connect(
         where, uri=True, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
@@ -165,7 +165,7 @@ def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
 
 @contextmanager
 def _transaction(db: sqlite3.Connection, how: str = "IMMEDIATE") -> Iterator[None]:
-    """Run the context in a transaction; "DEFERRED" reads one state of the file."""
+    """Run the context in a transaction; with "DEFERRED", all reads in it see the same state of the file."""
     db.execute(f"BEGIN {how}")
     try:
         yield
@@ -178,9 +178,9 @@ def _transaction(db: sqlite3.Connection, how: str = "IMMEDIATE") -> Iterator[Non
 
 
 def _open_for_writing(path: Path) -> sqlite3.Connection:
-    """Return a writing connection; the file (mode 0600), its folder and table are created if missing.
+    """Return a writing connection; the file (mode 0600), its folder and the table are created if missing.
 
-    Nothing is written to a file of another program or of another version.
+    Nothing is written to a file of another program or another format.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
@@ -203,7 +203,7 @@ def _open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def _filled(rows: Iterable[Judgement]) -> sqlite3.Connection:
-    """Return a temporary database, which SQLite removes when it is closed, with the answers among these judgements."""
+    """Return a temporary database with the answers among these judgements; it is deleted when closed."""
     db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     db.execute(f"PRAGMA cache_size={-_CACHE_KIB}")
     answers = (row for row in rows if row.error is None and not row.provenance.get("failed"))
@@ -218,16 +218,18 @@ def _filled(rows: Iterable[Judgement]) -> sqlite3.Connection:
 
 
 def _create_table(db: sqlite3.Connection) -> None:
-    """Make the table and its indexes in an empty database."""
+    """Create the table of judgements and its indexes in an empty database."""
     columns = ", ".join(f"{name} {declared}" for name, declared in DECLARED.items())
     for statement in (f"CREATE TABLE judgements ({columns})", *INDEXES, f"PRAGMA user_version={FORMAT}"):
         db.execute(statement)
 
 
 def _open_for_reading(path: Path) -> sqlite3.Connection:
-    """Return a read-only connection that also works on read-only media."""
+    """Return a read-only connection, for read-only media too. Raises LedgerError without a ledger."""
     if not path.exists():
-        raise LedgerError(f"no ledger {path}; `germane run` makes one, or name another: --ledger FILE")
+        raise LedgerError(
+            f"there is no ledger {path}; `germane run` creates one, or name another: --ledger FILE"
+        )
     writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     db = _connect(path, "rw" if writable else "ro&immutable=1")
     try:
@@ -242,7 +244,7 @@ def _open_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def _is_new(db: sqlite3.Connection, path: Path) -> bool:
-    """Return True if the database is empty; LedgerError if it belongs to another program or version."""
+    """Return True if the database is empty, False for a ledger. Raises LedgerError for any other database."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
     tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 3")]
     columns = tuple(name for _, name, *_ in db.execute("PRAGMA table_info(judgements)"))
@@ -250,20 +252,20 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
         return True
     if not columns or not version:
         raise LedgerError(
-            f"{path} is not a ledger: it holds {', '.join(tables) or 'no table'}; name another file"
+            f"{path} is not a ledger: its tables are {', '.join(tables) or 'none'}; name another file"
         )
     check_format(str(path), version, "name another file, or move this one away")
     if columns != COLUMNS:
         raise LedgerError(f"{path} is not a ledger: its table has other columns; name another file")
     if db.execute("SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone():
         raise LedgerError(
-            f"{path} is not a ledger that germane made: it holds views or triggers; name another file"
+            f"{path} was not written by germane: the file has SQL views or triggers; name another file"
         )
     return False
 
 
 def _use_log(db: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log, waiting for another process that does so too, as SQLite does not."""
+    """Turn on the write-ahead log, waiting for another process that turns it on too, as SQLite does not."""
     until = time.monotonic() + _WAIT_SECONDS
     while True:
         try:
@@ -277,11 +279,11 @@ def _use_log(db: sqlite3.Connection) -> None:
 
 
 def _explain(error: Exception, path: Path) -> LedgerError:
-    """Return a fault of the file as a LedgerError; of a damaged file with the command that saves what can be read."""
+    """Return a LedgerError for an error of SQLite or a file; for a damaged file with a repair command."""
     code = _code(error)
     if code in _DAMAGE or isinstance(error, ValueError | TypeError):  # values that cannot be read
         way = f"save what can be read: sqlite3 {path} .recover | sqlite3 NEW.sqlite; then use --ledger NEW.sqlite"
-        return LedgerError(f"the ledger {path} is damaged, or is none: {error}; {way}")
+        return LedgerError(f"the ledger {path} is damaged or not an SQLite file: {error}; {way}")
     hint = (
         "; another program is writing to it" if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED} else ""
     )
@@ -289,5 +291,5 @@ def _explain(error: Exception, path: Path) -> LedgerError:
 
 
 def _code(error: Exception) -> int:
-    """Return SQLite's primary error code; 0 where there is none."""
+    """Return the primary error code of an SQLite error; 0 for other errors."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF

@@ -1,7 +1,7 @@
-"""The ledger: paid answers, shared by evaluations and processes.
+"""The base class of ledgers: stores of paid answers that evaluations and processes share.
 
-An answer is stored when it arrives, under its key (`questions.key_of`); the first one that is committed wins. Errors are not
-stored, so that their questions are asked again.
+An answer is stored under its key (`questions.key_of`) when it arrives; the first one to be committed wins.
+Errors are not stored, so their questions are asked again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _names = attrgetter(*COLUMNS[: COLUMNS.index("answer")])
 
 
 def to_row(judgement: Judgement) -> Row:
-    """Return a judgement as a row; ValueError or TypeError if its answer is not JSON."""
+    """Return a judgement as a row of the table. Raises ValueError or TypeError if its answer is not JSON."""
     answer, provenance = encode(judgement.answer).decode(), encode(judgement.provenance).decode()
     used = judgement.usage
     counts = (used.requests, used.input_tokens, used.output_tokens, used.cost_usd)
@@ -60,7 +60,7 @@ def to_row(judgement: Judgement) -> Row:
 
 
 def from_row(row: Row) -> Judgement:
-    """Return the judgement of a row; ValueError or TypeError if the values are not those of a judgement."""
+    """Return the judgement in a row. Raises ValueError or TypeError if its values are not a judgement's."""
     key, item, kind, judge, prompt, parent, answer, provenance, request, requests, sent, got, cost, ms, at = (
         row
     )
@@ -82,14 +82,14 @@ def from_row(row: Row) -> Judgement:
 
 @lru_cache(maxsize=1024)
 def _provenance(text: str) -> FrozenDict:
-    """Return the mapping in a text, cached, as most answers of a run have the same one."""
+    """Return the provenance in a JSON text; cached, since most answers of a run have the same."""
     return FrozenDict(freeze(decode(text)))
 
 
 class Ledger(ABC):
-    """A durable, thread-safe store of judgements in a database table. It raises LedgerError for every fault.
+    """A durable, thread-safe store of judgements in a database table. All of its errors are LedgerErrors.
 
-    Its SQL suits SQLite and PostgreSQL, with `?` for values.
+    The SQL that it shares with subclasses suits SQLite and PostgreSQL, with `?` for values.
     """
 
     chunk: ClassVar[int]
@@ -98,16 +98,16 @@ class Ledger(ABC):
     @property
     @abstractmethod
     def place(self) -> str:
-        """The absolute path or URL that reopens it, without a password."""
+        """The absolute path or URL that opens this ledger again, without a password."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """Bytes of the table and what belongs to it."""
+        """The size of the table and its indexes in bytes."""
 
     @abstractmethod
     def ready(self) -> None:
-        """Test that answers can be stored; LedgerError if not."""
+        """Test that answers can be stored. Raises LedgerError if not."""
 
     @abstractmethod
     def close(self) -> None:
@@ -115,40 +115,43 @@ class Ledger(ABC):
 
     @abstractmethod
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
-        """Yield the rows of a query, each through `read`."""
+        """Yield the rows of an SQL query, each passed through `read`."""
 
     @abstractmethod
     def make(self, statements: Sequence[str]) -> None:
-        """Create tables unless they exist; several processes wait for each other."""
+        """Create tables with SQL statements; several processes may do so at the same time."""
 
     @abstractmethod
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Execute a statement, and return the number of rows that it changed."""
+        """Execute an SQL statement and return the number of rows that it changed."""
 
     @abstractmethod
     def _look_up(self, column: str, values: Sequence[str]) -> list[Judgement]:
-        """Return the judgements with one of these values."""
+        """Return the judgements that have one of these values in a column."""
 
     @abstractmethod
     def _insert(self, rows: Sequence[Row], useless: Sequence[tuple[str, str]]) -> set[str]:
-        """Delete the `useless` (key, answer) rows and insert rows under new keys in one transaction; return the new keys."""
+        """Delete the `useless` (key, answer) rows, insert rows under new keys, and return these keys.
+
+        Both are done in one transaction.
+        """
 
     def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
-        """Return the judgements under these keys."""
+        """Return the stored judgements under these keys."""
         keys = sorted(keys)
         chunks = (keys[start : start + self.chunk] for start in range(0, len(keys), self.chunk))
         return {judgement.key: judgement for some in chunks for judgement in self._look_up("key", some)}
 
     def children(self, keys: Sequence[str]) -> list[Judgement]:
-        """Return the judgements whose parent is one of these keys, ordered by their own keys."""
+        """Return the judgements that were merged into those under these keys, ordered by their own keys."""
         return sorted(self._look_up("parent", keys), key=attrgetter("key"))
 
     def put(
         self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
     ) -> dict[str, Judgement]:
-        """Store judgements in one transaction, and return those under their keys: an earlier answer wins.
+        """Store judgements in one transaction; return the one under each key, which may be an earlier one.
 
-        Judgements in `replacing`, whose answers cannot be used, are deleted first, unless another answer has taken their place.
+        Judgements in `replacing`, whose answers are unusable, are deleted first if they are still stored.
         """
         stored = {judgement.key: judgement for judgement in reversed(judgements)}
         useless = [(judgement.key, encode(judgement.answer).decode()) for judgement in replacing]
@@ -167,14 +170,14 @@ class Ledger(ABC):
 
 
 def check_format(address: str, version: int, fix: str) -> None:
-    """Raise LedgerError for a ledger written by a newer or an older germane."""
+    """Raise LedgerError, with `fix` as advice, if a newer or older germane wrote the ledger."""
     if version == FORMAT:
         return
     if version > FORMAT:
         raise LedgerError(
-            f"{address}: written by a newer germane (format {version}); update germane, or {fix}"
+            f"the ledger {address} was written by a newer germane (format {version}); update germane, or {fix}"
         )
     raise LedgerError(
-        f"{address}: written by an older germane (format {version}), whose answers cannot be looked up any more; {fix}; "
-        "what was paid is kept in reports: germane ledger import REPORT/judgements.jsonl"
+        f"the ledger {address} was written by an older germane (format {version}), whose keys differ; {fix}; "
+        "answers in reports can be imported: germane ledger import REPORT/judgements.jsonl"
     )

@@ -1,4 +1,4 @@
-"""Statistics of a ledger."""
+"""Statistics of a ledger: judgements, requests, tokens and cost by judge and kind of question."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _NAMES = (
 
 
 def stats(ledger: Ledger) -> dict[str, Json]:
-    """Return the JSON document of `germane ledger stats`; `lines` are by judge and kind.
+    """Return the JSON document of `germane ledger stats`, with a line per judge and kind of question.
 
-    `cost_usd` is the sum over requests of known price, None where no price is known; `unpriced` requests have none. An
-    answer that shared another's request has no request of its own and costs 0, which says nothing about a price.
+    `cost_usd` is the sum over the requests of known price, None if no price is known; `unpriced` counts the
+    others. An answer that shared another's request has no request of its own and costs 0.
     """
     lines = [dict(zip(_NAMES, row, strict=True)) for row in ledger.rows(_STATS)]
     costs = [line["cost_usd"] for line in lines if line["cost_usd"] is not None]

@@ -1,4 +1,4 @@
-"""Write to a ledger from an event loop, by a thread that commits in groups."""
+"""Write to a ledger from an event loop, through a thread that commits answers in groups."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ _Batch: TypeAlias = tuple[Sequence[Judgement], Sequence[Judgement], asyncio.Futu
 
 
 class GroupCommit:
-    """Stores judgements on a separate thread, so that the event loop never waits for a disk or a lock.
+    """A thread that stores judgements, so that the event loop never waits for a disk or a lock.
 
-    What arrives during a commit is committed together by the next one. Made and used in one event loop.
+    Judgements that arrive during a commit are committed together by the next one. An instance belongs to one
+    event loop.
 
     Args:
         ledger: The ledger; None stores nothing.
-        before: Called in the thread before each commit. What it raises fails the commit, though the rows are stored.
-        after: Called likewise with what stands in the ledger after each commit.
+        before: Called in the thread before each commit. If it raises, `put` raises, but the rows are stored.
+        after: Called in the thread after each commit, with the judgements now stored under the keys.
     """
 
     def __init__(
@@ -39,16 +40,16 @@ class GroupCommit:
         self._thread.start()
 
     async def put(self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()) -> Stands:
-        """Store these judgements, all or none, with whatever else is waiting; returns after the commit.
+        """Store judgements, all or none, and return after the commit, which may include others' judgements.
 
-        What stands under their keys and perhaps others. Raises what the ledger's own `put` raised for the whole group.
+        The result has the judgements now stored under all committed keys. Raises the ledger's error.
         """
         committed: asyncio.Future[Stands] = self._loop.create_future()
         self._batches.put((judgements, replacing, committed))
         return await committed
 
     def close(self) -> None:
-        """Commit what is waiting, and end the thread."""
+        """Commit the judgements that are waiting, and end the thread."""
         self._batches.put(None)
         self._thread.join()
 
@@ -78,7 +79,7 @@ class GroupCommit:
 
 
 def _settle(group: Sequence[_Batch], stored: Stands, failure: BaseException | None) -> None:
-    """Settle the waiting futures."""
+    """Return the result of a commit, or its error, to all callers of `put` that wait for it."""
     for _, _, committed in group:
         if committed.done():
             continue

@@ -1,8 +1,9 @@
-"""The kinds of question that a judge is asked: plain data in, checked plain data out.
+"""The kinds of question that a judge is asked, with the types of their answers.
 
-A question is a value. What it is about is its `item`; all that can change its answer is its key; `Payload` is the
-shape that a model must answer in; `parse` turns such a payload into a typed answer or raises AnswerError saying what was
-wrong, in words that can be sent back to the model. The wording of a question stands in `prompts/<prompt>.md`.
+A question is a value. Its `item` is the digest of what is judged, and its key the digest of everything that
+can change its answer. `Payload` is the form in which a model must answer; `parse` turns such a payload into a
+typed answer, or raises AnswerError with a text that can be sent back to the model. The prompts are the files
+`prompts/<prompt>.md`.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name on first use: gold ids and people's labels are read without pydantic, which only checks answers."""
+    """Import a public name on first use: reading gold ids and people's labels needs no pydantic."""
     if name in __all__:
         for home in _HOMES:
             module = importlib.import_module(f"germane.questions.{home}")

@@ -1,7 +1,8 @@
-"""Programs: generators that ask questions and return a result. Measures know nothing else of judging.
+"""Programs: generators that ask questions and return a result. Measures use judges through them only.
 
 A program yields a tuple of questions and is sent a tuple of the same length: the typed answer to each, or an
-`Unanswered` in its place. `ask` and `ask_all` wrap that exchange, so that a measure reads like its definition::
+`Unanswered` in its place. `ask` and `ask_all` wrap that exchange, so that a measure reads like its
+definition::
 
     claims = yield from ask(Claims(sample.query, sample.reference))
 """
@@ -31,15 +32,15 @@ Program: TypeAlias = Generator[Asking, Answers, R]
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """Stands in for an answer that is missing, with the reason."""
+    """A placeholder for a missing answer, with the reason why it is missing."""
 
     why: str
 
 
 class Answer(Struct, frozen=True, gc=False):
-    """A judgement and its content: the typed answer to its question, or Unanswered.
+    """A judgement together with the typed answer parsed from it, or with Unanswered.
 
-    `children` are the judgements that it was merged from: members of a panel, windows.
+    `children` are the judgements that it was combined from: those of a panel's members or of windows.
     """
 
     judgement: Judgement
@@ -48,19 +49,19 @@ class Answer(Struct, frozen=True, gc=False):
 
     @property
     def usable(self) -> bool:
-        """True if there is an answer."""
+        """True if the judgement has a usable answer."""
         return not isinstance(self.value, Unanswered)
 
     @property
     def holds(self) -> bool:
-        """True if the question need not be asked: a usable stored answer, or a failure that stands."""
+        """True if the question need not be asked again: it has a usable answer, or an error."""
         return not isinstance(self.value, Unanswered) or self.judgement.error is not None
 
 
 def answered(question: Question[Any], judgement: Judgement) -> Answer:
-    """Return a judgement of the question with its typed answer; `Unanswered` if it is unusable.
+    """Return a judgement with its typed answer; with Unanswered if its payload is unusable.
 
-    A grade that somebody's own judge gave as text, "2", is the number in the judgement.
+    A grade that a custom judge gave as text ("2") becomes a number in the judgement.
     """
     value, given = value_of(question, judgement.answer, judgement.error), judgement.answer
     if isinstance(given, dict) and isinstance(given.get("grade"), str) and not isinstance(value, Unanswered):
@@ -69,7 +70,7 @@ def answered(question: Question[Any], judgement: Judgement) -> Answer:
 
 
 def value_of(question: Question[Any], answer: Json, error: str | None) -> Any:
-    """Return the typed answer in a judgement's answer, or Unanswered with its error."""
+    """Return the typed answer parsed from a payload, or Unanswered with the error or the parsing problem."""
     if error is not None:
         return Unanswered(error)
     try:
@@ -79,7 +80,7 @@ def value_of(question: Question[Any], answer: Json, error: str | None) -> Any:
 
 
 class Missing(Exception):
-    """Raised in a program at the `yield` whose answer is missing, with the reason."""
+    """Raised in a program at the `yield` whose answer is missing; `why` is the reason."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -87,19 +88,19 @@ class Missing(Exception):
 
 
 def ask(question: Question[A]) -> Program[A]:
-    """Ask one question and return its answer; Missing is raised without one."""
+    """Ask one question and return its typed answer. Raises Missing if there is none."""
     (answer,) = yield from ask_each([question])
     return answer
 
 
 def ask_all(questions: Iterable[Question[A]]) -> Program[tuple[A | Unanswered, ...]]:
-    """Ask several questions at once; return each answer, or Unanswered in its place."""
+    """Ask several questions at once and return the typed answer to each, or Unanswered in its place."""
     asked = tuple(questions)
     return (yield asked) if asked else ()
 
 
 def ask_each(questions: Iterable[Question[A]]) -> Program[tuple[A, ...]]:
-    """Ask several questions at once and return their answers; Missing is raised if one has none."""
+    """Ask several questions at once and return the typed answers. Raises Missing if one has no answer."""
     answers = yield from ask_all(questions)
     results: list[A] = []
     for answer in answers:

@@ -1,7 +1,8 @@
-"""Requests: the questions that share one, its text, and the part of its answer for each question.
+"""Requests: which questions share one, the text of a request, and each question's part of the answer.
 
-A FusedRequest is several questions about one text, each with its instructions verbatim, answered in one object. A list is several FusedRequests that share everything but their text, answered as items
-with ids.
+A FusedRequest has several questions about one text, each with its instructions verbatim, which are answered
+in one JSON object. A list has several FusedRequests that differ only in their text, which are answered as
+items with ids.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ EXTRACTED = 8000
 
 @dataclass(slots=True)
 class FusedRequest:
-    """Questions about one text, whose answers have no field of the same name: one object holds them all.
+    """Questions about one text whose answers share no field name, so that one JSON object can answer all.
 
     Attributes:
         about: The text.
-        text: The name under which it is shown; "" where it is not shown by itself.
-        inputs: The other inputs that are shown, by name.
+        questions: The questions.
+        text: The name of the prompt section with the text; "" if the text has no section of its own.
+        inputs: The other inputs in the prompt, by name.
     """
 
     about: str
@@ -43,9 +45,10 @@ class FusedRequest:
     inputs: dict[str, Json] = field(default_factory=dict)
 
     def add(self, question: AnyQuestion) -> bool:
-        """Add the question and return True; False if a field of its answer is present already, or if other inputs would be shown.
+        """Add a question and return True; return False if it does not fit.
 
-        A question about the text alone goes with any.
+        It does not fit if its answer has a field that another question's answer has, or if its prompt shows
+        other inputs. A question about the text alone fits any inputs.
         """
         inputs = {"passage" if name == "text" else name: value for name, value in question.inputs().items()}
         last = "".join(question.item_fields[-1:])
@@ -67,7 +70,7 @@ class FusedRequest:
         return True
 
     def like(self) -> tuple[object, ...]:
-        """Return a key that is equal for requests that may share a list: kinds of question, the text's name, and other inputs."""
+        """Return a key that is equal for requests that differ only in their text and may share a list."""
         kinds = tuple(question.prompt for question in self.questions)
         return kinds, self.text, json.dumps(self.inputs, sort_keys=True)
 
@@ -75,7 +78,7 @@ class FusedRequest:
 def fused_requests(
     questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True
 ) -> list[FusedRequest]:
-    """Return the questions as requests; those about one text are combined if possible and `fuse` is set."""
+    """Return the questions as requests; with `fuse`, questions about the same text share one if they fit."""
     requests: list[FusedRequest] = []
     by_text: dict[str, list[FusedRequest]] = {}
     for question in sorted(questions, key=lambda q: ORDER.index(q.kind) if q.kind in ORDER else len(ORDER)):
@@ -94,8 +97,9 @@ def fused_requests(
 def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) -> Iterator[list[FusedRequest]]:
     """Yield the requests in lists of at most `size` that share everything except their text.
 
-    Only the content decides in which list a text is, and where: no rank, no id, no order of arrival. Questions about a text
-    alone are listed across samples; then long texts make shorter lists, since what is extracted from them is long too.
+    The list and the place of a text depend on content alone: no rank, id or order of arrival. Questions that
+    show nothing but the text are listed across samples, with shorter lists for long texts, since long texts
+    make long answers.
     """
     groups: dict[tuple[object, ...], list[FusedRequest]] = {}
     for number, request in enumerate(requests):
@@ -112,9 +116,9 @@ def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) ->
 
 @dataclass(frozen=True)
 class Ask:
-    """The text of one request: constant instructions, the data, the schema of the answer, and its questions.
+    """The content of one request: instructions, data, the answer's JSON Schema, and the questions.
 
-    Without a schema the answer is the text as it stands.
+    An empty schema means that the answer is free text.
     """
 
     name: str
@@ -125,22 +129,22 @@ class Ask:
 
     @cached_property
     def limited(self) -> dict[str, Json]:
-        """The schema with `maxItems` and `maxLength`: those of the longest text."""
+        """The JSON Schema with `maxItems` and `maxLength`, as the longest text of the request needs them."""
         schema = _schema(max(self.items, key=lambda item: len(item.about)), limited=True)
         return _listing(schema, len(self.items)) if len(self.items) > 1 else schema
 
     @cached_property
     def room(self) -> int:
-        """The number of tokens that the answer may have; a free text has no limit."""
+        """The number of tokens that the answer may have; 0 for free text, which has no limit."""
         questions = (question for item in self.items for question in item.questions)
         return sum(question.limited()[1] for question in questions if not question.free_text)
 
     def read(
         self, payload: dict[str, Json], *, limited: bool = False
     ) -> Iterator[tuple[AnyQuestion, Json | AnswerError, dict[str, Json]]]:
-        """Yield each question, its part of the answer as stored or its fault, and the kinds it shared the request with.
+        """Yield each question, its part of the answer (or AnswerError), and its share of the provenance.
 
-        With `limited`, a part that reached a limit of its schema is wrong.
+        With `limited`, a part that has reached a limit of its schema is an AnswerError.
         """
         many = len(self.items) > 1
         rows = _by_id(payload, len(self.items)) if many else {1: payload}
@@ -161,14 +165,15 @@ class Ask:
                 except AnswerError as error:
                     answer = error
                 except Exception:  # noqa: BLE001 - a model may write anything into an answer
-                    answer = AnswerError("the answer is not of the shape that the JSON Schema says")
+                    answer = AnswerError("the answer does not match the JSON Schema")
                 yield question, answer, how
 
 
 def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
-    """Return the items by number. A number without a passage makes all unusable, since a model that counts from 0 is off by one.
+    """Return the items of a list answer by their number.
 
-    So do items that end too soon: a model that leaves out a passage may number the rest anew.
+    Raises AnswerError if a number is not one of the passages', or the last numbers are missing: the model may
+    have counted from 0, or left out a passage and renumbered the others, so that no item can be trusted.
     """
     items = payload.get("items")
     if not isinstance(items, list):
@@ -179,16 +184,16 @@ def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | 
         if type(number) is not int or not 1 <= number <= count:
             named = f"the id {number!r}" if number is not None else "no id"
             raise AnswerError(f"an item has {named}: the passages are numbered from 1 to {count}")
-        result[number] = AnswerError(f"item {number} came twice") if number in result else item
+        result[number] = AnswerError(f"item {number} was given twice") if number in result else item
     if result and (last := max(result)) < count:
         raise AnswerError(
-            f"the items end with {last}: the passages are numbered from 1 to {count}, one item each"
+            f"the items end with id {last}, but there are {count} passages: give one item for each"
         )
     return result
 
 
 def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
-    """Render one FusedRequest, or several as a shuffled list."""
+    """Return the text and schema of a request for one FusedRequest, or for several as a shuffled list."""
     first = items[0]
     name = "-".join(question.kind for question in first.questions)
     if len(items) > 1:
@@ -207,13 +212,13 @@ def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
 
 
 def _shuffle(request: FusedRequest) -> bytes:
-    """Return a sort key that depends on the content alone."""
+    """Return a sort key that looks random and depends only on the request's content."""
     content = repr((request.about, request.like()))
     return hashlib.sha256(content.encode("utf-8", "replace")).digest()
 
 
 def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False) -> str:
-    """Return the instructions: those of every request, then notes on inputs that only some samples have."""
+    """Return the system prompt: general instructions, each question's, then notes on optional inputs."""
     parts = [f"{fragment('frame')} {fragment('list')}" if many else fragment("frame")]
     for question in request.questions:
         text = prompts.of(question).text
@@ -235,13 +240,13 @@ def _schema(request: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
 
 
 def _said_once(field: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the schema of a field, without a description that only says its minimum and maximum again."""
+    """Return the schema of a field without a description that only repeats its minimum and maximum."""
     described = field.get("description") != f"{field.get('minimum')} to {field.get('maximum')}"
     return {name: value for name, value in field.items() if described or name != "description"}
 
 
 def _listing(row: Mapping[str, Json], count: int | None = None) -> dict[str, Json]:
-    """Return the schema of a list of answers with ids."""
+    """Return the JSON Schema of a list of answers with ids, given the schema of one answer."""
     items = {"type": "array", "items": _object({"id": {"type": "integer"}, **row["properties"]})}
     return _object({"items": items if count is None else {**items, "maxItems": count}})
 
@@ -256,7 +261,7 @@ def _object(properties: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _sections(fields: Mapping[str, Json]) -> str:
-    """Return the sections of the data in order."""
+    """Return the data of a request as tagged sections, in their fixed order."""
     ordered = sorted(fields.items(), key=lambda section: section_order(section[0]))
     code = tag_code(ordered[0][1])
     return "".join(show(name, value, "" if name in OF_AUTHOR else code) for name, value in ordered)

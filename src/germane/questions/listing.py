@@ -1,4 +1,4 @@
-"""Questions that list the contents of a text, and their importance."""
+"""Questions that list what a text contains (claims, entities, statements), and the importance of nuggets."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from germane.types import Json
 
 @dataclass(frozen=True, slots=True)
 class Claims(Question[tuple[str, ...]]):
-    """The claims of this text as an answer to the query, one self-contained statement each.
+    """The question for the claims in this text, an answer to the query: each a self-contained sentence.
 
-    The query (and the history) is what makes a short answer a statement: "Warsaw" is "Marie Curie was born in Warsaw".
+    The query (and the history) turns a short answer into a sentence: "Warsaw" becomes "Marie Curie was born
+    in Warsaw".
     """
 
     kind: ClassVar[str] = "claims"
@@ -32,17 +33,17 @@ class Claims(Question[tuple[str, ...]]):
     history: tuple[tuple[str, str], ...] = ()
 
     def typical(self) -> Json:
-        """Return one claim for every 60 characters."""
+        """Return a payload of ordinary size: one claim for every 60 characters of the text."""
         count = max(1, len(self.text) // 60)
         return {"claims": [self.text[i * 60 : i * 60 + 60].strip() or "a claim" for i in range(count)]}
 
 
 @dataclass(frozen=True, slots=True)
 class Entities(Question[tuple[str, ...]]):
-    """The persons, places, dates, numbers and other named things in this text.
+    """The question for the persons, places, dates, numbers and other named things in this text.
 
-    The query is part of the item, since the text is judged for it, and is not shown: this question shares a request
-    with any other about the same text.
+    The query is part of the item, since the text is judged for it, but is not shown to the model, so that
+    this question can share a request with any other about the same text.
     """
 
     kind: ClassVar[str] = "entities"
@@ -57,7 +58,7 @@ class Entities(Question[tuple[str, ...]]):
     history: tuple[tuple[str, str], ...] = ()
 
     def typical(self) -> Json:
-        """Return words that begin with a capital or hold a digit, and at least one."""
+        """Return a payload of ordinary size: all words with a capital or a digit, at least one."""
         result = dict.fromkeys(re.findall(r"\b(?:[A-Z]\w+|\w*\d\w*)\b", self.text))
         return {"entities": list(result) or [self.text[:10].strip() or "an entity"]}
 
@@ -66,7 +67,7 @@ Weight: TypeAlias = Literal["vital", "okay"]
 
 
 class WeightItem(PayloadModel):
-    """The importance of one nugget, by its number: `{nugget, importance}`."""
+    """The importance of one nugget, identified by its number: `{nugget, importance}`."""
 
     nugget: Whole = Field(description="its number")
     importance: Weight
@@ -74,7 +75,7 @@ class WeightItem(PayloadModel):
 
 @dataclass(frozen=True, slots=True)
 class Importance(Question[tuple[Weight, ...]]):
-    """The importance of these nuggets (facts of a good answer): vital, or okay to leave out."""
+    """The question whether each nugget (one fact of a good answer) is vital, or okay to leave out."""
 
     kind: ClassVar[str] = "importance"
     item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "nuggets")
@@ -86,7 +87,7 @@ class Importance(Question[tuple[Weight, ...]]):
     history: tuple[tuple[str, str], ...] = ()
 
     def answer(self, payload: Any) -> tuple[Weight, ...]:
-        """Return the importance of each nugget, in order."""
+        """Return the importance of each nugget, in the order of the nuggets."""
         return tuple(item.importance for item in payload.nuggets)
 
     def typical(self) -> Json:
@@ -95,7 +96,7 @@ class Importance(Question[tuple[Weight, ...]]):
 
 
 class Statement(PayloadModel):
-    """One statement of a passage, and whether it is relevant to the query."""
+    """One statement that a passage makes, and whether it is relevant to the query."""
 
     text: Text = Field(alias="statement")
     relevant: YesNo
@@ -103,9 +104,9 @@ class Statement(PayloadModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
-    """The statements of this passage, each relevant to the query or not.
+    """The question for the statements that a passage makes, each of them relevant to the query or not.
 
-    One question, not a list first and verdicts after: it is about the same (query, passage) as `Relevance`, so
+    Listing and judging are one question because it is about the same query and passage as `Relevance`, so
     that both can share a request.
     """
 
@@ -114,7 +115,7 @@ class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
     Payload: ClassVar[type[PayloadModel]] = list_payload(statements=tuple[Statement, ...])
 
     def typical(self) -> Json:
-        """Return one statement for every 80 characters."""
+        """Return a payload of ordinary size: one statement for every 80 characters of the passage."""
         starts = range(0, max(1, len(self.passage)), 80)
         parts = (self.passage[start : start + 80].strip() or "a statement" for start in starts)
         return {"statements": [{"statement": text, "relevant": True} for text in parts]}

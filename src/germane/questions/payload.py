@@ -1,7 +1,7 @@
-"""The answers of judges: pydantic types, their JSON Schema, and errors as text.
+"""The payloads of answers: pydantic types, their JSON Schema, and validation errors as text.
 
-A number is read kindly where nothing is guessed: 2.0 and "2" are 2. Anything else of another type is an AnswerError
-whose text can be sent back to the model.
+Numbers are accepted in equivalent forms: 2.0 and "2" are 2. Any other wrong type is an AnswerError whose text
+can be sent back to the model.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _OVERHEAD, _CHARACTERS, _DRAWN_UP = 16, 3, 128
 
 
 class Limits(NamedTuple):
-    """The longest answer that is accepted. In no key and no prompt hash: what is longer is not an answer.
+    """The limits on the length of an answer. They are in no key and no prompt hash.
 
     Attributes:
-        size: Bytes of the text in question: no list that is drawn up from it has an entry for fewer than four of them.
-        numbers: Of contexts in one list.
-        verdicts: The name of the list with one verdict for each given subject.
-        subjects: The number of these subjects.
-        bytes_each: Of a character of that text: tokens are about as many as bytes in every script.
+        size: The text's length in bytes: a list drawn up from it has at most one entry for every four bytes.
+        numbers: The maximum number of contexts in one list.
+        verdicts: The name of the list with one verdict per subject.
+        subjects: The number of subjects.
+        bytes_each: The text's bytes per character, since tokens correspond to bytes in every script.
     """
 
     size: int = 0
@@ -53,9 +53,9 @@ class Limits(NamedTuple):
     bytes_each: int = 1
 
     def limit(self, schema: Mapping[str, Json], name: str = "") -> tuple[dict[str, Json], int]:
-        """Return a plain schema with `maxItems` and `maxLength` where it has none, and the most tokens of an answer.
+        """Return a plain schema with `maxItems` and `maxLength` added, and the maximum tokens of an answer.
 
-        That is several times what is usual.
+        Both are several times as much as usual answers need.
         """
         kind, length = schema.get("type"), schema.get("maxLength", 0)
         if kind == "object":
@@ -79,9 +79,9 @@ class Limits(NamedTuple):
     def check(
         self, payload: Json, plain: Mapping[str, Json], limited: Mapping[str, Json], name: str = ""
     ) -> None:
-        """Raise Unended where a list or a text of an answer has reached a limit of ours.
+        """Raise Unended if a list or text in an answer has reached a limit that was added to its schema.
 
-        A list of verdicts has as many entries as there are subjects; limits that the schema has itself may be reached.
+        Lists of verdicts (as long as there are subjects) and limits that the plain schema has may be reached.
         """
         if isinstance(payload, dict):
             for key, schema in plain["properties"].items():
@@ -93,20 +93,20 @@ class Limits(NamedTuple):
         keyword, of = ("maxLength", "characters") if isinstance(payload, str) else ("maxItems", "items")
         most = limited.get(keyword)
         if most is not None and keyword not in plain and name != self.verdicts and len(payload) >= most:
-            raise Unended(f'"{name}" has reached the limit of {most:,} {of} and may not be whole: write less')
+            raise Unended(f'"{name}" reached its limit of {most:,} {of} and may be incomplete: write less')
         if not isinstance(payload, str) and "items" in plain:
             for item in payload:
                 self.check(item, plain["items"], limited["items"], name)
 
 
 class PayloadModel(BaseModel):
-    """The base of every answer. What the schema does not name is passed over."""
+    """The base class of all payload types. Properties that the schema does not name are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
     @classmethod
     def model_read(cls, payload: Json) -> Self:
-        """Return the payload as this type; AnswerError states the fault."""
+        """Return a payload as an instance of this type. Raises AnswerError if it is invalid."""
         if not isinstance(payload, dict):
             raise AnswerError(f"the answer must be a JSON object, not {type(payload).__name__}")
         try:
@@ -119,7 +119,8 @@ class PayloadModel(BaseModel):
     def model_schema(cls) -> dict[str, Json]:
         """Return the strict JSON Schema: every property required, no others allowed, no references.
 
-        Strict endpoints take no default, title or `$ref`, and Gemini's no integer `enum`: a range is `minimum` and `maximum`.
+        Strict endpoints accept no default, title or `$ref`, and Gemini no integer `enum`, so a range is given
+        as `minimum` and `maximum`.
         """
         whole = cls.model_json_schema()
         result: dict[str, Json] = _plain(whole, whole.get("$defs", {}))
@@ -128,12 +129,12 @@ class PayloadModel(BaseModel):
     @classmethod
     @lru_cache(256)
     def model_limited(cls, limits: Limits) -> tuple[dict[str, Json], int]:
-        """Return the schema with `maxItems` and `maxLength`, and how many tokens an answer may have."""
+        """Return the JSON Schema with `maxItems` and `maxLength`, and the maximum tokens of an answer."""
         return limits.limit(cls.model_schema())
 
     @classmethod
     def model_descriptions(cls) -> list[str]:
-        """Return the descriptions of the fields, `grade: 0 to 3`: part of a question's wording, and so of its prompt's hash."""
+        """Return the descriptions of all fields as text (`grade: 0 to 3`), which the prompt hash includes."""
         fields = cls.model_fields
         return [f"{name}: {field.description}" for name, field in fields.items() if field.description] + [
             line
@@ -145,13 +146,13 @@ class PayloadModel(BaseModel):
 
 
 def list_payload(**lists: Any) -> type[PayloadModel]:
-    """Return the type of an answer that is one list: `list_payload(claims=tuple[Text, ...])`."""
+    """Return a payload type whose only field is a list: `list_payload(claims=tuple[Text, ...])`."""
     fields: dict[str, Any] = {name: (of, ...) for name, of in lists.items()}
     return create_model("ListPayload", __base__=PayloadModel, **fields)
 
 
 def _whole(value: object) -> object:
-    """Return 2 for 2.0, "2" and "2.0"; true, 2.5 and "two" stay unchanged and are refused."""
+    """Return 2 for 2.0, "2" and "2.0"; return other values unchanged, which pydantic then refuses."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and (digits := _DIGITS.fullmatch(value.strip())):
@@ -182,7 +183,7 @@ and a person or a rule gives none. An object or a number in its place is an answ
 
 
 def _in_words(error: ErrorDetails) -> str:
-    """Return the fault of an answer as text: `"grade": Input should be less than or equal to 3, not 9`."""
+    """Return a validation error as text: `"grade": Input should be less than or equal to 3, not 9`."""
     where = ".".join(map(str, error["loc"]))
     if error["type"] == "missing":
         return f'the answer lacks "{where}"'
@@ -206,14 +207,14 @@ def _plain(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Js
 
 
 class GradePayload(PayloadModel):
-    """The answer to Relevance on the graded scale: `{reasoning, grade}`."""
+    """The payload for Relevance on the graded scale: `{reasoning, grade}`."""
 
     reasoning: Reason = Field("", description="1-2 sentences in the passage's language")
     grade: Whole = Field(ge=0, le=3, description="0 to 3")
 
 
 class RelevantPayload(PayloadModel):
-    """The answer to Relevance on the binary scale: `{reasoning, relevant}`."""
+    """The payload for Relevance on the binary scale: `{reasoning, relevant}`."""
 
     reasoning: Reason = Field("", description="1-2 sentences in the passage's language")
     relevant: YesNo
@@ -223,12 +224,12 @@ Probability: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
 
 class GradeDistribution(GradePayload):
-    """`{grade, probabilities}`: how probable each grade from 0 to 3 is; `grade` is the most probable one."""
+    """The payload `{grade, probabilities}`: a probability per grade from 0 to 3; `grade` has the highest."""
 
     probabilities: list[Probability] = Field(min_length=4, max_length=4)
 
 
 class RelevantDistribution(RelevantPayload):
-    """`{relevant, probabilities}`: how probable a no and a yes are; `relevant` is the more probable one."""
+    """The payload `{relevant, probabilities}`: the probabilities of no and yes; `relevant` has the higher."""
 
     probabilities: list[Probability] = Field(min_length=2, max_length=2)

@@ -1,9 +1,9 @@
-"""Prompt files: load, hash, and lay their inputs out as tagged sections.
+"""Prompt files: load and hash them, and lay out their inputs as tagged sections.
 
-A prompt file holds instructions and nothing else; the inputs follow as `<name>...</name>` sections in one
-fixed order, so that what many requests share comes first and a provider's prompt cache can help. A custom
-file may instead place the inputs itself with `{{name}}`. Values are data: they are put in once, never
-looked at for further variables, and cannot close the section they stand in.
+A prompt file has instructions only; the inputs follow as `<name>...</name>` sections in a fixed order, so
+that what many requests share comes first and a provider's prompt cache can help. A custom file may instead
+place the inputs itself with `{{name}}`. Values are data: they are inserted once, never searched for further
+variables, and cannot close the section that they are in.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SQUARE = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|T
 
 
 def variables_in(template: str) -> frozenset[str]:
-    """Return the names of all variables in a template."""
+    """Return the names of all `{{name}}` variables in a template."""
     return frozenset(name.strip() for name in _VARIABLE.findall(template))
 
 
@@ -56,7 +56,7 @@ _MARK = ""
 def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str, ...]:
     """Split a prompt into text and variable names, alternating; braces around other names stay text.
 
-    With `framed`, each variable gets tags of its name, which end in the mark.
+    With `framed`, each variable is put between tags of its name, which end in the request's code.
     """
     pieces, last = [""], 0
     for match in _VARIABLE.finditer(text):
@@ -75,9 +75,9 @@ def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The prompt of one kind of question; `pieces` alternate text and variable if it is a template.
+    """The prompt of one kind of question; in a template, `pieces` are text and variables, alternating.
 
-    `system` is the system prompt that goes with it, None that of every request.
+    `system` is the system prompt to use with it; None for the usual one.
     """
 
     text: str
@@ -86,7 +86,7 @@ class Prompt:
     system: str | None = None
 
     def fill(self, inputs: Mapping[str, Json]) -> str:
-        """Fill in all variables of the template in one pass."""
+        """Return the template with all of its variables replaced by the inputs, in one pass."""
         texts, names = self.pieces[::2], self.pieces[1::2]
         tags = frozenset(_OWN_TAG.findall("".join(texts)))  # a value cannot close the template's own either
         code = tag_code(next((inputs[name] for name in names if name in inputs), ""))
@@ -97,42 +97,46 @@ class Prompt:
 
 
 def _asked_by(name: str) -> type[AnyQuestion]:
-    """Return the kind of question of a prompt: `relevance_binary` asks `relevance`."""
+    """Return the kind of question that uses a prompt: `relevance_binary` belongs to `relevance`.
+
+    Raises InputError if no kind of question has a prompt of that name.
+    """
     for installed in (False, True):
         kinds = known_kinds(installed=installed)
         for kind in sorted(kinds, key=len, reverse=True):
             if name == kind or name.startswith(f"{kind}_"):
                 return kinds[kind]
     names = ", ".join(sorted({*kinds, *(p.stem for p in FOLDER.glob("[!_]*.md"))}))
-    raise InputError(f"no question is worded by a prompt named {name!r}", fix=f"name one of {names}")
+    raise InputError(f"there is no prompt named {name!r}", fix=f"use one of {names}")
 
 
 def _check_template(name: str, question: type[AnyQuestion], text: str, path: Path) -> None:
-    """Raise InputError if a template has an unknown variable, or does not show what must be judged."""
+    """Raise InputError if a template has an unknown variable, or lacks that of an input to be judged."""
     visible = set(question.prompt_fields())
     values = {f.name for f in fields(question) if f.default is MISSING and f.default_factory is MISSING}  # type: ignore[arg-type]
     fix = f"use {', '.join(f'{{{{{variable}}}}}' for variable in sorted(visible))}, or no variables at all"
     for match in _VARIABLE.finditer(text):
         if match[1].strip() not in visible:
             place = location_in(path, text, match.start())
-            raise InputError(f"{match[0]} is not an input of {name}", fix=fix, place=place)
+            problem = f"the variable {match[0]} is not an input of the prompt {name}"
+            raise InputError(problem, fix=fix, place=place)
     for missing in sorted(values & set(question.item_fields) & visible - variables_in(text)):
-        problem = f"the prompt {name} does not show {{{{{missing}}}}}"
+        problem = f"the prompt {name} lacks the variable {{{{{missing}}}}}, which is to be judged"
         raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
 
 
 def fingerprint(*texts: str) -> str:
-    """Return the first 16 hex digits of the SHA-256 of some texts."""
+    """Return the first 16 hex digits of the SHA-256 of the texts."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def load(name: str, path: Path | None = None) -> Prompt:
-    """Return the prompt of that name: germane's own, or the file at `path`; InputError if the file is unusable."""
+    """Return the prompt of a name: germane's own, or the file at `path`. Raises InputError if unusable."""
     question, file = _asked_by(name), path or FOLDER / f"{name}.md"
     try:
         text = file.read_text("utf-8-sig").replace("\r\n", "\n").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        why = getattr(error, "strerror", None) or "the file is not UTF-8 text"
         raise InputError(
             f"the prompt {name} cannot be read: {why}", place=SourceLocation(str(file))
         ) from None
@@ -154,7 +158,7 @@ def load(name: str, path: Path | None = None) -> Prompt:
 
 @lru_cache(256)
 def _worded(own: Wording) -> Prompt:
-    """Return the prompt that a question itself brings."""
+    """Return the Prompt made of the wording that a question brings instead of a prompt file."""
     system = fragment("frame") if own.system is None else own.system
     pieces = _cut(own.text, own.variables, framed=True)
     return Prompt(own.text, fingerprint(system, own.text), pieces, system)
@@ -162,17 +166,17 @@ def _worded(own: Wording) -> Prompt:
 
 @cache
 def fragment(name: str) -> str:
-    """Return a text shared by requests that belongs to no question; "" if there is none.
+    """Return a text that prompts of several kinds share; "" if there is none of that name.
 
-    `frame` is in every request, `list` in those about several texts; the name of an input says what it is to be
-    taken for, wherever it is shown.
+    `frame` is in every request, `list` in requests about several texts. A fragment with the name of an input
+    explains that input, wherever it is shown.
     """
     file = FOLDER / f"_{name}.md"
     return file.read_text("utf-8").strip() if file.exists() else ""
 
 
 class Prompts(dict[str, Prompt]):
-    """All prompts by name, read on first use: germane's own, and custom files if given."""
+    """All prompts by name, loaded on first use: custom files if given, else germane's own."""
 
     def __init__(self, custom: Mapping[str, str | Path] | None = None) -> None:
         super().__init__({name: load(name, Path(path)) for name, path in (custom or {}).items()})
@@ -182,13 +186,13 @@ class Prompts(dict[str, Prompt]):
         return prompt
 
     def of(self, question: AnyQuestion) -> Prompt:
-        """Return the prompt of a question: its own, or that of its kind."""
+        """Return the prompt of a question: the one it brings itself, or that of its kind."""
         own = question.wording
         return self[question.prompt] if own is None else _worded(own)
 
 
 def section_order(name: str) -> int:
-    """Return the sort key of a section: shared parts first, then the text, then the questions about it."""
+    """Return the sort key of a section: shared inputs first, then the text, then the claims to judge."""
     if name in LAST:
         return 100 + LAST.index(name)
     return FIRST.index(name) if name in FIRST else len(FIRST)
@@ -200,9 +204,10 @@ _SUSPECT = re.compile("[<\uff1c\ufe64\u2039\u3008\u27e8]")
 
 @lru_cache(64)
 def _tags(more: frozenset[str]) -> re.Pattern[str]:
-    """Return the bracket of a tag of ours, a numbered one or a control token. White space may stand anywhere in it.
+    """Return a regular expression for the bracket of one of our tags, a numbered tag or a control token.
 
-    A number closes an item, or opens one where a bracket follows; possessive, so that no text makes the search slow.
+    White space may stand anywhere in a tag. A number closes an item, or opens one if a bracket follows.
+    Quantifiers are possessive, so that no text makes the search slow.
     """
     words = {*FIRST, *LAST, *TAGGED, *more}
     words |= {word.removesuffix("s") for word in words}
@@ -213,9 +218,10 @@ def _tags(more: frozenset[str]) -> re.Pattern[str]:
 
 
 def clean(text: str, names: frozenset[str] = frozenset()) -> str:
-    """Neutralize look-alikes of the sections' tags, and control tokens of chat templates, in a text.
+    """Return a text in which brackets of our section tags and of chat templates' control tokens are escaped.
 
-    A tag spelt with look-alike letters stays: the tags around retrieved text end in a code that no text can know.
+    A tag spelt with look-alike letters stays: the tags around retrieved text end in a code that no text can
+    know.
     """
     if _SUSPECT.search(text):
         text = _tags(names).sub("&lt;", text)
@@ -226,19 +232,19 @@ _SECRET = secrets.token_bytes(32)
 
 
 def tag_code(first: Json) -> str:
-    """Return the four letters and digits that end the tags of a request, so that no text can know them.
+    """Return the four characters that end the tags of a request, so that no retrieved text can close them.
 
-    It is made of the text that requests begin with and of a secret, so that a request is the same whenever it is sent: a
-    provider can then cache what the requests of one query begin with. It is in no key.
+    The code depends on the text that the request begins with and on a secret of this process, so that a
+    provider can cache the beginning that requests for one query share. It is in no key.
     """
     drawn = hashlib.blake2b(json.dumps(first).encode(), key=_SECRET, digest_size=5).digest()
     return base64.b32encode(drawn).decode().lower()[:4]
 
 
 def inside(name: str, value: Json, tags: frozenset[str] = frozenset(), code: str = "") -> str:
-    """Return the content of a section: text, a numbered list, turns of a conversation, or JSON.
+    """Return a value as the content of a section: text, a numbered list, a conversation, or JSON.
 
-    No text in it can close the section, nor what has one of the `tags` around it.
+    Nothing in the content can close the section, nor any of the `tags` around it.
     """
     names = tags | {name}
     if isinstance(value, str):
@@ -258,11 +264,11 @@ def inside(name: str, value: Json, tags: frozenset[str] = frozenset(), code: str
 
 
 def _line(text: str) -> str:
-    """Return the text on one line, since a line break would begin another claim or turn."""
+    """Return the text on one line, since a line break would begin another list item or turn."""
     return " ".join(text.split())
 
 
 def show(name: str, value: Json, code: str = "") -> str:
-    """Return one section within its tags, which end in the code."""
+    """Return a value as one section within its tags, which end in the code."""
     tag = f"{name}-{code}" if code else name
     return f"<{tag}>{inside(name, value, code=code)}</{tag}>"

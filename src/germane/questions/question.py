@@ -1,4 +1,4 @@
-"""Questions: their items, keys and answer types, and how answers are split, merged and voted on."""
+"""The base class of questions: items, keys, answer types, and how answers are split, merged and voted on."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ A = TypeVar("A")
 
 
 class Wording(NamedTuple):
-    """The text of a question without a prompt file: a template, its variables, and its system prompt.
+    """The prompt that a question brings instead of a prompt file: a template, its variables, a system prompt.
 
-    `{{name}}` of any other name stays as it is; `system` None is the system prompt of every request.
+    `{{name}}` of any other name stays as it is. If `system` is None, the usual system prompt is used.
     """
 
     text: str
@@ -73,29 +73,29 @@ class Question(ABC, Generic[A]):
 
     @property
     def prompt(self) -> str:
-        """The name of this question's prompt file."""
+        """The name of the question's prompt file."""
         return self.kind
 
     @property
     def wording(self) -> Wording | None:
-        """The question's own text instead of a prompt file."""
+        """The prompt that the question brings itself; None if it has a prompt file."""
         return None
 
     @property
     def about(self) -> str:
-        """The text that the question is about; questions about one text can share a request."""
+        """The text that the question is about; questions about the same text can share a request."""
         text = getattr(self, self.item_fields[-1])
         return text if isinstance(text, str) else "\n".join(text)
 
     # The item, and what else is in the key
 
     def inputs(self) -> dict[str, Json]:
-        """Return everything that the prompt shows, by name: the fields with a value."""
+        """Return the inputs that the prompt shows, by name: all fields with a value that are not hidden."""
         result = self.non_empty(self.prompt_fields())
         return {name: list(value) if isinstance(value, tuple) else value for name, value in result.items()}
 
     def non_empty(self, names: Iterable[str]) -> dict[str, Json]:
-        """Return the fields among these that are not empty, by name."""
+        """Return the values of the fields with these names, except empty ones."""
         values = {name: getattr(self, name) for name in names}
         return {
             name: value
@@ -105,18 +105,18 @@ class Question(ABC, Generic[A]):
 
     @classmethod
     def prompt_fields(cls) -> tuple[str, ...]:
-        """Return the names of everything that a prompt of this kind may show."""
+        """Return the names of all fields that a prompt of this kind may show."""
         return tuple(
             name for name in (*cls.item_fields, *cls.context_fields) if name not in cls.hidden_fields
         )
 
     def judged(self) -> dict[str, Json]:
-        """Return what the item is made of: `item_fields`, or everything shown if these are empty."""
+        """Return the values whose digest is the item: `item_fields`, or all inputs if there are none."""
         return {name: getattr(self, name) for name in self.item_fields} or self.inputs()
 
     @property
     def item(self) -> str:
-        """The digest of the kind and of what is judged, without judge, prompt, scale or reference."""
+        """The digest of the question's kind and judged texts, without judge, prompt, scale or reference."""
         result: str = getattr(self, "_item", "")
         if not result:
             result = digest({"kind": self.kind, **self.judged()})
@@ -124,7 +124,10 @@ class Question(ABC, Generic[A]):
         return result
 
     def parts(self) -> tuple[str, ...]:
-        """Return the item of each subject with a verdict of its own, in order: each claim with the contexts; () for most questions."""
+        """Return the item of each subject that gets a verdict of its own (each claim), in order.
+
+        It is () for questions whose answer is a single verdict.
+        """
         if self.verdicts is None:
             return ()
         rest = {name: value for name, value in self.judged().items() if name != self._subjects_name}
@@ -137,26 +140,26 @@ class Question(ABC, Generic[A]):
         return tuple(result)
 
     def settings(self) -> dict[str, str]:
-        """Return the question's against, scale and rubric, if it has them. They are part of the key."""
+        """Return the settings that are part of the key (`against`, `scale`, `rubric`), if any."""
         return {}
 
     # The answer
 
     @classmethod
     def usual_payload(cls) -> type[PayloadModel]:
-        """Return the type whose descriptions are part of the wording."""
+        """Return the payload type whose field descriptions are part of the prompt hash."""
         return cls.Payload
 
     def payload_type(self, _payload: Json = None) -> type[PayloadModel]:
-        """Return the type of the requested answer; with a payload, the type of that one."""
+        """Return the payload type to ask for; given a payload, the type that it has."""
         return self.usual_payload()
 
     def schema(self) -> dict[str, Json]:
-        """Return the strict JSON Schema of the payload."""
+        """Return the strict JSON Schema of the answer."""
         return self.payload_type().model_schema()
 
     def limits(self) -> Limits:
-        """Return the longest answer that is accepted, by the length of the text in question."""
+        """Return the limits on the length of an answer, which grow with the text in question."""
         from germane.questions.payload import LIST_LENGTH, Limits
 
         size = len(self.about.encode("utf-8", "replace"))
@@ -168,14 +171,17 @@ class Question(ABC, Generic[A]):
         return Limits(size, contexts, verdicts, len(self.subjects), bytes_each)
 
     def parse(self, payload: Json) -> A:
-        """Return the typed answer of a payload, its verdicts in the order of the subjects; AnswerError states the fault."""
+        """Return the typed answer in a payload, with its verdicts in the order of the subjects.
+
+        Raises AnswerError if the payload is unusable.
+        """
         return self._typed(self.payload_type(payload).model_read(payload))
 
     def validate(self, payload: Json, *, as_answered: bool = False) -> Json:
-        """Return the payload as stored: "2" and 2.0 become 2, and properties outside the schema are removed.
+        """Return the payload as it is stored: "2" and 2.0 become 2, other properties are removed.
 
-        With `as_answered` it may be of another form than was asked for: a yes or no for a grade, probabilities. AnswerError
-        says what is wrong with an unusable one.
+        With `as_answered` it may have another form than was asked for: a yes or no for a grade,
+        probabilities. Raises AnswerError if it is unusable.
         """
         value: Any = self.payload_type(payload if as_answered else None).model_read(payload)
         result: Json = value.model_dump(exclude_unset=True, by_alias=True)
@@ -190,42 +196,42 @@ class Question(ABC, Generic[A]):
         return self.answer(value)
 
     def answer(self, payload: Any) -> A:
-        """Return the typed answer of a valid payload."""
+        """Return the typed answer in a payload that is valid."""
         name = self.lists or (self.verdicts or ("",))[0]
         return cast("A", getattr(payload, name) if name else payload)
 
     def limited(self) -> tuple[dict[str, Json], int]:
-        """Return the schema with `maxItems` and `maxLength`, and the tokens that an answer may have."""
+        """Return the JSON Schema with `maxItems` and `maxLength`, and the maximum tokens of an answer."""
         return self.payload_type().model_limited(self.limits())
 
     def check_limits(self, payload: Json) -> None:
-        """Raise Unended where a valid payload has reached a limit of its lists and texts; a free text has none."""
+        """Raise Unended if a list or text in a valid payload has reached its limit (free text has none)."""
         if not self.free_text:
             self.limits().check(payload, self.schema(), self.limited()[0])
 
     def unasked(self) -> Json | AnswerError | None:
-        """Return the payload that needs no judge (for an empty text), or an error if the text is unknown; None = ask.
+        """Return the payload if no judge is needed (empty text), AnswerError if the text is missing, or None.
 
-        A judge of labels is asked all the same.
+        Judges that read labels are asked even so.
         """
         return {self.lists: []} if self.lists and blank(self.about) else None
 
     def with_ranks(self, payload: Json) -> Json:
-        """Return a valid payload with contexts numbered by rank instead of by their order in the prompt."""
+        """Return a valid payload with the ranks of contexts in place of their numbers in the prompt."""
         return payload
 
     @abstractmethod
     def typical(self) -> Json:
-        """Return a payload of ordinary size, with which a forecast stands in for an unknown answer."""
+        """Return a payload of ordinary size, from which forecasts estimate the tokens of an answer."""
 
     def each(self, **verdict: Json) -> dict[str, Json]:
-        """Return a payload with that verdict on each subject."""
+        """Return a payload that gives the same verdict on every subject."""
         name, number = self.verdicts or ("", "")
         return {name: [{number: n, **verdict} for n in range(1, len(self.subjects) + 1)]}
 
     @property
     def subjects(self) -> tuple[Any, ...]:
-        """The subjects that get a verdict each, by number; () if the answer is no such list."""
+        """The claims, nuggets or sentences that get one verdict each; () if the answer is no such list."""
         return tuple(getattr(self, self._subjects_name)) if self.verdicts is not None else ()
 
     @property
@@ -236,13 +242,13 @@ class Question(ABC, Generic[A]):
 
     @property
     def voted(self) -> bool:
-        """True if several answers can be voted on; False if each judge makes a list of its own."""
+        """True if several answers can be voted on; False if every judge draws up a list of its own."""
         return self.verdicts is not None or all(
             field["type"] != "array" for field in self.schema()["properties"].values()
         )
 
     def vote(self, payloads: Sequence[Json]) -> voting.Vote | None:
-        """Return one payload from several by majority; None = the first one counts."""
+        """Return the majority vote on several payloads; None if no vote is possible, so the first counts."""
         if not self.voted:
             return None
         payloads, schema = [self.validate(payload) for payload in payloads], self.schema()
@@ -255,7 +261,7 @@ class Question(ABC, Generic[A]):
         return verdict
 
     def short(self, payload: Json) -> str:
-        """Return a payload without its reasons: `3`, `yes`, `1: yes, 2: no`; for a free list its length."""
+        """Return a payload without reasons as text: `3`, `yes`, `1: yes, 2: no`; of a list its length."""
         if self.verdicts is None:
             schema = self.payload_type(payload).model_schema()
             return voting.in_short(self.validate(payload, as_answered=True), schema["properties"])
@@ -269,7 +275,7 @@ AnyQuestion: TypeAlias = Question[Any]
 
 
 def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
-    """Return every type of question by kind, users' own included; with `installed` also those of other packages."""
+    """Return all question types by kind, also users' own; with `installed`, also other packages'."""
     for module in ("relevance", "listing", "support"):
         import_module(f"germane.questions.{module}")
     for target in all_of("questions", installed=installed).values():
@@ -286,13 +292,13 @@ def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
 
 
 def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tuple[Any, ...]:
-    """Return the items in the order of their numbers; Miscounted unless each of 1 to `count` occurs exactly once."""
+    """Return the items in the order of their numbers. Raises Miscounted unless 1 to `count` occur once."""
     result: dict[int, Any] = {}
     for item in items:
         n = getattr(item, number)
         if not 1 <= n <= count or n in result:
             raise Miscounted(
-                f"{number} {n} was judged twice or does not exist: they are numbered from 1 to {count}"
+                f"{number} {n} was judged twice or does not exist: the {name} are numbered from 1 to {count}"
             )
         result[n] = item
     if missing := [n for n in range(1, count + 1) if n not in result]:
@@ -301,33 +307,33 @@ def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tupl
 
 
 def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str, label: Json = None) -> str:
-    """Return the ledger's key: the digest of everything that can change an answer, and of nothing else.
+    """Return the ledger's key of an answer: the digest of everything that can change it, and of nothing else.
 
-    That is the item, what else the prompt shows (reference, response, criterion), the settings (against, scale, rubric),
-    the question's own prompt's hash and the judge's identity (provider, model, custom base URL, parameters, replica;
-    a list has its own prompt hash). Ids, ranks, retriever scores, the rest of the request and the output mode are not
-    in it. A judge whose identity says that it `reads` labels is also keyed by the label.
+    These are the item, the other texts in the prompt (reference, response, criterion), the settings (against,
+    scale, rubric), the prompt's hash (a list has its own) and the judge's identity (provider, model, custom
+    base URL, parameters, replica). Ids, ranks, retriever scores, the rest of the request and the output mode
+    are not in it. If the judge's identity says that it `reads` labels, the label is in it too.
     """
     read = {"label": label} if "reads" in identity else {}
     return keys_under(question, [question.item], ending(identity, prompt_hash, read))[0]
 
 
 def ending(identity: Mapping[str, Json], prompt_hash: str, label: Mapping[str, Json] | None = None) -> bytes:
-    """Return the part of a key's JSON after the item, which all questions of one wording to one judge share."""
+    """Return the end of a key's JSON, after the item, which all questions with one prompt and judge share."""
     return b"," + canonical({"judge": identity, "prompt": prompt_hash, **(label or {})})[1:]
 
 
 def asked_as(question: AnyQuestion) -> dict[str, Json]:
-    """Return a question's settings, and `beside`: the digest of the other texts shown, if there are any."""
+    """Return a question's settings, with the digest of its other inputs (reference, ...) as `beside`."""
     texts = question.non_empty(question.context_fields)
     return {**question.settings(), **({"beside": digest(texts)} if texts else {})}
 
 
 def keys_under(example: AnyQuestion, items: Iterable[str], end: bytes) -> list[str]:
-    """Return the keys, with that `ending`, of questions that differ from the example only in their item.
+    """Return the keys of questions that differ from `example` only in their item; `end` is their `ending`.
 
-    A key is the digest of {"as": ..., "beside": ..., "item": ..., "judge": ..., ...}: `as` are the question's settings,
-    `beside` are its `context_fields`.
+    A key is the digest of {"as": ..., "beside": ..., "item": ..., "judge": ..., ...}: `as` has the question's
+    settings, `beside` its `context_fields`.
     """
     spelt = canonical(
         {"as": example.settings(), "beside": example.non_empty(example.context_fields), "item": ""}

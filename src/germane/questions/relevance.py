@@ -1,4 +1,4 @@
-"""Questions about one passage: is it relevant?"""
+"""The question whether one passage is relevant to the query, and its grades."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ HELPS = 2
 
 
 class Grade(Struct, frozen=True, gc=False):
-    """The relevance of a passage, from 0 to 3 as the rubric words it; on the binary scale 0 or 1.
+    """The relevance of a passage: 0 to 3 with the meanings of the rubric; on the binary scale 0 or 1.
 
-    `probabilities` are those of the grades from 0 up, where the judge gives them: `grade` is their mode.
+    `probabilities` are those of the grades from 0 up, if the judge gives them: `grade` is the most probable.
     """
 
     grade: int
@@ -43,12 +43,12 @@ class Grade(Struct, frozen=True, gc=False):
 
 
 def most_probable(probabilities: Sequence[float]) -> int:
-    """Return the mode of a distribution over grades from 0; among several the lowest, so that a tie of yes and no is a no."""
+    """Return the most probable grade, from 0; in a tie the lowest, so that yes and no make a no."""
     return max(range(len(probabilities)), key=lambda grade: (probabilities[grade], -grade))
 
 
 def distribution_in_words(probabilities: Sequence[float]) -> str:
-    """Return a distribution as text: `0: 5%, 1: 15%, 2: 60%, 3: 20%`, or `yes: 60%`."""
+    """Return the probabilities of grades as text: `0: 5%, 1: 15%, 2: 60%, 3: 20%`, or `yes: 60%`."""
     if len(probabilities) == 2:
         return f"yes: {probabilities[1]:.0%}"
     return ", ".join(f"{grade}: {probability:.0%}" for grade, probability in enumerate(probabilities))
@@ -56,9 +56,9 @@ def distribution_in_words(probabilities: Sequence[float]) -> str:
 
 @cache
 def _payload(form: tuple[bool, bool]) -> type[PayloadModel]:
-    """Return the type of an answer: a yes or no or a grade, with or without probabilities.
+    """Return the payload type of an answer: binary or graded, with or without probabilities.
 
-    It is imported when something is asked: labels are read without pydantic.
+    pydantic is imported here, when a question is asked, since labels are read without it.
     """
     from germane.questions import payload
 
@@ -70,7 +70,7 @@ def _payload(form: tuple[bool, bool]) -> type[PayloadModel]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AboutPassage(Question[A]):
-    """A question about one passage: the reference, response and criterion are inputs exactly where they are shown."""
+    """A question about one passage; its prompt shows the reference, response and criterion if given."""
 
     batched: ClassVar[bool] = True
     item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "passage")
@@ -84,15 +84,16 @@ class AboutPassage(Question[A]):
     history: tuple[tuple[str, str], ...] = ()
 
     def settings(self) -> dict[str, str]:
-        """Return `against`: the reference, response or criterion if one is shown, else the query."""
+        """Return `against`: "reference", "response" or "criterion", the first that is given, else "query"."""
         return {"against": next((name for name in self.context_fields if getattr(self, name)), "query")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relevance(AboutPassage[Grade]):
-    """Is this passage relevant to the query?
+    """The question whether a passage is relevant to the query.
 
-    `rubric` words the four grades: `trec` as UMBRELA does, `usefulness` by how far the passage helps to answer.
+    `rubric` defines the four grades: `trec` as UMBRELA does, `usefulness` by how far the passage helps to
+    answer.
     """
 
     kind: ClassVar[str] = "relevance"
@@ -102,29 +103,32 @@ class Relevance(AboutPassage[Grade]):
 
     @classmethod
     def usual_payload(cls) -> type[PayloadModel]:
-        """Return the payload of a grade from 0 to 3, whose descriptions are part of the wording."""
+        """Return the payload type of a grade from 0 to 3, whose field descriptions are in the prompt hash."""
         return _payload((False, False))
 
     def payload_type(self, payload: Json = None) -> type[PayloadModel]:
-        """Return the type of a grade or of a yes or no, by the scale; of a given payload, by its fields: a person's yes stays one."""
+        """Return the payload type for the question's scale, or for the fields of a given payload.
+
+        By its fields a person's yes or no stays one, though a grade was asked for.
+        """
         fields = payload if isinstance(payload, dict) else {}
         binary = self.scale == "binary" or ("relevant" in fields and "grade" not in fields)
         return _payload((binary, "probabilities" in fields))
 
     @property
     def prompt(self) -> str:
-        """The name of its prompt file, by scale and rubric: relevance, relevance_binary, relevance_usefulness."""
+        """The prompt file's name, by scale and rubric: relevance, relevance_binary, relevance_usefulness."""
         if self.scale == "binary":
             return "relevance_binary"
         return "relevance" if self.rubric == "trec" else f"relevance_{self.rubric}"
 
     def settings(self) -> dict[str, str]:
-        """Return what relevance is judged against, the scale, and the rubric."""
+        """Return what relevance is judged `against`, the scale and, on the graded scale, the rubric."""
         wording = {"rubric": self.rubric} if self.scale == "graded" else {}
         return {**AboutPassage.settings(self), "scale": self.scale, **wording}
 
     def answer(self, payload: Any) -> Grade:
-        """Return a grade from 0 to 3, or 0 or 1 on the binary scale."""
+        """Return the Grade in a payload: 0 to 3, or 0 or 1 on the binary scale."""
         fields = vars(payload)  # pydantic is slow to say that an attribute is not there
         probabilities = tuple(fields.get("probabilities", ()))
         if "relevant" in fields:
@@ -132,13 +136,13 @@ class Relevance(AboutPassage[Grade]):
         return Grade(payload.grade, payload.reasoning, "graded", probabilities)
 
     def short(self, payload: Json) -> str:
-        """Return the grade, with the probability of each if there are any: `2 (0: 5%, 1: 15%, 2: 60%, 3: 20%)`."""
+        """Return the grade as text, with probabilities if it has any: `2 (0: 5%, 1: 15%, 2: 60%, 3: 20%)`."""
         probabilities = payload.get("probabilities", ())
         short = Question.short(self, {key: payload[key] for key in payload if key != "probabilities"})
         return f"{short} ({distribution_in_words(probabilities)})" if probabilities else short
 
     def vote(self, payloads: Sequence[Json]) -> Vote | None:
-        """Return the vote; grades become yes or no if another vote is only that."""
+        """Return the majority vote; grades are turned into yes or no if another vote is only a yes or no."""
         votes = [self.validate(payload, as_answered=True) for payload in payloads]
         if self.scale == "binary" or all("grade" in vote for vote in votes):
             return Question.vote(self, votes)
@@ -146,14 +150,14 @@ class Relevance(AboutPassage[Grade]):
         return Question.vote(replace(self, scale="binary"), relevant)
 
     def unasked(self) -> Json | AnswerError:
-        """Return the verdict on an empty passage: not relevant; an error where the context has no text; None = ask."""
+        """Return "not relevant" as a payload for an empty passage, AnswerError without a text, else None."""
         if not self.passage:
             return AnswerError("the context has no text")
         verdict = {"relevant": False} if self.scale == "binary" else {"grade": 0}
         return {"reasoning": EMPTY, **verdict} if blank(self.passage) else None
 
     def typical(self) -> Json:
-        """Return one sentence, and a grade or a yes."""
+        """Return a payload of ordinary size: one sentence as the reason, and grade 2 or a yes."""
         verdict = {"relevant": True} if self.scale == "binary" else {"grade": 2}
         return {
             "reasoning": "The passage names the thing that the query asks about and explains it.",
@@ -162,12 +166,12 @@ class Relevance(AboutPassage[Grade]):
 
 
 class Passages(Sequence[Relevance]):
-    """The relevance of several passages, asked in the same way; each question is made on demand.
+    """A sequence of relevance questions with the same settings, each made on demand.
 
     Args:
-        cells: Each passage after the query that it is judged for.
+        cells: A (query, passage) pair for each question.
         history: The conversation before the query.
-        shared: The arguments that all the questions share: scale, rubric, reference, response, criterion.
+        shared: The fields that all questions share: scale, rubric, reference, response, criterion.
     """
 
     def __init__(
@@ -177,12 +181,12 @@ class Passages(Sequence[Relevance]):
 
     @cached_property
     def example(self) -> Relevance:
-        """The first question, whose wording, settings and parsing hold for all."""
+        """The first question; its prompt, settings and parsing are those of all the others."""
         return self[0]
 
     @cached_property
     def items(self) -> list[str]:
-        """The item (digest) of each question, in the order of the cells."""
+        """The item (digest) of each question, in order."""
         return relevance_items(self.cells, self.history)
 
     def __len__(self) -> int:
@@ -200,7 +204,7 @@ class Passages(Sequence[Relevance]):
 
 
 def examples_of(questions: Sequence[Question[Any]]) -> Iterable[Question[Any]]:
-    """Return the questions; for `Passages` the first one repeated, which is read and paid for as each of them is."""
+    """Return the questions; for `Passages` its first question repeated, since all cost the same."""
     if isinstance(questions, Passages) and questions.cells:
         return repeat(questions.example, len(questions.cells))
     return questions

@@ -1,4 +1,4 @@
-"""Questions about several contexts: what they support together, and whether they suffice."""
+"""Questions about several contexts: which claims they support, and whether they suffice for an answer."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _MARK = re.compile(r"\[(\d+)\]")
 class ContextSetQuestion(Question[A]):
     """A question about a set of contexts; their order does not change the question.
 
-    `contexts` are sorted by their text, each once and without empty ones. Judges and payloads number them like that; what
-    `parse` returns has their ranks. The same passages in another ranking must be the same item with the same key and the
-    same request, or a verdict would depend on ranks that are in no key.
+    `contexts` are sorted by text, without repeated and empty ones, and judges number them in that order;
+    `parse` returns ranks instead. The same passages in another ranking must be the same item, key and
+    request, since otherwise a verdict would depend on ranks that are in no key.
     """
 
     __slots__ = ()
@@ -41,7 +41,7 @@ class ContextSetQuestion(Question[A]):
     """The verdict (on each thing) where all contexts are empty, without its reason; none = the judge is asked."""
 
     def __post_init__(self) -> None:
-        """Sort the contexts, without blank or repeated texts, and keep the ranks of each."""
+        """Sort the contexts, drop blank and repeated texts, and store the ranks of each text."""
         result: dict[str, list[int]] = {}
         for rank, text in enumerate(self.contexts, 1):
             if not blank(text):
@@ -50,29 +50,29 @@ class ContextSetQuestion(Question[A]):
         object.__setattr__(self, "ranks", tuple(tuple(result[text]) for text in self.contexts))
 
     def unasked(self) -> Json:
-        """Return the verdict where all contexts are empty."""
+        """Return the payload if all contexts are empty; None if a judge must be asked."""
         if self.contexts or not self.nothing:
             return None
         verdict = {"reasoning": _EMPTY, **self.nothing}
         return self.each(**verdict) if self.verdicts else verdict
 
     def ranked(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """Return the ranks of the contexts with these numbers; AnswerError if there is no such context."""
+        """Return the ranks of the contexts with these numbers. Raises AnswerError for an unknown number."""
         _check_numbers(numbers, len(self.contexts))
         return tuple(sorted({rank for number in numbers for rank in self.ranks[number - 1]}))
 
 
 def _check_numbers(numbers: Sequence[int], count: int, allowed: Sequence[int] | None = None) -> None:
-    """Raise AnswerError if a context does not exist or is not `allowed`."""
+    """Raise AnswerError if a context number is not from 1 to `count`, or not one of `allowed`."""
     for number in numbers:
         if not 1 <= number <= count:
-            raise AnswerError(f"context {number!r} does not exist: they are numbered from 1 to {count}")
+            raise AnswerError(f"context {number!r} does not exist: contexts are numbered from 1 to {count}")
         if allowed is not None and number not in allowed:
-            raise AnswerError(f"context {number} is not among those that are asked about: {list(allowed)}")
+            raise AnswerError(f"context {number} is not one of the cited contexts {list(allowed)}")
 
 
 class Supported(PayloadModel):
-    """The contexts that support one claim, by their ranks from 1; none = the claim is not supported."""
+    """The verdict on one claim: the ranks of the contexts that support it, empty if none does."""
 
     claim: Whole = Field(description="its number")
     reasoning: Reason = Field("", description="one sentence in the claim's language, no context numbers")
@@ -81,7 +81,7 @@ class Supported(PayloadModel):
 
 @dataclass(frozen=True, slots=True)
 class Support(ContextSetQuestion[tuple[Supported, ...]]):
-    """For each claim: which of these contexts support it, alone or together?"""
+    """The question which of these contexts support each claim, alone or together."""
 
     kind: ClassVar[str] = "support"
     item_fields: ClassVar[tuple[str, ...]] = ("claims", "contexts")
@@ -94,21 +94,21 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
     def answer(self, payload: Any) -> tuple[Supported, ...]:
-        """Return one Supported per claim, in the claims' order."""
+        """Return one Supported per claim, in the order of the claims, with the ranks of contexts."""
         for supported in payload.claims:
             supported.contexts = self.ranked(supported.contexts)
         return tuple(payload.claims)
 
     def with_ranks(self, payload: Json) -> Json:
-        """Replace the numbers of contexts by their ranks."""
+        """Return a payload with the ranks of the contexts in place of their numbers in the prompt."""
         return {"claims": [{**item, "contexts": self.ranked(item["contexts"])} for item in payload["claims"]]}
 
     def typical(self) -> Json:
-        """Return every claim supported by the first context."""
+        """Return a payload of ordinary size, in which the first context supports every claim."""
         return self.each(reasoning=_REASON, contexts=[1] if self.contexts else [])
 
     def halves(self) -> tuple[Support, Support] | None:
-        """Return two questions, each about half of the contexts (by length); None where there is one context."""
+        """Return two questions, each about half of the contexts (by length); None for a single context."""
         if len(self.contexts) < 2:
             return None
         sums = list(accumulate(map(len, self.contexts)))
@@ -117,10 +117,11 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
         return replace(self, contexts=first), replace(self, contexts=second)
 
     def merge(self, windows: Sequence[tuple[Support, Json]]) -> Json:
-        """Return the payload of the whole from those of its windows (halves, halves of halves, ...), in order.
+        """Return the payload for all contexts, merged from those for windows (halves, quarters, ...).
 
-        A claim is supported by every context that any window names. What only contexts of two windows state together is
-        not seen, so a score from windows can be too low, never too high: the reason says so where it matters.
+        A claim is supported by every context that any window names. A claim that only contexts of different
+        windows state together counts as unsupported, so a score from windows can be too low but never too
+        high; the reason of such a claim says so.
         """
         starts = accumulate([len(window.contexts) for window, _ in windows], initial=0)
         verdicts = defaultdict[int, list[tuple[int, Json]]](list)
@@ -134,15 +135,15 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
             reasoning = " ".join(str(item.get("reasoning") or "") for item in telling)
             if not contexts and len(windows) > 1:
                 reasoning += (
-                    f" (Too long for the model together, the contexts were judged in {len(windows)} windows: what those of"
-                    " different windows state only together is not seen.)"
+                    f" (Too long for one request, the contexts were judged in {len(windows)} windows:"
+                    " support by contexts of different windows together is not seen.)"
                 )
             claims.append({"claim": claim, "reasoning": reasoning, "contexts": contexts})
         return {"claims": claims}
 
 
 class Sufficient(PayloadModel):
-    """The verdict on sufficiency, with its reason."""
+    """The verdict whether the contexts suffice to answer the query, with its reason."""
 
     reasoning: Reason = Field("", description="what decides or is missing: 1-2 sentences, no context numbers")
     sufficient: YesNo
@@ -150,7 +151,7 @@ class Sufficient(PayloadModel):
 
 @dataclass(frozen=True, slots=True)
 class Sufficiency(ContextSetQuestion[Sufficient]):
-    """Do these contexts together hold enough to answer the query?"""
+    """The question whether these contexts together contain enough to answer the query."""
 
     kind: ClassVar[str] = "sufficiency"
     item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "contexts")
@@ -163,12 +164,12 @@ class Sufficiency(ContextSetQuestion[Sufficient]):
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
     def typical(self) -> Json:
-        """Return a payload of ordinary size: sufficient, with one sentence."""
+        """Return a payload of ordinary size: yes, with a reason of one sentence."""
         return {"reasoning": "The first context names the cause and the second the date.", "sufficient": True}
 
 
 class CitationVerdict(PayloadModel):
-    """The verdict on one sentence: supported by its cited contexts together or not, and the contexts with a part in that."""
+    """The verdict on one sentence: True if the contexts that it cites support it, and which contribute."""
 
     statement: Whole = Field(description="its number")
     reasoning: Reason = Field("", description="one sentence in the statement's language, no context numbers")
@@ -178,10 +179,11 @@ class CitationVerdict(PayloadModel):
 
 @dataclass(frozen=True, slots=True)
 class CitationSupport(Question[tuple[CitationVerdict, ...]]):
-    """For each sentence: do the contexts that it cites support it?
+    """The question whether each sentence is supported by the contexts that it cites.
 
-    Each sentence ends with the numbers of the contexts that it cites, in brackets: `Water boils at 100 °C. [1][3]`.
-    The numbers count the contexts in the order given here, which is why it is kept: the measure sorts them.
+    Each sentence ends with the numbers of the contexts that it cites, in brackets: `Water boils at 100 °C.
+    [1][3]`. The numbers refer to the order given here, so the contexts are not sorted again: the measure has
+    sorted them.
     """
 
     kind: ClassVar[str] = "citations"
@@ -193,22 +195,22 @@ class CitationSupport(Question[tuple[CitationVerdict, ...]]):
     contexts: tuple[str, ...]
 
     def cited(self, number: int) -> tuple[int, ...]:
-        """Return the numbers that a sentence (counted from 1) cites."""
+        """Return the context numbers that a sentence (counted from 1) cites."""
         return tuple(map(int, _MARK.findall(self.statements[number - 1])))
 
     def answer(self, payload: Any) -> tuple[CitationVerdict, ...]:
-        """Return one CitationVerdict per sentence, in order; only contexts cited by the sentence can contribute."""
+        """Return one CitationVerdict per sentence, in order. Raises AnswerError for contexts not cited."""
         for cited in payload.statements:
             _check_numbers(cited.contexts, len(self.contexts), self.cited(cited.statement))
             if cited.supported and not cited.contexts:
                 raise AnswerError(
-                    f"statement {cited.statement} is supported, but by none of the contexts that it cites"
+                    f"statement {cited.statement} is supported, but by no context that it cites"
                 )
             cited.contexts = tuple(sorted(set(cited.contexts)))
         return tuple(payload.statements)
 
     def typical(self) -> Json:
-        """Return every sentence supported by all that it cites."""
+        """Return a payload of ordinary size, in which all citations support their sentence."""
         result = self.each(reasoning=_REASON, supported=True)
         for item in result["statements"]:
             item["contexts"] = list(self.cited(item["statement"]))
@@ -219,7 +221,7 @@ Degree = Literal["support", "partial_support", "not_support"]
 
 
 class NuggetVerdict(PayloadModel):
-    """The degree to which a text supports one nugget."""
+    """The verdict on one nugget: the degree to which the contexts support it."""
 
     nugget: Whole = Field(description="its number")
     reasoning: Reason = Field("", description="one sentence in the nugget's language, no context numbers")
@@ -228,7 +230,7 @@ class NuggetVerdict(PayloadModel):
 
 @dataclass(frozen=True, slots=True)
 class NuggetSupport(ContextSetQuestion[tuple[NuggetVerdict, ...]]):
-    """For each nugget (one fact that a good answer holds): do these contexts support it in full, in part or not?"""
+    """The question whether contexts support each nugget (one fact of a good answer): in full, part, not."""
 
     kind: ClassVar[str] = "nuggets"
     item_fields: ClassVar[tuple[str, ...]] = ("nuggets", "contexts")

@@ -1,4 +1,4 @@
-"""Split text into words, stems and sentences for the lexical rules, in any script."""
+"""Split text in any script into words, stems and sentences, for the lexical rules."""
 
 from __future__ import annotations
 
@@ -41,12 +41,15 @@ _LOOK_BACK = 40
 
 
 def blank(text: str) -> bool:
-    """Return True if a text is empty, or only white space and invisible characters."""
+    """Return True if a text is empty or has only white space and invisible characters."""
     return not text or not (text[0].isalnum() or any(char.isprintable() and char != " " for char in text))
 
 
 def folded(text: str) -> str:
-    """Return a text in the form in which words are compared: NFKC, case folded, NFKC again, without soft hyphens or the dot that folding leaves on i."""
+    """Return a text in the form in which words are compared: NFKC and case folded.
+
+    Soft hyphens are removed, and so is the dot that case folding leaves on the Turkish i.
+    """
     if text.isascii():
         return text.lower()
     lower = unicodedata.normalize("NFKC", text.replace("\u00ad", "")).casefold()
@@ -54,7 +57,7 @@ def folded(text: str) -> str:
 
 
 def folded_with_offsets(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
-    """Return a text in the form in which words are compared, and the start and end in `text` of each of its characters."""
+    """Return a text as `folded` does, with the start and end in `text` of each folded character."""
     whole, lower = folded(text), text.casefold()
     if whole == lower and len(lower) == len(text) and unicodedata.is_normalized("NFKC", text):
         return whole, range(len(text)), range(1, len(text) + 1)
@@ -76,13 +79,13 @@ _folded_piece = lru_cache(maxsize=1 << 14)(folded)
 
 @lru_cache(maxsize=1 << 14)
 def _joins(char: str) -> bool:
-    """Return True if a character may combine with the one before it: a mark, or a vowel or final of Hangul; a soft hyphen is skipped."""
+    """Return True if a character combines with the one before: a mark, Hangul vowel or final, soft hyphen."""
     first = unicodedata.normalize("NFKD", char)[0]
     return first == "\u00ad" or unicodedata.category(first)[0] == "M" or "\u1160" <= first <= "\u11ff"
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text in order, in lower case; pairs of characters in scripts without spaces."""
+    """Return the words of a text in order, in lower case; in scripts without spaces, pairs of characters."""
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
     results: list[str] = _WORD.findall(folded(text))
@@ -90,7 +93,7 @@ def words(text: str) -> list[str]:
 
 
 def _parts(word: str) -> list[str]:
-    """Return a word, as pairs of characters if its script has no spaces."""
+    """Return a word as a list: cut into pairs of characters if its script has no spaces."""
     pieces: list[str] = []
     end = 0
     for match in _UNSPACED.finditer(word):
@@ -102,9 +105,10 @@ def _parts(word: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """Return the form in which words are compared: without accents and common English endings, cut to six letters.
+    """Return the form in which a word is compared: without accents and common endings, cut to six letters.
 
-    Numbers are compared whole. The cut is what makes it work for other languages that grow at the end.
+    The endings are English; the cut serves other languages that inflect at the end. Numbers are compared
+    whole.
     """
     if not word.isalpha() and any(c.isdigit() for c in word):
         return _THOUSANDS.sub("", word)
@@ -123,20 +127,21 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _stems_of(piece: str) -> tuple[str, ...]:
-    """Return the stems of the text between two spaces; cached, as most pieces recur."""
+    """Return the stems of a piece of text between two spaces; cached because most pieces recur."""
     return tuple(map(stem, words(piece)))
 
 
 @lru_cache(maxsize=4096)
 def stems(text: str) -> frozenset[str]:
-    """Return the stems of the distinct words of a text."""
+    """Return the set of stems of the words in a text."""
     return frozenset(chain.from_iterable(map(_stems_of, set(text.lower().split()))))
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text, without bullets and numbering; list items and parts at semicolons count as sentences.
+    """Return the sentences of a text, without bullets and numbering.
 
-    A full stop ends no sentence after an abbreviation or an initial, inside a number, or before a lower-case word.
+    List items and parts separated by semicolons count as sentences. A full stop does not end a sentence after
+    an abbreviation or initial, inside a number, or before a lower-case word.
     """
     results: list[str] = []
     start = 0

@@ -1,7 +1,7 @@
-"""Votes: combine several answers to one question, by the types in the schema.
+"""Majority votes: combine several answers to one question, field by field, according to the JSON Schema.
 
-A grade, a yes or no, one word of several (listed best first) and the contexts that something rests on are voted on.
-Free text is not: it is taken from a vote that agrees with the verdict.
+Votes are counted for grades, yes or no, enums (listed best first) and lists of context numbers. Free text is
+taken from an answer that agrees with the verdict.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Schemas: TypeAlias = Mapping[str, Mapping[str, Json]]
 
 
 class Vote(NamedTuple):
-    """The outcome of a vote.
+    """The result of a vote.
 
     Attributes:
-        payload: One that the question can read.
-        agreement: The share of the votes that agree with it; of a list its mean over the items.
+        payload: The verdict, as a payload that the question can parse.
+        agreement: The share of the votes that agree with the verdict; for a list, the mean over its items.
     """
 
     payload: dict[str, Json]
@@ -33,14 +33,17 @@ class Vote(NamedTuple):
 
 
 def verdict_parts(schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Schemas:
-    """Return the JSON Schema of each field of a verdict, without the number of what it judges."""
+    """Return the JSON Schema of each field of one verdict in a list, except the number of its subject.
+
+    `verdicts` is the question's attribute: the name of the list, and of the field with the number.
+    """
     name, number = verdicts
     fields: Schemas = schema["properties"][name]["items"]["properties"]
     return {key: field for key, field in fields.items() if key != number}
 
 
 def of_lists(answers: Sequence[Answer], schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Vote:
-    """Return one list of verdicts from several about the same subjects, voted subject by subject."""
+    """Return the vote on several lists of verdicts about the same subjects, counted subject by subject."""
     name, number = verdicts
     fields = verdict_parts(schema, verdicts)
     rows = [{item[number]: item for item in answer[name]} for answer in answers]
@@ -50,7 +53,7 @@ def of_lists(answers: Sequence[Answer], schema: Mapping[str, Json], verdicts: tu
 
 
 def of_verdicts(answers: Sequence[Answer], fields: Schemas) -> Vote:
-    """Return one verdict from several: votable parts by vote, the rest from the first vote that agrees most."""
+    """Return the vote on several verdicts, field by field; free text is from a vote that agrees most."""
     decided: dict[str, Json] = {}
     for name, field in fields.items():
         values: list[Any] = [answer.get(name) for answer in answers]
@@ -80,7 +83,7 @@ def of_verdicts(answers: Sequence[Answer], fields: Schemas) -> Vote:
 
 
 def in_short(answer: Answer, fields: Schemas) -> str:
-    """Return a verdict without its reasons: the number or word, else the contexts named; for a list its length."""
+    """Return a verdict without its reason as text: its grade or yes/no, contexts, or list length."""
     for name, field in fields.items():
         if field["type"] == "array" and field["items"]["type"] != "integer":
             return f"{len(answer[name])} {name}"
@@ -93,19 +96,19 @@ def in_short(answer: Answer, fields: Schemas) -> str:
 
 
 def _number(values: Sequence[int]) -> int:
-    """Return a grade, or a yes or no: the highest that more than half of the votes reach.
+    """Return the highest grade (or yes over no) that more than half of the votes reach: the lower median.
 
-    That is their lower median, and of yes and no
-    what most say. Grades have an order, so the most frequent of 0, 0, 2, 2 and 3 would call irrelevant what three of
-    five call relevant; the median says at every threshold what most votes say there.
+    Grades have an order, so the most frequent of 0, 0, 2, 2 and 3 would be 0 although three of five votes say
+    relevant; the median agrees with the majority at every threshold.
     """
     return sorted(values)[(len(values) - 1) // 2]
 
 
 def _named(values: Sequence[Sequence[int]]) -> list[int]:
-    """Return the voted numbers: none unless enough votes name any; then those that enough name, else those named most.
+    """Return the context numbers that more than half of the votes name.
 
-    As of a yes or no, more than half are enough.
+    If more than half of the votes name some context but no context reaches that, return the ones named most
+    often.
     """
     enough = (len(values) + 1) / 2
     counts = Counter(number for numbers in values for number in set(numbers))
@@ -116,5 +119,5 @@ def _named(values: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _equal(vote: Json, verdict: Json) -> bool:
-    """Return True if a vote says the same: of contexts in any order."""
+    """Return True if a vote's value equals the verdict's; context numbers may be in any order."""
     return set(vote) == set(verdict) if isinstance(verdict, list) else vote == verdict

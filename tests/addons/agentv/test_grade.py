@@ -296,5 +296,5 @@ def test_hostile_text_on_stdin(inside: Cli, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     words = ("--judge", "lexical", "--ledger", "mysql://u:secret@h/d")
     ran = inside("grade", "context_precision@2", *words, stdin=json.dumps(SAMPLE))
-    assert (ran.code, "a ledger cannot be kept at mysql://...; write a file" in ran.err) == (2, True)
+    assert (ran.code, "a ledger cannot be stored at mysql://...; write a file" in ran.err) == (2, True)
     assert sorted(tmp_path.iterdir()) == before

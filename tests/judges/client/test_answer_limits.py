@@ -130,14 +130,14 @@ class TestReached:
             (
                 SKY,
                 {"reasoning": "a" * 600, "grade": 3},
-                '"reasoning" has reached the limit of 600 characters',
+                '"reasoning" reached its limit of 600 characters',
             ),
-            (CLAIMS, {"claims": ["It is blue."] * 64}, '"claims" has reached the limit of 64 items'),
-            (CLAIMS, {"claims": ["It is blue.", "b" * 1500]}, '"claims" has reached the limit of 1,500 char'),
+            (CLAIMS, {"claims": ["It is blue."] * 64}, '"claims" reached its limit of 64 items'),
+            (CLAIMS, {"claims": ["It is blue.", "b" * 1500]}, '"claims" reached its limit of 1,500 char'),
             (
                 SUPPORT,
                 {"claims": [{"claim": n, "reasoning": "r", "contexts": [1] * 128} for n in (1, 2)]},
-                '"contexts" has reached the limit of 128 items',
+                '"contexts" reached its limit of 128 items',
             ),
         ],
     )

@@ -255,7 +255,7 @@ class TestTransportFaults:
             judge = judge_of(server, RetryPolicy(read=5, deadline=1), concurrency=1)
             first, second = ask(judge, passages(2))
         assert first.error is None
-        assert second.error == "no answer within 1 s"
+        assert second.error == "the judge gave no answer within 1 s"
 
 
 class TestCircuit:
@@ -289,7 +289,7 @@ class TestCircuit:
             replies = ask(judge, passages(60))
         assert len([reply for reply in replies if reply.error]) == 59
         assert server.count < 40
-        assert "no JSON; trying for 0 s more" in caplog.text
+        assert "is not JSON; trying for 0 s more" in caplog.text
 
     def test_a_dead_endpoint_that_hangs_is_given_up(self) -> None:
         """Nobody is asked again after the outage."""

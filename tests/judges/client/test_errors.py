@@ -48,7 +48,7 @@ def test_a_model_that_is_not_there_is_another_matter() -> None:
 def test_a_redirect_names_where_to() -> None:
     """Nothing is sent there: the user decides."""
     text = message_of(b"", 307, {"location": "https://h/v1/chat/completions"})
-    assert text == "the server points to https://h/v1/chat/completions; give the base URL that leads there"
+    assert text == "the server redirects to https://h/v1/chat/completions; write that address as the base URL"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_completion_is_none(body: Json) -> None:
         (404, "There is nothing with those parameters here"),
         (402, "Insufficient credits"),
         (405, "Method Not Allowed"),
-        (307, "the server points to http://h/v1"),
+        (307, "the server redirects to http://h/v1"),
     ],
 )
 def test_what_no_other_request_can_mend_is_useless(status: int, text: str) -> None:

@@ -158,7 +158,10 @@ class TestKeys:
         """The provider's library would read the environment for it, for a key and for headers."""
         spec = f"anthropic:{NEW}@http://example.org"
         assert LLMJudge(spec).service.custom == "http://example.org"
-        with pytest.raises(InputError, match="a file gives a URL for anthropic; set ANTHROPIC_BASE_URL"):
+        with pytest.raises(
+            InputError,
+            match="the judge anthropic has a URL from a file, which could receive your key; set ANTHROPIC_BASE_URL",
+        ):
             LLMJudge(spec, trusted=False)
 
 

@@ -85,7 +85,7 @@ def test_the_model_is_told_that_the_list_ends_too_soon() -> None:
         judge = LLMJudge("openai:test", base_url=server.url, api_key="k", retry=QUICK, batch=10)
         ask(judge, QUESTIONS)
     told = server.asked[1].json["messages"][-1]["content"]
-    assert "the items end with 7: the passages are numbered from 1 to 10, one item each" in told
+    assert "the items end with id 7, but there are 10 passages: give one item for each" in told
 
 
 def test_a_list_that_is_cut_off_has_all_its_attempts() -> None:

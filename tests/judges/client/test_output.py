@@ -219,7 +219,9 @@ class TestReasoningContent:
         with ModelServer(lambda _: Act(body=body)) as server:
             replies = judged(server)
         assert all(reply.payload is None for reply in replies)
-        assert f"the answer is empty: all of it is in {field}" in str(replies[0].error)
+        assert f"the answer is empty, since the model put all of its text into {field}" in str(
+            replies[0].error
+        )
         assert setting in str(replies[0].error)
         assert {asked.mode for asked in server.asked} == {"schema"}  # which was not at fault
 

@@ -31,9 +31,9 @@ def test_a_thought_is_passed_over(opens: str, ends: str) -> None:
 @pytest.mark.parametrize(("opens", "ends"), MARKS)
 def test_what_stands_in_a_thought_alone_is_no_answer(opens: str, ends: str) -> None:
     """The model changed its mind, or never made it up."""
-    with pytest.raises(AnswerError, match="holds no JSON object"):
+    with pytest.raises(AnswerError, match="contains no JSON object"):
         object_in(f"{opens}{DRAFT}{ends} I cannot decide.")
-    with pytest.raises(AnswerError, match="a thought without an end"):
+    with pytest.raises(AnswerError, match="reasoning that does not end"):
         object_in(f"{opens}{DRAFT}")
 
 
@@ -41,7 +41,7 @@ def test_what_stands_in_a_thought_alone_is_no_answer(opens: str, ends: str) -> N
 def test_a_thought_that_the_template_began_ends_where_it_says_so(ends: str) -> None:
     """What stands before a closing mark is a thought, without an opening one too."""
     assert object_in(f"{DRAFT}{ends}{OBJECT}") == {"grade": 2}
-    with pytest.raises(AnswerError, match="holds no JSON object"):
+    with pytest.raises(AnswerError, match="contains no JSON object"):
         object_in(f"{DRAFT}{ends} I cannot decide.")
 
 
@@ -112,11 +112,11 @@ def test_the_one_object_of_a_text(text: str) -> None:
         (f"[{OBJECT}, {OBJECT}]", "not a list"),
         ("[]", "not a list"),
         ("7", "not a int"),
-        ("I cannot decide.", "holds no JSON object"),
+        ("I cannot decide.", "contains no JSON object"),
         ('{"grade": 2', "broken or cut off"),
         (f'{{"reasoning": "it says "</think>{OBJECT}', "broken or cut off"),
-        ('{"grade": 3, "grade": 0}', "one field twice"),
-        ("[" * 100_000, "holds no JSON object"),
+        ('{"grade": 3, "grade": 0}', "the same field twice"),
+        ("[" * 100_000, "contains no JSON object"),
         ('{"a":' * 100_000, "broken or cut off"),
         (f'{{"grade": {"9" * 5000}}}', "broken or cut off"),
     ],

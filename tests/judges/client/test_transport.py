@@ -47,7 +47,7 @@ def test_an_encoded_body_is_refused(encoding: str) -> None:
     with ModelServer([None, act, act, act]) as server:
         reply = ask(server)
     assert reply.payload is None
-    assert f"the body is encoded as {encoding}, though only identity was accepted" in str(reply.error)
+    assert f"the response is compressed ({encoding}), which the request did not allow" in str(reply.error)
     assert server.count == 4
 
 

@@ -1,8 +1,8 @@
-"""One group of questions: asked until each has an answer or an error.
+"""One group of questions, asked until each question has an answer or an error.
 
-What comes back wrong is asked again with what was wrong with it. A list that stays wrong, or does not end, is asked text by
-text, such a fused request question by question, and contexts that may support claims, where they are too long for the model
-together, in halves.
+An unusable answer is asked again together with what was wrong with it. If a list of texts keeps failing, each
+text is asked about alone; if a fused request does, each of its questions. Contexts that may support claims,
+if they are too long for the model together, are asked about in halves.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from germane.questions.question import AnyQuestion
 from germane.questions.support import Support
 from germane.types import FrozenDict, Json, Usage
 
-_CUT = AnswerError("it was cut off at the token limit")
+_CUT = AnswerError("the answer was cut off at the token limit")
 _FREE = Usage(cost_usd=0.0)
 _NO_ANSWER = Reply(error="the model gave no answer")
 _SHOWN = 4000
@@ -35,17 +35,17 @@ _PROBLEM = 300
 
 
 def _asks_several(items: Sequence[FusedRequest]) -> bool:
-    """Return whether a request for these items asks more than one question."""
+    """Return True if a request for these items asks more than one question."""
     return len(items) > 1 or len(items[0].questions) > 1
 
 
 class GroupCall:
-    """One call of the model judge.
+    """One call of the model judge, for one group of questions.
 
     Args:
         client: Sends the requests.
-        prompts: The wording.
-        items: The FusedRequests that share a request: one, or a list.
+        prompts: The prompts of the questions.
+        items: The FusedRequests to send together: one, or several as a list.
     """
 
     def __init__(self, client: ModelClient, prompts: Prompts, items: Sequence[FusedRequest]) -> None:
@@ -56,7 +56,7 @@ class GroupCall:
         self._spent = self._unended = False
 
     async def run(self) -> None:
-        """Ask all questions together, then failed ones in smaller requests: single texts of a list, single questions of a fused request."""
+        """Ask all questions together, then failed ones in smaller requests (by text, by question)."""
         try:
             await self._ask(self.items)
         except GermaneError:
@@ -66,7 +66,7 @@ class GroupCall:
             self._fail(why, self.items)
 
     def replies(self, questions: Sequence[AnyQuestion], price: Price | None) -> list[Reply]:
-        """Return one reply per question; usage and time stand on the first."""
+        """Return one reply per question, in order; the first one has the usage and time of the whole call."""
         call, capabilities, replies = self.state, self.client.capabilities, list[Reply]()
         sent, back = call.used["input"], call.used["output"]
         cost = None if price is None else price.cost(sent, back, call.used["cached"])
@@ -99,7 +99,7 @@ class GroupCall:
                     self._results[id(question)] = Reply(error=why)
 
     def _open(self, items: Sequence[FusedRequest]) -> Iterator[FusedRequest]:
-        """Yield the requests for questions without an answer."""
+        """Yield requests for the questions that have no answer yet."""
         for item in items:
             left = [question for question in item.questions if self._results[id(question)].payload is None]
             if len(left) == len(item.questions):
@@ -108,7 +108,7 @@ class GroupCall:
                 yield from fused_requests(left, self.prompts)
 
     async def _ask(self, items: Sequence[FusedRequest]) -> None:
-        """Get an answer or an error for each question; what is too long for the model, or fails, is asked in parts."""
+        """Get an answer or an error for each question; split a request that fails or is too long."""
         self._spent = self._unended = False
         try:
             try:
@@ -124,7 +124,7 @@ class GroupCall:
             await self._ask([item])
 
     def _split_questions(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
-        """Return the questions to ask again in smaller requests; none in an outage, or for a model that never gave a usable answer."""
+        """Return the failed questions as smaller requests; [] in an outage, or if no answer ever worked."""
         left = list(self._open(items))
         if not left or self.client.breaker.open:
             return []
@@ -139,7 +139,7 @@ class GroupCall:
         return fused_requests(questions, self.prompts, fuse=False)
 
     async def _in_windows(self, question: AnyQuestion, error: GaveUp) -> None:
-        """Ask about parts of the contexts that may support claims, and merge the answers; GaveUp if a part has none."""
+        """Ask about parts of a question's contexts, and merge the answers. Raises GaveUp if a part fails."""
         if not isinstance(question, Support) or (halves := question.halves()) is None:
             raise error
         todo, answered = [*halves], list[tuple[Support, Reply]]()
@@ -152,7 +152,7 @@ class GroupCall:
                     raise
                 if not (smaller := window.halves()):
                     number = question.ranks[question.contexts.index(window.contexts[0])][0]
-                    raise GaveUp(f"context {number} alone is too long: {long}") from None
+                    raise GaveUp(f"context {number} alone is too long for the model: {long}") from None
                 todo[:0] = smaller
                 continue
             reply = self._results[id(window)]
@@ -164,7 +164,7 @@ class GroupCall:
         self._results[id(question)] = Reply(payload=payload, provenance=how, children=tuple(answered))
 
     async def _attempts(self, items: Sequence[FusedRequest]) -> None:
-        """Ask until there is a usable answer or no attempt is left; each attempt shows the fault of the previous one."""
+        """Ask until an answer is usable or no attempt is left, showing the model each previous mistake."""
         note: Correction | None = None
         problem: AnswerError | None = None
         self.state.failures = self.state.room = attempt = 0  # of this question
@@ -188,7 +188,7 @@ class GroupCall:
     async def _attempt(
         self, ask: Ask, note: Correction | None
     ) -> tuple[AnswerError | None, Correction | None]:
-        """Ask once and keep the usable part; return the fault, and what the next attempt shows of it."""
+        """Ask once and store usable answers; return the mistake, and the correction for the next attempt."""
         try:
             got = await self.client.complete(ask, self.state, note)
         except AnswerError as error:
@@ -197,7 +197,7 @@ class GroupCall:
             if note is None or not error.too_long:
                 raise
             # the correction made it too long, not the texts
-            return AnswerError("what was wrong with the answer before is too long to be sent"), None
+            return AnswerError("the correction of the previous answer is too long for the model"), None
         if got.cut and (ask.schema or self.state.own_limit):
             if self.client.widen(got, ask, self.state):
                 return _CUT, note
@@ -217,7 +217,7 @@ class GroupCall:
         return problem, (text, str(problem)[:_PROBLEM])
 
     def _keep(self, ask: Ask, got: Completion) -> AnswerError | None:
-        """Keep the usable part of an answer; return the fault of the rest."""
+        """Store the usable answers in a completion; return what is wrong with the others, or None."""
         problem: AnswerError | None = None
         try:
             payload = got.payload() if ask.schema else {"text": got.text}

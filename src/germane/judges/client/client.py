@@ -1,9 +1,10 @@
-"""One model endpoint: sends requests, and decides from each response what to do next.
+"""The client of one model endpoint: it sends requests, and decides from each response what to do next.
 
-Asked to wait (429, 503, 529), the client waits as long as Retry-After says, or backs off, until the call's deadline.
-Failures on the way (5xx, timeouts, broken connections) have `attempts`; when they come in a row, all requests are held
-back and fewer are sent, until an answer comes or the endpoint is given up. What no other request can mend (no such key,
-no such model, no money) is a JudgeError for all calls. Unusable answers are the caller's to count.
+If the endpoint asks to wait (429, 503, 529), the client waits as long as Retry-After says, or backs off,
+until the call's deadline. Failures in transit (5xx, timeouts, broken connections) are retried up to
+`attempts` times. When they come in a row, all requests are held back and fewer are sent, until an answer
+comes or the endpoint is given up. An error that no other request can avoid (invalid key, unknown model, no
+credit) is raised as JudgeError in all calls. The caller counts unusable answers.
 """
 
 from __future__ import annotations
@@ -65,23 +66,23 @@ _log = logging.getLogger("germane")
 
 @dataclass(slots=True)
 class ModelCall:
-    """The state of one call (a group of questions), from its first request to its last.
+    """The state of one call (one group of questions), from its first request to its last.
 
     Attributes:
-        left: Seconds of its deadline.
-        id: Identifies the call in judgements.
-        used: How many `requests`, those that were asked to wait (`waits`) or failed on the way (`faults`), unusable answers that
-            were asked again (`reasked`), and tokens: `input`, `output` and, among the input, `cached`.
-        estimated: True if tokens were counted from bytes, since the endpoint does not count.
+        left: Seconds left until the call's deadline.
+        id: The id of the call in judgements.
+        used: Counts of `requests`, of those asked to wait (`waits`) or failed in transit (`faults`), of
+            unusable answers asked again (`reasked`), and of tokens (`input`, `output`, `cached` input).
+        estimated: True if tokens were estimated from bytes, because the endpoint does not count them.
         last: The last answer.
-        mode: The index in MODES of its next request, unless the capabilities name a later one.
-        limit: Tokens that the answer to its last request may have; 0 = no limit is named.
-        own_limit: True if that is the limit that the question has by itself.
-        limited: True if the schema of its last request limits the length of lists and texts.
-        thrown_away: Answers in a mode with a schema that the endpoint threw away.
-        failures: Attempts that faults have cost the current question.
-        room: Tokens that the next answer may have, since the last was cut off; 0 = it was not.
-        slot: The place of the last request in flight: it is held until the next one, or until the answers are stored.
+        mode: The index in MODES of the next request, unless the capabilities name a later one.
+        limit: The token limit of the last request's answer; 0 if it named none.
+        own_limit: True if that limit was computed from the question, not set by the user.
+        limited: True if the schema of the last request limits the length of lists and texts.
+        thrown_away: The number of answers with a schema that the endpoint discarded.
+        failures: The attempts that failed in transit for the current question.
+        room: The token limit of the next answer, after one was cut off; 0 if none was.
+        slot: The slot of the last request, held until the next request, or until the answers are stored.
     """
 
     left: float
@@ -100,24 +101,24 @@ class ModelCall:
     slot: Slot | None = None
 
     def count(self, sent: int | None, back: int | None, cached: int) -> None:
-        """Add the tokens of one request."""
+        """Add the input, output and cached tokens of one request to the call's usage."""
         self.used.update(input=sent or 0, output=back or 0, cached=cached)
 
     def release(self) -> None:
-        """Give back the place of the last request."""
+        """Release the slot of the last request, so that another request may be sent."""
         if self.slot is not None:
             self.slot.release()
 
 
 class ModelClient:
-    """Asks one model at one endpoint.
+    """A client that asks one model at one endpoint.
 
     Args:
         transport: Sends the requests.
-        capabilities: The forms of request that the model takes; learned from its refusals.
+        capabilities: The forms of request that the model accepts, as learned from its refusals.
         policy: Timeouts, attempts, backoff.
-        concurrency: The number of requests that may be in flight.
-        limiter: Requests and tokens per minute; None = no limit.
+        concurrency: The limit of concurrent requests.
+        limiter: The limit of requests and tokens per minute; None if there is none.
     """
 
     def __init__(
@@ -136,29 +137,29 @@ class ModelClient:
         self._rejected = self._cuts_at = 0
 
     async def close(self) -> None:
-        """Close connections; a later call opens new ones."""
+        """Close the connections; a later call opens new ones."""
         self._unusable = ""
         await self.transport.close()
 
     async def complete(self, ask: Ask, call: ModelCall, note: Correction | None = None) -> Completion:
-        """Return one answer of the model, in the first output mode that the endpoint takes.
+        """Return one answer of the model, in the first output mode that the endpoint accepts.
 
         Args:
-            ask: The request in words.
-            call: Counted on.
-            note: The problem of the answer before.
+            ask: The text and schema of the request.
+            call: The call that the request is part of; its usage is counted here.
+            note: The previous unusable answer and what was wrong with it, to be shown to the model.
 
         Raises:
-            GaveUp: The model or its provider declined, the texts are too long for it, the endpoint does not take the
-                request in any mode, or attempts or time are used up.
-            AnswerError: The endpoint itself threw the answer away.
+            GaveUp: The model or its provider declined, the texts are too long for the model, the endpoint
+                accepts the request in no output mode, or attempts or time are used up.
+            AnswerError: The endpoint itself discarded the answer.
             JudgeError: The endpoint cannot be used at all.
             LimitReached: The endpoint asks to wait longer than a call may take.
         """
         forms, pause = 0, 0.0
         while True:
             if call.left <= 0:
-                raise GaveUp(f"no answer within {self.policy.deadline:g} s", spent=True)
+                raise GaveUp(f"the judge gave no answer within {self.policy.deadline:g} s", spent=True)
             slot = await self._admit(ask, call, pause)
             body, call.limit, call.own_limit, call.limited = self._compose(ask, note, call)
             decision, size = await self._send(body, call, slot), len(body) // BYTES_PER_TOKEN
@@ -196,7 +197,7 @@ class ModelClient:
         return call.slot
 
     def _check_usable(self) -> None:
-        """Raise the error that any request would end with, if the endpoint is not used any more."""
+        """Raise JudgeError or GaveUp if the endpoint was given up, so that no request is sent."""
         if self._unusable:
             raise JudgeError(self._unusable)
         if self.breaker.exhausted:
@@ -204,15 +205,15 @@ class ModelClient:
 
     @staticmethod
     def _expected_tokens(ask: Ask) -> float:
-        """Estimate the tokens of a request and of a typical answer."""
+        """Return the estimated tokens of a request and of a typical answer to it."""
         size = len(ask.system) + len(ask.user) + len(str(ask.schema))
         typical = sum(len(str(question.typical())) for item in ask.items for question in item.questions)
         return (size + typical) / BYTES_PER_TOKEN
 
     def _compose(self, ask: Ask, note: Correction | None, call: ModelCall) -> tuple[bytes, int, bool, bool]:
-        """Return a request, its limit of tokens, whether that is the question's own, and whether the schema has limits.
+        """Return a request's body and token limit, if the limit is the question's own, if the schema has any.
 
-        It is composed just before it is sent, so that it uses what was learned while it waited.
+        The body is composed just before it is sent, to use what other calls learned while this one waited.
         """
         capabilities = self.capabilities
         if call.room and not capabilities.limit_names:
@@ -226,7 +227,7 @@ class ModelClient:
         return capabilities.body(ask, note, limit, call.mode), limit, own, limited
 
     async def _send(self, body: bytes, call: ModelCall, slot: Slot) -> RetryDecision:
-        """Send one request and return the decision that follows from its response."""
+        """Send one request, and return what to do next according to its response."""
         started, seconds = monotonic(), min(self.policy.read, call.left)
         secrets = self.transport.secrets
         try:
@@ -251,7 +252,7 @@ class ModelClient:
         return decision._replace(text=secrets.mask_text(decision.text))
 
     def _count(self, got: Completion, call: ModelCall, slot: Slot, size: int) -> None:
-        """Count the tokens of an answer; where the endpoint does not count they are estimated: `size` are those of the request."""
+        """Count the tokens of an answer; estimate them if the endpoint does not (`size`: the request's)."""
         sent, back = got.input_tokens, got.output_tokens
         if sent is None or back is None:
             call.estimated, sent, back = True, size, got.size // BYTES_PER_TOKEN
@@ -262,10 +263,10 @@ class ModelClient:
     def _checked(
         self, got: Completion, ask: Ask, call: ModelCall, size: int, *, corrected: bool
     ) -> Completion:
-        """Return the answer; it is cut off where it used all of its room and is not JSON.
+        """Return the answer, marked as cut off if it used its whole token limit and is not JSON.
 
         Raises:
-            GaveUp: The model declined, or the server cut the texts off.
+            GaveUp: The model declined to answer, or the server truncated the texts.
         """
         if got.refusal:
             raise GaveUp(got.refusal)
@@ -276,7 +277,7 @@ class ModelClient:
         return got
 
     def _check_read(self, read: int, ask: Ask, sent: int) -> None:
-        """Raise GaveUp if the server read far fewer tokens than it was sent: Ollama truncates texts silently."""
+        """Raise GaveUp if the server read far fewer tokens than were sent: Ollama truncates silently."""
         size = len(" ".join(ask.user.split()))
         if read > self._cuts_at + _SAME_TOKENS:
             self._cuts_at = 0  # it reads more after all
@@ -285,16 +286,17 @@ class ModelClient:
         if sparse or full or (self._cuts_at and self._cuts_at - read < _SAME_TOKENS):
             self._cuts_at = max(read, self._cuts_at)
             raise GaveUp(
-                f"the server read {read:,} tokens of about {sent:,}: it cuts off in silence what is"
-                " longer than its context; give the model a longer one (Ollama: OLLAMA_CONTEXT_LENGTH)",
+                f"the server read {read:,} tokens of about {sent:,}: it silently cuts off prompts longer than"
+                " its context; give the model a longer context (Ollama: set OLLAMA_CONTEXT_LENGTH)",
                 too_long=True,
             )
 
     def widen(self, got: Completion, ask: Ask, call: ModelCall) -> bool:
-        """Allow the next answer more tokens, since this one was cut off; return False if that cannot help.
+        """Raise the token limit for the next answer after one was cut off; return False if that cannot help.
 
-        That is one that used all of the question's own limit, unless nothing but thoughts was written: these get more
-        room, in later requests too. One that was cut off earlier met a limit of the server's own.
+        It cannot help if the answer used up the question's own limit, which is generous, unless the model
+        only reasoned: then this and later requests get more tokens. An answer that was cut off earlier met a
+        limit of the server.
         """
         capabilities, used, limit = self.capabilities, got.output_tokens, call.limit
         if call.own_limit and 2 * (used or limit) > limit:
@@ -310,7 +312,8 @@ class ModelClient:
     def _pause(self, decision: RetryDecision, call: ModelCall, slot: Slot) -> float:
         """Return the seconds to wait before a request is sent again, within the time left for the call.
 
-        A Retry-After costs no attempt. A fault costs one, unless the circuit is open: then it pauses all requests.
+        A Retry-After costs no attempt. A failure in transit costs one, unless the circuit is open: then all
+        requests pause.
 
         Raises:
             LimitReached: The endpoint asks to wait longer than a call may take.
@@ -341,29 +344,29 @@ class ModelClient:
             if breaker.open:
                 self._limits.throttled(slot.sent, pause)
         if 0 < call.left <= pause:
-            rest = f"a wait of {pause:.0f} s is more than is left of {policy.deadline:.0f} s per call"
+            rest = f"another wait of {pause:.0f} s would exceed the {policy.deadline:.0f} s allowed per call"
             raise GaveUp(f"{why}; {rest}", spent=True)
         call.left -= pause
         return pause
 
     def _no_answer(self, why: str) -> GaveUp | JudgeError:
-        """Return the error for a request without an answer; an endpoint that has never answered is not asked again."""
+        """Return the error for a question without an answer: JudgeError if none ever came, else GaveUp."""
         return GaveUp(why, spent=True) if self.breaker.reached else self._stop(f"does not answer: {why}")
 
     def _stop(self, why: str) -> JudgeError:
-        """Stop using this endpoint; return the error to raise."""
+        """Mark the endpoint as unusable for all calls, and return the JudgeError to raise."""
         self._unusable = f"{self.transport.url} {why}"
         return JudgeError(self._unusable)
 
     def _change(self, decision: RetryDecision, call: ModelCall, size: int, *, outdated: bool) -> None:
-        """Let the next request have another form than this one (of `size` tokens), which was refused.
+        """Change the form of later requests after a refusal of this one (of `size` tokens).
 
-        One that is `outdated` has another form already: another call has learned meanwhile.
+        An `outdated` request needs no change: another call has changed the form in the meantime.
 
         Raises:
-            GaveUp: There is no other form, or no form mends it.
-            AnswerError: It is asked the same way again.
-            JudgeError: Of an endpoint that has never answered, too many requests were refused.
+            GaveUp: There is no other form to try, or no other form would help.
+            AnswerError: The endpoint discarded the answer, and the question is asked again in the same form.
+            JudgeError: An endpoint that has never answered refused too many requests.
         """
         capabilities, too_long, why = self.capabilities, decision.action == "too long", decision.why
         if call.limit and is_over_limit(decision.text):
@@ -371,7 +374,7 @@ class ModelClient:
                 capabilities.token_limits = False
                 return
             if call.room or not too_long:
-                raise GaveUp(f"the endpoint allows no answer of {call.limit:,} tokens ({why})")
+                raise GaveUp(f"the endpoint does not allow answers of up to {call.limit:,} tokens ({why})")
         if too_long:
             raise GaveUp(
                 f"the texts are too long for the model: about {size:,} tokens ({why})", too_long=True
@@ -382,19 +385,19 @@ class ModelClient:
             capabilities.schema_ignored()
             call.thrown_away += call.mode < PROMPT
             if call.mode == PROMPT or call.thrown_away < min(2, self.policy.attempts):
-                raise AnswerError(f"the endpoint says that it is not of the schema: {decision.text}")
+                raise AnswerError(f"the endpoint says that the answer breaks the schema: {decision.text}")
             call.mode = PROMPT
         elif not outdated and not capabilities.learn(decision.text, call.mode, limited=call.limit > 0):
             self._try_next(decision, call)
 
     def _try_next(self, decision: RetryDecision, call: ModelCall) -> None:
-        """Leave out the limit of tokens, or try the next output mode, after a refusal that does not say why."""
+        """Drop the token limit, or use the next output mode, after a refusal that does not give a reason."""
         capabilities = self.capabilities
         if not capabilities.proven and capabilities.drop_limits(tokens=call.own_limit):
             return
         self._rejected += 1
         if self._rejected >= _HOPELESS and not self._worked:
-            raise self._stop(f"took none of {self._rejected} requests, the last: {decision.why}")
+            raise self._stop(f"refused all {self._rejected} requests, the last with: {decision.why}")
         if capabilities.proven or call.mode == PROMPT:
             raise GaveUp(decision.why)
         call.mode += 1

@@ -1,7 +1,7 @@
-"""Read the responses of model endpoints and decide what follows: accept, retry, wait, change the request, give up, or stop.
+"""The responses of model endpoints, and what follows: accept, retry, wait, change the request, stop.
 
-`next_action` holds the one table of that. The expressions before it match the error messages of OpenAI, Azure, Anthropic,
-Google, OpenRouter, vLLM, llama.cpp and Ollama; another server's message is matched as far as it uses the same words.
+`next_action` holds the table of rules. The regular expressions above it match the error messages of OpenAI,
+Azure, Anthropic, Google, OpenRouter, vLLM, llama.cpp and Ollama, and of other servers with the same wording.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["TransportError", "message_of"]
 
 
 class TransportError(Exception):
-    """Raised where a request brought no whole response: no connection, or a broken or oversized body."""
+    """Raised if a request got no complete response: no connection, or a broken or oversized body."""
 
 
 _SHOWN = 8000
@@ -46,9 +46,9 @@ _WORDS_OF_ERRORS = (
 
 
 def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None = None) -> str:
-    """Return the message of an error body on one line, with what to do where the base URL is wrong."""
+    """Return the error message in a response's body, on one line, with advice if the base URL seems wrong."""
     if 300 <= status < 400 and (location := (headers or {}).get("location")):
-        return f"the server points to {location[:300]}; give the base URL that leads there"
+        return f"the server redirects to {location[:300]}; write that address as the base URL"
     text = raw[:4000].decode("utf-8", "replace")
     with suppress(ValueError, RecursionError):
         first, *more = dict.fromkeys(_words(json.loads(raw)))
@@ -57,11 +57,11 @@ def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None 
     text = "".join(c if c.isprintable() else " " for c in text[:500])
     if status in {404, 405} and not (_NO_MODEL.search(text.lower()) or _UNSUPPORTED.search(text.lower())):
         return f"{text[:80] or 'not found'}; is that the whole base URL? Most end in /v1"
-    return text or "no reason given"
+    return text or "the server gave no reason"
 
 
 def _words(error: Json) -> Iterator[str]:
-    """Yield the messages, codes and parameters in an error, wherever a server puts them."""
+    """Yield the messages, codes and parameter names in an error's JSON, wherever the server puts them."""
     if isinstance(error, list):
         for inner in error:
             yield from _words(inner)
@@ -121,17 +121,17 @@ _PARAMETER = re.compile(
 
 
 def is_refusal(text: str) -> bool:
-    """Return whether an error refuses a parameter or a schema, so that repeating the request cannot help, whatever the status."""
+    """Return True if an error refuses a parameter or schema, so that the same request would fail again."""
     low = text.lower()
     refused = _REFUSED.search(low) is not None and _PARAMETER.search(low) is not None
     return refused or UNFIT.search(low) is not None
 
 
 def is_out_of_money(text: str, body: str = "") -> bool:
-    """Return whether the account has no money left, so that waiting cannot help.
+    """Return True if an error says that the account has no credit left, so that waiting cannot help.
 
-    A quota per minute comes back, though Google words it as OpenAI words an empty account: the whole `body` tells them
-    apart. A quota per day, or of 0, does not come back soon enough.
+    A quota per minute recovers, but Google words it as OpenAI words an empty account: the whole `body` tells
+    them apart. A quota per day, or of 0, does not recover soon enough.
     """
     low, body = text.lower(), (body or text).lower()
     if _BROKE.search(low):
@@ -151,7 +151,7 @@ _OVER = re.compile(r"too (?:large|big|high)|at most|less than|maximum|exceed|gre
 
 
 def is_over_limit(text: str) -> bool:
-    """Return whether an error says that the answer limit is too high."""
+    """Return True if an error message says that the requested token limit of the answer is too high."""
     low = text.lower()
     return _LENGTH.search(low) is not None and _OVER.search(low) is not None
 
@@ -163,10 +163,10 @@ Action: TypeAlias = Literal[
 
 
 def next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
-    """Return what follows from a response without an answer: the first row that applies.
+    """Return what to do after a response without an answer: the action of the first rule that applies.
 
     Args:
-        status: The HTTP status, or the one that a body sent as a success should have had.
+        status: The HTTP status, or the status that an error sent as a success should have had.
         text: The error message on one line.
         body: The beginning of the whole body.
         worked: True if the endpoint has answered before.
@@ -200,12 +200,13 @@ def next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
 
 
 class RetryDecision(NamedTuple):
-    """The client's next step after a request, and why.
+    """The client's next step after a request, with the response that it follows from.
 
     Attributes:
-        text: The endpoint's error message, or what failed on the way.
-        status: The HTTP status; 0 = there was no response.
-        seconds: The Retry-After; None = none was named.
+        action: The next step.
+        text: The endpoint's error message, or the failure in transit.
+        status: The HTTP status; 0 if there was no response.
+        seconds: The seconds of Retry-After; None if the response named none.
         body: The response's JSON.
     """
 
@@ -217,18 +218,18 @@ class RetryDecision(NamedTuple):
 
     @property
     def why(self) -> str:
-        """The text of the response, after its HTTP status if it has one."""
+        """The reason for the step: the error message, after the HTTP status if there was a response."""
         return f"HTTP {self.status}: {self.text}" if self.status else self.text
 
 
 def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool) -> RetryDecision:
-    """Return the decision for a response; `worked`: the endpoint has answered before."""
+    """Return what to do after a response; `worked` is True if the endpoint has answered before."""
     result: Json = None
     if sent_as_success := 200 <= status < 300:
         with suppress(ValueError, RecursionError):
             result = decode(raw)
         if not isinstance(result, dict):
-            return RetryDecision("retry", "the body of the response is cut short or no JSON")
+            return RetryDecision("retry", "the body of the response is cut short or is not JSON")
         if (failed := failure_in(result)) is None:
             return RetryDecision("take", body=result)
         status, raw = failed[0], json.dumps(failed[1]).encode()

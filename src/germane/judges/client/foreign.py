@@ -1,9 +1,9 @@
 """Providers with a protocol other than OpenAI's, through pydantic-ai's direct requests.
 
-Only the last step differs: what would have been posted is put into pydantic-ai's messages, and what comes back
-is put into the shape of a chat completion. Retries, limits, output modes and the parsing of answers stay the same.
-The provider's own library is an extra (`anthropic`, ...), imported with the first request; its own
-retries are switched off, since ours count what they cost (boto3's cannot be: they stand under ours, uncounted).
+The request body becomes pydantic-ai's messages, and the response becomes the body of a chat completion.
+Retries, limits, output modes and parsing work as for OpenAI-compatible servers. The provider's own library is
+an extra (`anthropic`, ...), imported with the first request. Its own retries are switched off, so that ours
+count what they cost (boto3's cannot be switched off and are not counted).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NO_KEY = "none"
 
 
 class PydanticAITransport:
-    """One model of a provider with its own protocol; bodies in and out are those of OpenAI-compatible servers."""
+    """A transport to a provider with its own protocol, with bodies as of OpenAI-compatible servers."""
 
     def __init__(self, service: Service, key: str, headers: Mapping[str, str]) -> None:
         self.url = mask_urls(service.url)
@@ -65,14 +65,14 @@ class PydanticAITransport:
 
     @property
     def takes_temperature(self) -> bool:
-        """True if pydantic-ai would send a temperature."""
+        """True if pydantic-ai sends a temperature to this model."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             settings, _ = self.model.prepare_request({"temperature": 0.0}, ModelRequestParameters())
         return "temperature" in (settings or {})
 
     async def send(self, body: bytes) -> Response:
-        """Send one request by pydantic-ai."""
+        """Send one request through pydantic-ai and return the response as a server would send it."""
         await self.enter()
         try:
             completion = await self._complete(json.loads(body))
@@ -91,7 +91,7 @@ class PydanticAITransport:
         return 200, {}, json.dumps(completion, ensure_ascii=False).encode("utf-8", "replace")
 
     async def _complete(self, request: Mapping[str, Json]) -> dict[str, Json]:
-        """Return the model's answer as a chat completion."""
+        """Return the model's answer to a request body as a chat completion."""
         response = await model_request(
             self.model,
             _messages(request["messages"]),
@@ -102,7 +102,7 @@ class PydanticAITransport:
 
     @staticmethod
     def completion(response: ModelResponse) -> dict[str, Json]:
-        """Return the response as a chat completion."""
+        """Return a response of pydantic-ai as the body of a chat completion."""
         message: dict[str, Json] = {
             "content": "".join(part.content for part in response.parts if isinstance(part, TextPart))
         }
@@ -114,7 +114,7 @@ class PydanticAITransport:
         return chat_completion(message, finish, response.model_name, vars(response.usage))
 
     def _settings(self, request: Mapping[str, Json]) -> ModelSettings:
-        """Return pydantic-ai's settings; parameters unknown to it go into the body."""
+        """Return a request's parameters as pydantic-ai's settings; unknown ones go into `extra_body`."""
         settings: dict[str, Json] = {} if self.provider == "bedrock" else {"max_retries": 0}
         settings |= {name: request[name] for name in ("max_tokens", "temperature") if name in request}
         if "max_completion_tokens" in request:
@@ -132,7 +132,7 @@ class PydanticAITransport:
         return settings  # type: ignore[return-value]
 
     async def enter(self) -> None:
-        """Open connections on the running loop; those of another loop are dropped."""
+        """Open the connections in the running event loop; those of another loop are dropped."""
         loop = asyncio.get_running_loop()
         if not self._entered or self._loop is not loop:
             self._entered, self._loop = True, loop
@@ -146,7 +146,10 @@ class PydanticAITransport:
 
 
 def _model(service: Service, key: str) -> Model:
-    """Return pydantic-ai's model; ImportError where its extra is not installed, JudgeError where it lacks something."""
+    """Return pydantic-ai's model for a service.
+
+    Raises ImportError if the provider's extra is not installed, JudgeError if the provider lacks a setting.
+    """
     options = {"api_key": key} if key else {}
     if service.custom:
         options["base_url"] = service.custom
@@ -170,7 +173,7 @@ def _messages(messages: list[Mapping[str, str]]) -> list[ModelMessage]:
 
 
 def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
-    """Return the output mode as pydantic-ai's parameters."""
+    """Return the output mode of a request body (schema, tool or text) as pydantic-ai's parameters."""
     if "response_format" in request:
         schema = request["response_format"]["json_schema"]
         output = OutputObjectDefinition(name=schema["name"], json_schema=schema["schema"], strict=True)
@@ -188,6 +191,6 @@ def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
 
 
 def _error_body(body: object, text: str) -> bytes:
-    """Return an error's body as `errors.message_of` reads it."""
+    """Return an error as a JSON body that `errors.message_of` can read."""
     result = body if isinstance(body, dict) else {"error": {"message": text}}
     return json.dumps(result, ensure_ascii=False, default=str).encode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""A model of the user's own: a LangChain chat model, or any function that answers a prompt.
+"""A model of the user's own as a transport: a LangChain chat model, or any function that answers a prompt.
 
-As with a provider's own protocol only the last step differs: what would have been posted is handed over as messages, or as one
-text, and what comes back is put into the shape of a chat completion.
+The request body becomes messages or one text, and the answer becomes the body of a chat completion.
+Everything else (retries, limits, parsing) works as for a server.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ _AT_ONCE = 4
 
 
 def service_of(model: OwnModel, name: str | None = None) -> Service:
-    """Return the service of a model under the given name, else the chat model's own; a function must be given one.
+    """Return the Service that describes a model of the user's own, under the given name or the chat model's.
 
-    InputError where it cannot be asked.
+    A function without a name can be used, but its answers are not stored. Raises InputError if `model` is
+    neither a function nor a chat model.
     """
     if isinstance(model, type) or not (callable(model) or _chats(model)):
-        fix = "give a function of the prompt, or a chat model of LangChain's"
-        raise InputError(f"{model!r} is not a model that can be asked", fix=fix)
+        fix = "pass a function from prompt to text, or a chat model of LangChain"
+        raise InputError(f"{model!r} is not a function or chat model", fix=fix)
     if name is not None and not name.strip():
         raise InputError("the name of a judge is empty", fix='write name="my-model"')
     kind = getattr(model, "__name__", None) or type(model).__name__
@@ -50,7 +51,7 @@ def service_of(model: OwnModel, name: str | None = None) -> Service:
 
 
 def settings_of(model: OwnModel) -> dict[str, Json]:
-    """Return the settings of a chat model that can change an answer: plain values, without keys."""
+    """Return the settings of a chat model that can change an answer: its plain values, without keys."""
     params = getattr(model, "_identifying_params", None)
     if not isinstance(params, Mapping):
         return {}
@@ -64,13 +65,13 @@ def settings_of(model: OwnModel) -> dict[str, Json]:
 
 
 def at_once(model: OwnModel) -> int | None:
-    """Return how many calls of a model run at once where nobody has said: 4 of a function in threads, None = adaptive."""
+    """Return the default number of concurrent calls: 4 for a function in threads, else None (adaptive)."""
     awaits = _chats(model) or inspect.iscoroutinefunction(_called(model))
     return None if awaits else _AT_ONCE
 
 
 class FunctionTransport:
-    """One model of the user's own; bodies in and out are those of OpenAI-compatible servers."""
+    """A transport that calls a model of the user's own, with bodies as of OpenAI-compatible servers."""
 
     secrets = Secrets({})
 
@@ -79,7 +80,10 @@ class FunctionTransport:
         self._model = model
 
     async def send(self, body: bytes) -> Response:
-        """Call the model once. An error with an HTTP status counts as that response, any other as a broken connection."""
+        """Call the model once and return its answer as a chat completion.
+
+        An exception with an HTTP status becomes a response with that status, any other a TransportError.
+        """
         turns = [(message["role"], message["content"]) for message in json.loads(body)["messages"]]
         try:
             answer = await self._call(turns)
@@ -94,7 +98,7 @@ class FunctionTransport:
         return 200, {}, json.dumps(_completion(answer), ensure_ascii=False).encode("utf-8", "replace")
 
     async def _call(self, turns: Sequence[tuple[str, str]]) -> Any:
-        """Return the answer; synchronous functions run in a thread."""
+        """Return the model's answer to messages of (role, text); a synchronous function runs in a thread."""
         value: Any = turns if _chats(self._model) else prompt_of(turns)
         function = _called(self._model)
         if inspect.iscoroutinefunction(function):
@@ -103,7 +107,7 @@ class FunctionTransport:
         return await answer if inspect.isawaitable(answer) else answer
 
     async def close(self) -> None:
-        """Do nothing: no connection is open."""
+        """Do nothing, since no connection is open."""
 
 
 def _chats(model: Any) -> bool:
@@ -111,26 +115,26 @@ def _chats(model: Any) -> bool:
 
 
 def _called(model: Any) -> Any:
-    """Return the function that answers: `ainvoke` or `invoke` of a chat model, `__call__` of another object."""
+    """Return the function to call: `ainvoke` or `invoke` of a chat model, `__call__` of another object."""
     if _chats(model):
         return getattr(model, "ainvoke", None) or model.invoke
     return model if inspect.isroutine(model) else model.__call__
 
 
 def prompt_of(turns: Iterable[tuple[str, str]]) -> str:
-    """Return the messages (role and text) as one text; an earlier answer is marked as one."""
+    """Return messages of (role, text) as one prompt, in which earlier answers are marked as such."""
     return "\n\n".join(f"You answered:\n{text}" if role == "assistant" else text for role, text in turns)
 
 
 def _completion(answer: Any) -> dict[str, Json]:
-    """Return the answer, a text or a LangChain message with token counts, as a chat completion."""
+    """Return a model's answer (a text, or a LangChain message with token counts) as a chat completion."""
     content = answer if isinstance(answer, str) else getattr(answer, "content", answer)
     if isinstance(content, list):
         content = "".join(
             value if isinstance(value, str) else str(value.get("text", "")) for value in content
         )
     if not isinstance(content, str):
-        raise TransportError(f"the answer is {type(answer).__name__}, and a text is needed")
+        raise TransportError(f"the model returned {type(answer).__name__} instead of a text")
     used = getattr(answer, "usage_metadata", None) or {}
     meta = getattr(answer, "response_metadata", None) or {}
     finish = meta.get("finish_reason") or "stop"

@@ -1,7 +1,7 @@
-"""Request bodies for one model at one endpoint, and what is learned from the endpoint's refusals.
+"""The request bodies for one model at one endpoint, adapted to what the endpoint refuses.
 
-An answer is asked for in the first mode that the endpoint takes: a strict JSON Schema, a call of a tool with that
-schema, or the schema in the words of the prompt. What is refused is remembered per endpoint and model.
+An answer is asked for in the first output mode that the endpoint accepts: a strict JSON Schema, a call of a
+tool with that schema, or the schema in the prompt. Refusals are remembered per endpoint and model.
 """
 
 from __future__ import annotations
@@ -59,21 +59,21 @@ Correction: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True, kw_only=True)
 class ModelCapabilities:
-    """The forms of request that a model at an endpoint accepts, as far as known from its responses.
+    """The forms of request that a model at an endpoint accepts, as learned from its responses.
 
     Attributes:
-        model: Its name.
-        temperature: Sent unless None.
-        parameters: The user's own, sent as they are.
-        max_tokens: The user's limit of an answer's tokens; None = not sent, unless an answer was cut off.
-        limit_names: Names of that limit that may be taken, the first is sent.
+        model: The name of the model.
+        temperature: The temperature to send; None sends none.
+        parameters: The user's own request parameters, sent unchanged.
+        max_tokens: The user's token limit of an answer; None sends none, unless an answer was cut off.
+        limit_names: The names of the token limit that may still be accepted; the first is sent.
         schema_limits: True if the schema limits the length of lists and texts.
-        token_limits: True if a limit of tokens is sent that depends on the question, where the user named none.
-        thoughts: Tokens beyond that limit, for what the model thinks before it answers.
-        mode: The index in MODES.
-        proven: True if an answer in that mode could be used.
-        system: True if a system message is taken.
-        left_out: Parts that were refused and are not sent any more.
+        token_limits: True if requests set a token limit computed from the question, where the user set none.
+        thoughts: Tokens added to that limit for the model's reasoning.
+        mode: The current output mode, as an index in MODES.
+        proven: True if an answer in that mode was usable.
+        system: True if system messages are accepted.
+        left_out: Features that were refused and are not sent any more.
     """
 
     model: str
@@ -91,7 +91,7 @@ class ModelCapabilities:
     _ignored: int = 0
 
     def __post_init__(self) -> None:
-        """Use a token limit among the user's own parameters as the limit, under the name given."""
+        """Move a token limit among the user's own parameters to `max_tokens`, and keep its name."""
         own = dict(self.parameters)
         for name in LIMIT_NAMES:
             if type(own.get(name)) is int:
@@ -102,9 +102,9 @@ class ModelCapabilities:
     def body(
         self, ask: Ask, note: Correction | None = None, limit: int | None = None, mode: int = 0
     ) -> bytes:
-        """Return the JSON of a request: constant instructions first, the text last.
+        """Return the JSON body of a request, with the constant instructions first and the text last.
 
-        `limit` is the number of tokens that the answer may have; 0 = none is named, None = the usual one.
+        `limit` is the token limit of the answer: 0 sends none, None is the usual one.
         """
         mode, limit = max(mode, self.mode), self.limit(ask) if limit is None else limit
         request: dict[str, Json] = {"model": self.model, "messages": self._messages(ask, note, mode)}
@@ -125,7 +125,7 @@ class ModelCapabilities:
         return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
     def limit(self, ask: Ask) -> int:
-        """Return the token limit of an answer: the user's, else the question's own; 0 = none."""
+        """Return the token limit of an answer: the user's, else one computed from the question; 0 = none."""
         return self.max_tokens or (ask.room + self.thoughts if self.token_limits and ask.room else 0)
 
     def _messages(self, ask: Ask, note: Correction | None, mode: int) -> list[Json]:
@@ -147,12 +147,12 @@ class ModelCapabilities:
         return messages
 
     def learn(self, error: str, mode: int, *, limited: bool = False) -> bool:
-        """Learn from a refusal what to omit, rename or ask for differently; return False if it does not say.
+        """Learn from an error message how to change later requests; return False if it does not say.
 
         Args:
-            error: The text.
-            mode: The mode of the request that was refused.
-            limited: True if that request named a limit of tokens.
+            error: The error message.
+            mode: The output mode of the refused request.
+            limited: True if that request set a token limit.
         """
         text = error.lower()
         if "temperature" in text and self.temperature is not None:
@@ -172,7 +172,7 @@ class ModelCapabilities:
         return True
 
     def drop_limits(self, *, tokens: bool = True) -> bool:
-        """Send no limits of the schema any more, nor, with `tokens`, ours of the answer; False where none was sent."""
+        """Stop sending length limits in schemas and (`tokens`) computed token limits; False if none were."""
         sent = self.schema_limits or (tokens and self.token_limits)
         if self.schema_limits:
             self.left_out += ("limits",)
@@ -180,30 +180,29 @@ class ModelCapabilities:
         return sent
 
     def lower(self, mode: int, why: str) -> None:
-        """Use a later output mode from now on; the last, in which nothing constrains the answer, is logged."""
+        """Use a later output mode from now on; log a warning if only the prompt has the schema then."""
         if mode <= self.mode:
             return
         self.mode = mode
         if mode == PROMPT:
             _log.warning(
-                "%s is asked without structured output (%s): its answers follow the schema only as far as it heeds"
-                " the prompt",
+                "%s is asked without structured output (%s): only the prompt names the schema of answers",
                 self.model,
                 why[:200],
             )
 
     def usable(self, mode: int) -> None:
-        """Record that an answer to a request in that mode could be used."""
+        """Record that an answer in this output mode was usable."""
         if not self.proven:
             self.proven = True
-            self.lower(mode, "it took no other request")
+            self.lower(mode, "the endpoint accepted no other form of request")
 
     def schema_ignored(self) -> None:
-        """Record an answer that does not match the schema; a server that ignores schemas is asked by the prompt."""
+        """Count an answer that does not match the schema; after two, send schemas in the prompt."""
         if not self.proven:
             self._ignored += 1
             if self._ignored >= _IGNORED_ANSWERS:
-                self.lower(PROMPT, "its first answers were not of the schema")
+                self.lower(PROMPT, "the first answers did not match the schema")
 
 
 def _schema(ask: Ask) -> str:

@@ -1,7 +1,7 @@
-"""Parse a model's answer from a chat completion: the one JSON object in its text, and the usage.
+"""Parse a model's answer from a chat completion: the one JSON object in its text, and the token counts.
 
-Nothing in a response is trusted, and nothing is guessed: a fence, thoughts and a short lead-in before the object are passed
-over, and so are words after it that hold no second object. Anything else is an AnswerError, whose text can be sent back to
+Nothing is trusted or guessed. A code fence, reasoning and a short lead-in before the object are skipped, and
+so is text after it without a second object. Anything else is an AnswerError, whose text can be sent back to
 the model.
 """
 
@@ -18,7 +18,7 @@ from germane.types import Json
 
 __all__ = ["Completion", "completion_in"]
 
-_ENDLESS = "the answer is a thought without an end"
+_ENDLESS = "the answer is reasoning that does not end"
 
 _CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
 """Finish reasons of an answer that ended at a token limit: OpenAI, Anthropic and Gemini, Responses, Mistral, Anthropic."""
@@ -29,16 +29,16 @@ _REASONING = ("reasoning_content", "reasoning", "thinking")
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One answer of a model.
+    """One answer of a model, as read from a chat completion.
 
     Attributes:
         text: The text, or the arguments of the tool call.
         cut: True if it ended at the token limit.
         model: The model that answered, as the endpoint names it.
-        problem: Why it cannot be an answer, if that is known.
-        refusal: Why the model or its provider declined to answer; "" = they did not.
-        input_tokens, output_tokens: None = the endpoint does not count.
-        cached_tokens: Input tokens from the provider's prompt cache, among the input tokens.
+        problem: The reason why the text cannot be an answer; "" if none is known.
+        refusal: The reason why the model or its provider declined to answer; "" if it did not.
+        input_tokens, output_tokens: The token counts; None if the endpoint does not count.
+        cached_tokens: The input tokens that came from the provider's prompt cache.
     """
 
     text: str
@@ -61,17 +61,17 @@ class Completion:
 
     @property
     def size(self) -> int:
-        """The bytes of the text."""
+        """The length of the text in bytes."""
         return len(self.text.encode("utf-8", "replace"))
 
     @property
     def thought(self) -> bool:
-        """True if the tokens went into thoughts that did not end or are not shown: less than a byte per token is left."""
+        """True if the tokens went into unfinished or hidden reasoning: less than a byte per token is left."""
         few = self.size < (self.output_tokens or 0)
         return few or not self.text.strip() or self.fault == _ENDLESS
 
     def payload(self) -> dict[str, Json]:
-        """Return the JSON object in the answer; AnswerError if there is none."""
+        """Return the JSON object in the answer. Raises AnswerError if there is none."""
         if self.problem:
             raise AnswerError(self.problem)
         if not self.text.strip():
@@ -87,7 +87,7 @@ NOTHING = Completion("")
 def chat_completion(
     message: Mapping[str, Json], finish: str | None, model: str | None, used: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """Return the body of a chat completion with that message, and the token counts of LangChain or pydantic-ai."""
+    """Return the body of a chat completion from a message and LangChain's or pydantic-ai's token counts."""
     result: dict[str, Json] = {
         "choices": [{"message": message, "finish_reason": finish}],
         "model": model or "",
@@ -102,7 +102,7 @@ def chat_completion(
 
 
 def completion_in(body: Mapping[str, Json], name: str) -> Completion:
-    """Return the completion in a response's JSON; `name` is that of the requested schema or tool."""
+    """Return the model's answer in a response's JSON; `name` is the name of the requested schema or tool."""
     choices = body.get("choices")
     choice = _object(choices[0]) if isinstance(choices, list) and choices else {}
     message = _object(choice.get("message"))
@@ -120,7 +120,10 @@ def completion_in(body: Mapping[str, Json], name: str) -> Completion:
         text, problem = "" if content is None else str(content), ""
         reasoned = next((field for field in _REASONING if _text(message.get(field)).strip()), "")
         if reasoned and not text.strip() and finish not in _CUT:
-            problem = f"the answer is empty: all of it is in {reasoned}; ask with --model-parameter reasoning_effort=none"
+            problem = (
+                f"the answer is empty, since the model put all of its text into {reasoned}; ask with"
+                " --model-parameter reasoning_effort=none"
+            )
     return Completion(text, finish in _CUT, _text(body.get("model")), problem, refusal, *tokens_in(body))
 
 
@@ -133,7 +136,7 @@ def _text(value: Json) -> str:
 
 
 def _called(calls: Json, name: str) -> tuple[str, str]:
-    """Return the arguments of the call to `name`, and the fault: no such call, or several that differ."""
+    """Return the arguments of the call to `name`, and what is wrong: no such call, or different ones."""
     functions = [_object(_object(call).get("function")) for call in calls] if isinstance(calls, list) else []
     given = [function.get("arguments") for function in functions if function.get("name") in {name, None, ""}]
     if not given or any(arguments != given[0] for arguments in given):
@@ -142,7 +145,7 @@ def _called(calls: Json, name: str) -> tuple[str, str]:
 
 
 def tokens_in(body: Mapping[str, Json]) -> tuple[int | None, int | None, int]:
-    """Return input, output and cached input tokens; None = not counted, as also 0 input means."""
+    """Return the input, output and cached input tokens, None if not counted (as 0 input tokens mean)."""
     usage = _object(body.get("usage"))
     sent, back = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     cached = _count(_object(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
@@ -156,7 +159,7 @@ def _count(value: Json) -> int | None:
 def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        raise AnswerError("the answer gives one field twice")
+        raise AnswerError("the answer has the same field twice")
     return result
 
 
@@ -174,10 +177,10 @@ LEAD_IN = 300
 
 
 def object_in(text: str) -> dict[str, Json]:
-    """Return the one JSON object of a model's answer: bare, fenced, after thoughts or a short lead-in, or before other text.
+    """Return the one JSON object in a model's answer, which may have reasoning or a short lead-in before it.
 
     Raises:
-        AnswerError: There is no object, more than one, a long text before it, or a sentence around it.
+        AnswerError: There is no object or more than one, a long text before it, or a sentence around it.
     """
     try:
         value = _DECODER.decode(text)
@@ -191,7 +194,7 @@ def object_in(text: str) -> dict[str, Json]:
 
 
 def _last_object(text: str) -> dict[str, Json]:
-    """Return the object after the last thought. A thought's mark within an object's strings does not count."""
+    """Return the JSON object after the model's reasoning; tags in the object's strings do not count."""
     begin = 0
     while (mark := _MARK.search(text, begin)) is not None:
         if mark["opens"]:
@@ -209,11 +212,14 @@ def _last_object(text: str) -> dict[str, Json]:
             if not before or (end := _END.search(text, position)) is None:
                 return _alone(before, value, text[position:])
             begin = end.end()
-    raise AnswerError("the answer holds no JSON object")
+    raise AnswerError("the answer contains no JSON object")
 
 
 def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, Json]:
-    """Return the object unless it is a quotation: only a short lead-in before it, and no other object or thought after it."""
+    """Return the JSON object. Raises AnswerError if the text before or after it suggests a quotation.
+
+    Only a short lead-in may stand before it, and no other object or reasoning after it.
+    """
     if value is None:
         raise AnswerError("the answer is not valid JSON: an object begins, but is broken or cut off")
     words = after[_REST.match(after).end() :]  # type: ignore[union-attr]  # it matches everything

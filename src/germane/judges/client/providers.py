@@ -1,7 +1,7 @@
-"""Providers of models: `provider:model`, base URLs, keys, headers, prices.
+"""The providers of models: `provider:model` names, base URLs, keys, headers, prices.
 
-A key goes to its provider's own host, or to a base URL given in a call, by flag or by environment; never
-to a base URL that stands in a file.
+An API key is sent to its provider's own host, or to a base URL given in a call, by flag or by environment;
+never to a base URL that comes from a file.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ __all__ = ["PROVIDERS", "Service"]
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One provider: its base URL, the environment variables of its key and base URL, and its peculiarities.
+    """One provider: its base URL, its environment variables, and the details in which it differs from others.
 
     Attributes:
-        url: The base URL; "" = it must be given.
+        url: The base URL; "" if the user must give one.
         key, base: The environment variables that hold the key and another base URL.
-        model: The default model.
-        path: Added to a base URL without a path.
-        header: The header that carries the key.
-        local: True if it works without a key.
-        extra: True if it has a protocol of its own, brought by the extra of the same name.
+        model: The default model; "" if there is none.
+        path: The path added to a base URL without one.
+        header: The header that has the key.
+        local: True if no key is needed.
+        extra: True if it has a protocol of its own, supported by the extra of the same name.
     """
 
     url: str
@@ -81,7 +81,7 @@ _OWN = Provider("", "", "", local=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """The resolved endpoint of one model, without the key. `custom` is the base URL if it is not the default."""
+    """The endpoint of one model, without the key. `custom` is its base URL unless that is the default."""
 
     provider: str
     model: str
@@ -91,42 +91,43 @@ class Service:
 
     @property
     def name(self) -> str:
-        """The name of the judge: `provider:model`, or the provider alone without a model."""
+        """The name of the judge: `provider:model`, or the provider alone if there is no model."""
         return f"{self.provider}:{self.model}" if self.model else self.provider
 
     @property
     def traits(self) -> Provider:
-        """The provider's peculiarities; defaults for a model of the user's own."""
+        """The Provider entry of this service; default values for a model of the user's own."""
         return PROVIDERS.get(self.provider, _OWN)
 
     def at(self, path: str) -> str:
-        """Return the URL of a path below the base URL, whose query stays at the end."""
+        """Return the URL of a path below the base URL; the base URL's query stays at the end."""
         scheme, host, base, query, _ = urlsplit(self.url)
         return urlunsplit((scheme, host, f"{base}/{path}", query, ""))
 
     def headers(self, api_key: str | None, own: Mapping[str, str]) -> dict[str, str]:
-        """Return the user's `own` headers, and the key's unless it is among them or there is no key."""
+        """Return the user's `own` headers and the API key's, unless that is among them or there is no key."""
         header, result = self.traits.header, {name.lower(): value for name, value in own.items()}
         if header not in result and (key := self.secret(api_key)):
             result[header] = key if header != "authorization" else f"Bearer {key}"
         return result
 
     def secret(self, api_key: str | None) -> str:
-        """Return the key, from the call or the environment; JudgeError if a required one is missing."""
+        """Return the API key, from the call or the environment. Raises JudgeError without a required key."""
         variable = self.traits.key
         key = api_key or (os.environ.get(variable, "").strip() if self.trusted else "")
         if not (key or self.traits.local or self.custom):
             fix = f"set {variable}, or name a local model (ollama:MODEL) as the judge"
             raise MissingKey(f"{self.name} needs a key: {fix}")
         if not key.isascii() or any(c.isspace() for c in key):
-            raise JudgeError(f"the key in {variable} holds characters that no key has")
+            raise JudgeError(f"the key in {variable} has a space or a non-ASCII character; set it again")
         return key
 
 
 def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Service:
     """Return the service that `provider:model`, `provider` or `provider:model@URL` names.
 
-    `trusted` is false where `spec` stands in a file: a URL in it is then asked without the environment's key.
+    Set `trusted` to False if `spec` comes from a file: a URL in it is then asked without the environment's
+    key. Raises InputError if the provider is unknown, or lacks a model or base URL.
     """
     name, url = _split(spec.strip())
     provider_name, _, model = name.partition(":")
@@ -134,15 +135,17 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     provider = PROVIDERS.get(provider_name.lower())
     if provider is None:
         fix = f"use PROVIDER:MODEL with one of {', '.join(PROVIDERS)}; any OpenAI-compatible server: openai:MODEL@URL"
-        raise InputError(f"no provider is called {provider_name!r}", fix=fix)
+        raise InputError(f"unknown provider {provider_name!r}", fix=fix)
     model = model.strip() or provider.model
     if not model:
-        raise InputError(f"{provider_name} has no default model", fix=f"write {provider_name}:MODEL")
+        problem = f"the provider {provider_name} has no default model"
+        raise InputError(problem, fix=f"write {provider_name}:MODEL")
     value = base_url or url or os.environ.get(provider.base, "").strip()
     if value and value not in {base_url, url} and provider is PROVIDERS["ollama"]:
         value = _ollama(value.strip("\"'"))
     if not (value or provider.url):
-        raise InputError(f"{provider_name} has no base URL", fix=f"set {provider.base} or give base_url")
+        fix = f"set {provider.base}, or give --base-url http://HOST:PORT/v1"
+        raise InputError(f"the provider {provider_name} has no default base URL", fix=fix)
     base = _tidy(value, provider) if value else provider.url
     same_host = urlsplit(base)[:2] == urlsplit(provider.url)[:2]
     service = Service(
@@ -156,7 +159,8 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
         provider.extra and not service.trusted
     ):  # its library takes keys and headers from the environment by itself
         raise InputError(
-            f"a file gives a URL for {provider_name}", fix=f"set {provider.base} or give --base-url"
+            f"the judge {provider_name} has a URL from a file, which could receive your key",
+            fix=f"set {provider.base} or give --base-url",
         )
     return service
 
@@ -165,17 +169,17 @@ _URL = re.compile(r"@(https?://.*)", re.DOTALL | re.IGNORECASE)
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Raise InputError for a header that cannot be sent. Its value may be a key and is not shown."""
+    """Raise InputError for a header that cannot be sent; its value is not shown, since it may be a key."""
     for name, value in headers.items():
         if not (re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) and re.fullmatch(r"[\t -~]*", value)):
             raise InputError(
-                f"the header {name!r} cannot be sent",
+                f"the header {name!r} has characters that HTTP does not allow",
                 fix="write NAME=VALUE in printable ASCII, as x-team=search",
             )
 
 
 def _split(spec: str) -> tuple[str, str]:
-    """Return the name and the URL after its @; InputError if what stands there names a server without http://."""
+    """Split `NAME@URL` into the name and the URL (or ""). Raises InputError for a URL without http://."""
     if match := _URL.search(spec):
         return spec[: match.start()], match[1]
     name, _, server = spec.partition("@")
@@ -183,12 +187,12 @@ def _split(spec: str) -> tuple[str, str]:
         not name.endswith(":") and (":" in server or "/" in server)
     ):  # not openai:@cf/MODEL
         shown = mask_urls(server.rpartition("@")[2])  # without a login
-        raise InputError(f"{shown!r} is not a URL of a server", fix=f"write {name}@http://HOST:PORT/v1")
+        raise InputError(f"{shown!r} is not the URL of a server", fix=f"write {name}@http://HOST:PORT/v1")
     return spec, ""
 
 
 def _ollama(host: str) -> str:
-    """Return the URL in OLLAMA_HOST, of which Ollama lets any part be missing."""
+    """Return the URL in OLLAMA_HOST, with the scheme, host and port that Ollama allows to be left out."""
     scheme, _, rest = host.rpartition("://")
     address, slash, path = rest.partition("/")
     address = re.sub(r"\A(?:0\.0\.0\.0)?(?=:|\Z)", "127.0.0.1", address)
@@ -197,7 +201,10 @@ def _ollama(host: str) -> str:
 
 
 def _tidy(url: str, provider: Provider) -> str:
-    """Return a base URL in canonical form: without the path of a call and outer slashes; a bare host gets http."""
+    """Return a base URL in canonical form: with a scheme, without outer slashes and /chat/completions.
+
+    Raises InputError if it is not the URL of a server, or contains a password.
+    """
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
         valid = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port)
@@ -207,7 +214,8 @@ def _tidy(url: str, provider: Provider) -> str:
         problem = f"{mask_urls(url)!r} is not the base URL of a server"
         raise InputError(problem, fix="write http://HOST:PORT/v1")
     if parts.username or parts.password:
-        raise InputError("a base URL must not hold a password", fix="give the key by environment or api_key")
+        fix = "write http://HOST:PORT/v1, and give the key by environment or api_key"
+        raise InputError("the base URL contains a user name or password", fix=fix)
     check_unmasked(url)
     path = f"/{parts.path.strip('/')}".removesuffix("/chat/completions").rstrip("/") or provider.path
     if provider.extra:
@@ -220,9 +228,10 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """US dollars per million tokens; `cached` is the price of input from the provider's prompt cache (None = the same).
+    """A price in US dollars per million tokens.
 
-    InputError where one is not a number from 0.
+    `cached` is the price of input from the provider's prompt cache; None if it is the same. Raises InputError
+    if a price is not a number from 0.
     """
 
     input: float
@@ -230,28 +239,28 @@ class Price:
     cached: float | None = None
 
     def __post_init__(self) -> None:
-        """Check the prices, as an invalid one would be noticed only after the first paid answer."""
+        """Raise InputError for an invalid price now, not after the first paid answer."""
         for name in ("input", "output", "cached"):
             rate = getattr(self, name)
             if rate is not None or name != "cached":
                 check_number(name, rate, least=0)
 
     def times(self, rate: float) -> Price:
-        """Return the price times `rate`, as for a cheaper service tier."""
+        """Return the price multiplied by `rate`, as for a cheaper service tier."""
         cached = None if self.cached is None else self.cached * rate
         return self if rate == 1 else Price(input=self.input * rate, output=self.output * rate, cached=cached)
 
     def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
-        """Return the cost in US dollars; `cached_tokens` are among the input tokens."""
+        """Return the cost in US dollars; `cached_tokens` are part of the input tokens."""
         cached = self.input if self.cached is None else self.cached
         fresh = input_tokens - cached_tokens
         return (fresh * self.input + cached_tokens * cached + output_tokens * self.output) / MILLION
 
 
 def price_of(provider: str, model: str) -> Price | None:
-    """Return the price of a provider's model from genai-prices (offline); None = unknown.
+    """Return the price of a provider's model from genai-prices (offline); None if it is unknown.
 
-    Its import takes half a second of CPU: call it where somebody waits for the network.
+    The import takes half a second of CPU time, so call this while waiting for the network.
     """
     from genai_prices import Usage, calc_price
 

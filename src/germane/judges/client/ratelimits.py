@@ -1,6 +1,6 @@
-"""Limits of an endpoint: concurrency, requests and tokens per minute, pauses, the circuit breaker.
+"""The limits of an endpoint: concurrency, requests and tokens per minute, pauses, the circuit breaker.
 
-Nothing here knows HTTP.
+Nothing in this module depends on HTTP.
 """
 
 from __future__ import annotations
@@ -25,15 +25,12 @@ MINUTE = 61.0
 
 
 class AdaptiveConcurrency:
-    """A semaphore that finds its own size: additive increase, multiplicative decrease (AIMD) after a slow start.
+    """A semaphore that finds its own size: slow start, then additive increase, multiplicative decrease.
 
-    With `start` it begins there and grows by one per answer (doubling per round trip) until the endpoint throttles; from
-    then on by one per round trip. Without `start` it begins at the limit. Answers that take `SLOW` times as long as the
-    fastest do not make it grow. A throttled request halves it, at most once per round trip.
-
-    Args:
-        limit: Maximum requests in flight.
-        start: Requests in flight to begin with.
+    With `start` the size begins there and grows by one per answer (doubling per round trip) until the
+    endpoint throttles, and by one per round trip from then on (AIMD). Without `start` the size begins at the
+    limit. Answers that take `SLOW` times as long as the fastest do not make it grow. A throttled request
+    halves it, at most once per round trip.
     """
 
     def __init__(self, limit: int, start: int | None = None) -> None:
@@ -46,7 +43,7 @@ class AdaptiveConcurrency:
         self._fastest = inf
 
     async def acquire(self) -> None:
-        """Wait until fewer requests than the limit are in flight, then add one."""
+        """Wait until fewer requests are in flight than the current size, then count one more."""
         if not self._waiting and self.in_flight < int(self.size):
             self.in_flight += 1
             return
@@ -60,7 +57,7 @@ class AdaptiveConcurrency:
             raise
 
     def release(self) -> None:
-        """Remove one request from those in flight, and admit the next one that waits."""
+        """Count one request less in flight, and let the next waiting request go."""
         self.in_flight -= 1
         self._admit()
 
@@ -72,7 +69,7 @@ class AdaptiveConcurrency:
                 future.set_result(None)
 
     def succeeded(self, sent: float) -> None:
-        """Increase the size after an answer to a request that was sent at that time (monotonic)."""
+        """Increase the size after an answer to a request that was sent at the monotonic time `sent`."""
         latency = monotonic() - sent
         self._fastest = min(self._fastest * FORGOTTEN, latency)
         if self.size < self.limit and latency <= SLOW * self._fastest:
@@ -80,7 +77,7 @@ class AdaptiveConcurrency:
             self._admit()
 
     def throttled(self, sent: float) -> None:
-        """Halve the size, once per round trip, after a request sent at that time was refused or timed out."""
+        """Halve the size, at most once per round trip, after a request sent at `sent` was throttled."""
         self._slow_start = False
         if sent > self._halved_at:
             self._halved_at = monotonic()
@@ -88,38 +85,38 @@ class AdaptiveConcurrency:
 
 
 class Pace:
-    """A limit of units (requests or tokens) per minute, which leave evenly spread; less than one is one in a longer time."""
+    """A limit of units (requests or tokens) per minute, which are used evenly over the minute."""
 
     def __init__(self, per_minute: float) -> None:
         self._interval = MINUTE / per_minute
         self._next = 0.0
 
     def wait(self) -> float:
-        """Return the seconds until the next units may be taken."""
+        """Return the seconds until more units may be used."""
         return max(0.0, self._next - monotonic())
 
     def take(self, units: float) -> None:
-        """Count these units against the limit. What is larger than a minute's holds back the next for a minute."""
+        """Count units as used; more than a minute's units delay the next ones by no more than a minute."""
         now = monotonic()
         coming = max(self._next, now) + units * self._interval
         self._next = min(coming, now + max(MINUTE, self._interval))
 
     def correct(self, units: float) -> None:
-        """Count more units than were taken, or fewer if negative."""
+        """Count more units as used, or fewer if negative, once the real number is known."""
         self._next += units * self._interval
 
 
 class RateLimiter:
-    """Requests and tokens per minute, and requests in flight, shared by several judges; None = no limit.
+    """A limit of requests and tokens per minute, and of requests in flight, which several judges may share.
 
-    Requests leave in the order of their arrival.
+    None is no limit. Requests are sent in the order of their arrival.
 
     Args:
         rpm, tpm: Requests and tokens per minute, more than 0.
         in_flight: Maximum requests in flight, from 1.
 
     Raises:
-        InputError: A rate is not a number more than 0.
+        InputError: A rate is not a number above 0.
     """
 
     def __init__(
@@ -134,7 +131,10 @@ class RateLimiter:
         self._turn = asyncio.Lock()
 
     async def acquire(self, tokens: Callable[[], float]) -> float:
-        """Wait until a request may be sent; return its tokens, as `tokens` estimates them then. If cancelled it takes nothing."""
+        """Wait until a request may be sent, and return the tokens counted for it: `tokens()` at that time.
+
+        If the wait is cancelled, nothing is counted.
+        """
         if self._in_flight is not None:
             await self._in_flight.acquire()
         paces = [pace for pace in (self._requests, self._tokens) if pace is not None]
@@ -154,7 +154,7 @@ class RateLimiter:
             raise
 
     def _take(self, tokens: float) -> float:
-        """Count one request of so many tokens; return them."""
+        """Count one request with this number of tokens, and return the number."""
         if self._requests is not None:
             self._requests.take(1)
         if self._tokens is not None:
@@ -162,25 +162,29 @@ class RateLimiter:
         return tokens
 
     def correct(self, taken: float, tokens: float) -> None:
-        """Replace the estimate by the real tokens of the request and its answer."""
+        """Replace the estimated tokens of a request (`taken`) by the real number, known from its answer."""
         if self._tokens is not None:
             self._tokens.correct(tokens - taken)
 
     def give_back(self, taken: float) -> None:
-        """Return the units of a request that was not sent."""
+        """Uncount a request that was not sent, and its `taken` tokens."""
         self.correct(taken, 0)
         if self._requests is not None:
             self._requests.correct(-1)
         self.release()
 
     def release(self) -> None:
-        """Remove one request from those in flight."""
+        """Count one request less in flight."""
         if self._in_flight is not None:
             self._in_flight.release()
 
 
 class CircuitBreaker:
-    """Opens after consecutive failures of an endpoint that has answered before, closes with any answer, and is `exhausted` after an outage."""
+    """The record of an endpoint's failures in a row, which decides when to slow down and when to give up.
+
+    The circuit opens after several failures of an endpoint that has answered before, and closes with any
+    answer. If the failures go on for `outage` seconds, the endpoint is `exhausted`.
+    """
 
     def __init__(self, policy: RetryPolicy) -> None:
         self.reached = False
@@ -193,22 +197,22 @@ class CircuitBreaker:
 
     @property
     def open(self) -> bool:
-        """True after failures in a row."""
+        """True if the endpoint has failed several times in a row."""
         return self._opened is not None
 
     @property
     def exhausted(self) -> str:
-        """The reason why the endpoint is given up; "" unless it was down for longer than `outage`."""
+        """The reason to give the endpoint up, if it failed for more than `outage` seconds; else ""."""
         if self._opened is None or self._failed_at - self._opened < self._policy.outage:
             return ""
-        return f"{self._failures} requests in a row failed, the last with: {self._last}; not asked any more"
+        return f"{self._failures} requests in a row failed, the last with: {self._last}; no more are sent"
 
     def succeeded(self) -> None:
-        """Close the circuit: any answer, even a refusal, shows that the endpoint is up."""
+        """Close the circuit, since an answer (even a refusal) shows that the endpoint is up."""
         self._failures, self._opened, self.reached = 0, None, True
 
     def failed(self, why: str) -> bool:
-        """Count one more failure; return whether it opened the circuit."""
+        """Count one more failure in a row; return True if it opened the circuit."""
         self._failures += 1
         self._last, self._failed_at = why, monotonic()
         if self.open or not self.reached or self._failures < self._policy.circuit_failures:
@@ -218,14 +222,15 @@ class CircuitBreaker:
 
 
 class EndpointLimits:
-    """All limits of one endpoint: requests in flight, rates, and a pause.
+    """All limits of one endpoint: requests in flight, requests and tokens per minute, and pauses.
 
-    A pause holds all requests back until the time of a Retry-After, or for the backoff of an endpoint that is down. An
-    answer to a request that was sent after the refused one ends it early: it was not meant for all.
+    A pause holds all requests back until the time of a Retry-After, or for the backoff of an endpoint that is
+    down. An answer to a request that was sent after the refused one ends the pause early, since the refusal
+    was not for all.
 
     Args:
-        concurrency: Requests in flight.
-        limiter: Requests and tokens per minute; None = no limit.
+        concurrency: The limit of concurrent requests.
+        limiter: The limit of requests and tokens per minute; None if there is none.
     """
 
     def __init__(self, concurrency: AdaptiveConcurrency, limiter: RateLimiter | None = None) -> None:
@@ -233,7 +238,10 @@ class EndpointLimits:
         self._paused_until = self._refused = 0.0
 
     async def acquire(self, tokens: Callable[[], float], check: Callable[[], None]) -> Slot:
-        """Wait until a request of about that many tokens may be sent; `check` raises if none may be any more."""
+        """Wait until a request of about `tokens()` tokens may be sent, and return its slot.
+
+        `check` is called before that, and raises if the endpoint was given up in the meantime.
+        """
         while True:
             await self.pause()
             await self.concurrency.acquire()
@@ -247,7 +255,7 @@ class EndpointLimits:
                     return Slot(self, taken)
 
     async def pause(self) -> None:
-        """Wait for the end of a pause; waiting requests then start spread over a tenth of it, at most a second."""
+        """Wait until the endpoint's pause ends, plus a random delay (at most 1 s) against bursts."""
         left = self._paused_until - monotonic()
         late = random.random() * min(1.0, left / 10)  # noqa: S311 - no secret
         while self._paused_until and left > 0:
@@ -255,13 +263,13 @@ class EndpointLimits:
             left = self._paused_until + late - monotonic()
 
     def succeeded(self, sent: float) -> None:
-        """Record an answer to a request sent at that time (monotonic): it ends a pause, and allows more in flight."""
+        """Record an answer to a request sent at time `sent`: end a pause, raise the concurrency."""
         if sent >= self._refused:
             self._paused_until = 0.0
         self.concurrency.succeeded(sent)
 
     def throttled(self, sent: float, seconds: float | None = None) -> None:
-        """Reduce the requests in flight and pause for some seconds, after a request sent at that time was refused or failed."""
+        """Lower the concurrency and pause for `seconds`, after a request sent at time `sent` failed."""
         self.concurrency.throttled(sent)
         if seconds is not None:
             self._refused = max(self._refused, sent)
@@ -270,7 +278,7 @@ class EndpointLimits:
 
 @dataclass(slots=True)
 class Slot:
-    """One request among those in flight, from just before it is sent until its release."""
+    """The permission for one request in flight, from just before it is sent until it is released."""
 
     limits: EndpointLimits
     taken: float
@@ -278,11 +286,11 @@ class Slot:
     _released: bool = False
 
     def correct(self, tokens: float) -> None:
-        """Replace the estimate by the real tokens of the request and its answer."""
+        """Replace the estimated tokens of the request by the real number, known from its answer."""
         self.limits.limiter.correct(self.taken, tokens)
 
     def release(self) -> None:
-        """Admit another request; repeated calls do nothing."""
+        """Let another request be sent in place of this one; further calls do nothing."""
         if not self._released:
             self._released = True
             self.limits.concurrency.release()

@@ -1,4 +1,4 @@
-"""When a request is retried: timeouts, attempts, exponential backoff, Retry-After."""
+"""When to retry a request: timeouts, attempts, exponential backoff, Retry-After."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COUNTS = ("attempts", "circuit_failures")
 
 
 def check_number(name: str, value: object, *, least: float | None = None, whole: bool = False) -> None:
-    """Raise InputError unless a setting is a finite number of at least `least`, or above 0 without one."""
+    """Raise InputError unless a setting is a finite number of at least `least` (if None: above 0)."""
     number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not number or not (value > 0 if least is None else least <= value) or value == math.inf:  # type: ignore[operator]
         limit = "above 0" if least is None else f"from {least:g}"
@@ -26,24 +26,24 @@ def check_number(name: str, value: object, *, least: float | None = None, whole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Timeouts, waits and attempts of the client. Times are in seconds, counts are whole numbers from 1.
+    """The client's timeouts, waits and attempts. Times are in seconds, counts are whole numbers from 1.
 
     A 429, 503 or 529 costs waiting time but no attempt. A timeout, a broken connection or a 5xx costs one of
-    `attempts`; an answer that cannot be used costs one of as many attempts of its own.
+    `attempts`; unusable answers are counted separately, up to the same number.
 
     Attributes:
-        connect: To open a connection.
-        read: For one whole answer.
-        deadline: For one call: all of its requests and the waits between them. The time in which it waits for its
-            turn does not count. A Retry-After longer than this ends the run.
-        attempts: Requests that may fail, and unusable answers that are asked again, per question.
+        connect: Time to open a connection.
+        read: Time for one whole answer.
+        deadline: Time for one call: all of its requests and the waits between them, but not the wait for its
+            turn. A Retry-After longer than this ends the run.
+        attempts: The number of failed requests, and of unusable answers, per question.
         backoff: The n-th wait is a random time up to `backoff * 2**n` (exponential backoff with full jitter).
         longest: The longest such wait.
         circuit_failures: Failures in a row, over all calls, that open the circuit breaker.
-        outage: The time for which an endpoint that has answered before is asked again while the circuit is open.
+        outage: Time for which an endpoint that has answered before is still tried while the circuit is open.
 
     Raises:
-        InputError: A time is not more than 0, or a count is not a whole number from 1.
+        InputError: A time is not above 0, or a count is not a whole number from 1.
     """
 
     connect: float = 10.0
@@ -56,20 +56,20 @@ class RetryPolicy:
     outage: float = 30.0
 
     def __post_init__(self) -> None:
-        """Check the values, since a judge that never waits or never tries would fail every question."""
+        """Raise InputError for an invalid value: a judge without time or attempts fails every question."""
         for field in fields(self):
             count = field.name in _COUNTS
             check_number(field.name, getattr(self, field.name), least=1 if count else None, whole=count)
 
     def delay(self, failures: int) -> float:
-        """Return the seconds to wait after that many failures, from 1: exponential backoff with full jitter."""
+        """Return the seconds to wait after the n-th failure: exponential backoff with full jitter."""
         return random.uniform(0, min(self.longest, self.backoff * 2.0**failures))  # noqa: S311 - no secret
 
     def wait(self, asked: float | None, waits: int) -> float:
-        """Return the seconds to wait after the n-th Retry-After of `asked` seconds; None = the endpoint named no time.
+        """Return the seconds to wait after the n-th Retry-After of `asked` seconds (None: no time named).
 
-        A random part of up to a tenth, a second at most, is added, so that those who wait do not come back at once. From the
-        second time on it is no less than `delay`.
+        A random tenth, at most a second, is added so that waiting requests do not come back all at once. From
+        the second Retry-After on, the wait is at least `delay`.
         """
         backoff = self.delay(waits)
         if asked is None:
@@ -88,8 +88,8 @@ _IN_WORDS = re.compile(
 def retry_after(headers: Mapping[str, str], body: str = "") -> float | None:
     """Return the seconds that a response asks to wait; None if it does not say.
 
-    The headers go first: `retry-after-ms`, then `retry-after` in seconds or as a date; then what the body says, the longest
-    of several times. A negative time and a past date say nothing.
+    The header `retry-after-ms` goes first, then `retry-after` (seconds or a date), then the longest time in
+    the body. A negative time and a past date are ignored.
     """
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         with suppress(ValueError):

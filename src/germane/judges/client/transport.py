@@ -1,4 +1,4 @@
-"""Requests over HTTP: bytes to one URL and back, without retries or limits."""
+"""Requests over HTTP: send bytes to one URL and return the response, without retries or rate limits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _OF_KEYS = re.compile("auth|key|token|secret|cookie|^sig|^code$|pass", re.IGNORE
 
 
 class Secrets:
-    """The keys sent to one server, in headers and its URL, which it may repeat in errors and answers."""
+    """The API keys in the headers and URL of one server, which must be masked if the server repeats them."""
 
     def __init__(self, headers: Mapping[str, str], key: str = "", url: str = "") -> None:
         sent = [*headers.items(), *hidden_in(url).items()]
@@ -66,21 +66,21 @@ class Secrets:
         self._escaped = re.compile("|".join(spelt).encode()) if long else None
 
     def mask(self, data: bytes) -> bytes:
-        """Return a response's bytes with every long key masked, in any JSON escaping."""
+        """Return a response's body with every key of 16 or more characters masked, also in JSON escapes."""
         escapes = b"u00" in data or b"\\/" in data
         if self._escaped is None or not (escapes or any(key in data for key in self._plain)):
             return data
         return self._escaped.sub(MASK.encode(), data)
 
     def mask_text(self, text: str) -> str:
-        """Return an error or header with every key masked; short keys only as whole words."""
+        """Return an error message or header with every key masked; a short key only as a whole word."""
         for key in self._keys:
             word = re.escape(key) if len(key) >= _LONG else rf"(?<!\w){re.escape(key)}(?!\w)"
             text = re.sub(word, MASK, text)
         return text
 
     def mask_response(self, response: Response) -> Response:
-        """Return the response with the keys masked."""
+        """Return a response with the keys in its body and, if it is an error, its headers masked."""
         status, headers, body = response
         if 200 <= status < 300:
             return status, headers, self.mask(body)
@@ -89,13 +89,13 @@ class Secrets:
 
 
 class HTTPTransport:
-    """POST to one URL.
+    """A transport that sends every request as a POST to one URL.
 
     Args:
-        url: Where to.
-        headers: Sent with every request.
-        connect: Seconds for a connection. The timeout of an answer is the caller's.
-        most: Requests in flight at most.
+        url: The URL.
+        headers: The headers of every request.
+        connect: Seconds to wait for a connection. The caller sets the timeout of an answer.
+        most: Maximum requests in flight.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], *, connect: float, most: int) -> None:
@@ -111,7 +111,7 @@ class HTTPTransport:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(self, body: bytes) -> Response:
-        """Send one request over the client with the fewest in flight; TransportError if there is no complete response."""
+        """Send one request and return the response. Raises TransportError if it is not complete."""
         import httpx2
 
         clients = self._open()
@@ -132,7 +132,7 @@ class HTTPTransport:
             clients[client] -= 1
 
     def _open(self) -> dict[httpx2.AsyncClient, int]:
-        """Return the clients of the running event loop; those of another loop are dropped."""
+        """Return the HTTP clients of the running event loop; those opened in another loop are dropped."""
         loop = asyncio.get_running_loop()
         if not self._clients or self._loop is not loop:
             import httpx2
@@ -144,7 +144,7 @@ class HTTPTransport:
         return self._clients
 
     async def close(self) -> None:
-        """Close connections; a later request opens new ones."""
+        """Close the connections; a later request opens new ones."""
         clients, self._clients = self._clients, {}
         if self._loop is asyncio.get_running_loop():
             for client in clients:
@@ -152,13 +152,16 @@ class HTTPTransport:
 
 
 async def _read(response: httpx2.Response) -> bytes:
-    """Return the body, up to LARGEST bytes; compressed bodies are not decompressed, so that size is checked."""
+    """Return a response's body. Raises TransportError if it is compressed, or longer than LARGEST bytes.
+
+    A compressed body is refused since a small one can expand to any size.
+    """
     if (encoding := response.headers.get("content-encoding", "identity").lower()) != "identity":
-        raise TransportError(f"the body is encoded as {encoding[:20]}, though only identity was accepted")
+        raise TransportError(f"the response is compressed ({encoding[:20]}), which the request did not allow")
     parts, size = [], 0
     async for chunk in response.aiter_raw():
         parts.append(chunk)
         size += len(chunk)
         if size > LARGEST:
-            raise TransportError(f"the body is longer than {LARGEST:,} bytes")
+            raise TransportError(f"the response is longer than {LARGEST:,} bytes")
     return b"".join(parts)
