@@ -110,10 +110,16 @@ def _judge_of(report: Report, spec: Spec) -> Judge:
     judge = pick_judge(resumed, ["--again"])
     assert judge is not None
     if judged_by(judge):
-        problem = f"the judge {judge.name} reads stored labels, so --again would give the same verdicts"
-        raise InputError(problem, fix="name a report whose measures ask a judge")
-    fix = "name the judge of the report with --judge, and its URL with --base-url"
-    check_same_judge(manifest, judge, fix=fix, anywhere=spec.base_url is not None)
+        raise InputError(
+            f"the judge {judge.name} reads stored labels, so --again would give the same verdicts",
+            fix="name a report whose measures ask a judge",
+        )
+    check_same_judge(
+        manifest,
+        judge,
+        fix="name the judge of the report with --judge, and its URL with --base-url",
+        anywhere=spec.base_url is not None,
+    )
     return judge
 
 
@@ -166,10 +172,7 @@ class _Draw:
                             self._add(StoredVerdict(questions[at], answer.judgement, {sample: None}))
 
     def _takes(self, question: AnyQuestion, answer: Answer, sample: SampleKey) -> bool:
-        """Return True if a verdict is new to the draw and can be asked as before.
-
-        `question` is a question asked in the same way, which has the same prompt.
-        """
+        """Return True if a verdict is new to the draw and its prompt (that of `question`) is unchanged."""
         key = answer.judgement.key
         if key in self._drawn:
             self._drawn[key][1].samples[sample] = None

@@ -44,10 +44,7 @@ NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Pyth
 
 
 class Router:
-    """A function from a question to its judge: a script for its own questions, else the evaluation's judge.
-
-    After `lend`, scripts may ask the evaluation's judge.
-    """
+    """Maps each question to its judge: a script for its own questions, else the evaluation's judge."""
 
     def __init__(self, judge: Judge | None) -> None:
         self.judge = judge
@@ -100,10 +97,7 @@ def keeps_answers(judge: Judge | None) -> bool:
 
 
 def with_labels(jobs: Iterable[Job], judge: Judge | None) -> Iterable[Job]:
-    """Return the jobs with the labels of LabelsJudge on their contexts, and teach the judge their labels.
-
-    Jobs are returned unchanged for any other judge.
-    """
+    """Return the jobs with a LabelsJudge's labels, and teach it theirs; other judges change nothing."""
     if judge is None or "reads" not in judge.identity:
         return jobs
     from germane.judges.labels import LabelsJudge

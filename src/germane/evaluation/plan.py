@@ -120,8 +120,10 @@ class Plan:
         if not spec.paths:
             raise InputError("no path to evaluate is given", fix="name an eval file, a data file or a folder")
         if spec.until and (part_of(spec) or spec.get("engine")):
-            problem = "--until needs all cases together, and --part and --engine divide them"
-            raise InputError(problem, fix="leave out --part and --engine, or write --sample 1000 for --until")
+            raise InputError(
+                "--until needs all cases together, and --part and --engine divide them",
+                fix="leave out --part and --engine, or write --sample 1000 for --until",
+            )
         notices = Notices(lambda notice: warn(str(notice)))
         paths, files = named_files(spec.paths, notices)
         named, source = spec.first("measures", "given", "report")
@@ -135,8 +137,10 @@ class Plan:
             notices=notices,
         )
         if (trials := spec.given.get("trials", 1)) > 1 and not plan.asks_targets:
-            problem = f"--trials {trials} needs a target to query; stored answers have one trial"
-            raise InputError(problem, fix="name a target with --target, or leave out --trials")
+            raise InputError(
+                f"--trials {trials} needs a target to query; stored answers have one trial",
+                fix="name a target with --target, or leave out --trials",
+            )
         if spec.untrusted:
             _refuse_outputs(spec)
         plan, spec = plan.with_defaults(), plan.spec
@@ -168,10 +172,7 @@ class Plan:
         self.count = row + 1
 
     def all_cases(self) -> Iterator[PlannedCase]:
-        """Yield the cases of all parts in the order of the paths, after --filter, --sample and --limit.
-
-        Raises InputError if `--filter` matches none.
-        """
+        """Yield the cases of all parts in the order of the paths, after --filter, --sample and --limit."""
         chosen: Iterable[PlannedCase] = self.matching()
         if (drawn := self.draw()) is not None:
             rows, _ = drawn
@@ -208,8 +209,10 @@ class Plan:
                 if several and (key := sample.key) in seen:
                     first = seen[key]
                     where = f"twice in the data of {path}" if first == path else f"in {first} and in {path}"
-                    fix = "give each file's samples a `system`, or run the files one by one"
-                    raise InputError(f"the sample id {sample.id!r} occurs {where}", fix=fix)
+                    raise InputError(
+                        f"the sample id {sample.id!r} occurs {where}",
+                        fix="give each file's samples a `system`, or run the files one by one",
+                    )
                 if several:
                     seen[key] = path
                 yield planned
@@ -219,15 +222,20 @@ class Plan:
         for case in file.cases if file else ():
             graders = self.graders(file, case)
             if not graders and not (self.dry and case.graders):
-                fix = "name evaluators or measures for it"
-                raise InputError("this case has no evaluator and no measure", fix=fix, place=case.location)
+                raise InputError(
+                    "this case has no evaluator and no measure",
+                    fix="name evaluators or measures for it",
+                    place=case.location,
+                )
             yield from self._planned([case.sample], graders, file, path, case)
         columns = {**(dict(file.columns) if file else {}), **dict(self.spec.columns)}
         for data in file.data if file else (path,):
             graders = self.graders(file)
             if not graders:
-                fix = "write measures: [nDCG@10] in the file, or -m nDCG@10"
-                raise InputError(f"{path}: no measure is named for the data", fix=fix)
+                raise InputError(
+                    f"{path}: no measure is named for the data",
+                    fix="write measures: [nDCG@10] in the file, or -m nDCG@10",
+                )
             # the samples are read several times: to be checked, and to be judged
             path_read = self.stdin.path if str(data) == "-" else data
             samples = read_samples(path_read, columns=columns, warn=self.notices)
@@ -289,8 +297,13 @@ class Plan:
         return self._made[key]
 
     def _not_imported(self, measure: str, spec: GraderSpec) -> None:
-        problem = f"a dry run does not import {measure}, so the forecast lacks its calls"
-        self.notices(Notice(problem, "", spec.node.location))
+        self.notices(
+            Notice(
+                f"a dry run does not import {measure}, so the forecast lacks its calls",
+                "",
+                spec.node.location,
+            )
+        )
 
     def graders_of_files(self, files: Iterable[EvalFile | None]) -> tuple[Grader, ...]:
         """Return all graders of these files' cases (None: data without an eval file); no data are read."""
@@ -341,10 +354,7 @@ class Plan:
         return sum(file.stat().st_size for file in self.inputs)
 
     def with_defaults(self) -> Plan:
-        """Return the plan with measures chosen by the data, if there are data and no measures are named.
-
-        Raises InputError if the data allow no measure.
-        """
+        """Return the plan with measures that the data allow, if none is named. Raises InputError for none."""
         paths, spec = tuple(path for path in self.paths if path not in self.files), self.spec
         if self.measures or self.usual or not paths:
             return self
@@ -359,8 +369,10 @@ class Plan:
         if not chosen.measures:
             if spec.wanted is not None and next(look.matching(), None) is None:
                 raise _no_case(spec.wanted)
-            problem = f"{some_of([str(path) for path in paths], 3)}: no measure is named, and {chosen.why}"
-            raise InputError(problem, fix=chosen.fix)
+            raise InputError(
+                f"{some_of([str(path) for path in paths], 3)}: no measure is named, and {chosen.why}",
+                fix=chosen.fix,
+            )
         return replace(self, usual=parse_measures(chosen.measures), defaults=chosen, _made={})
 
     # The run
@@ -401,8 +413,10 @@ def _agreed(files: Iterable[EvalFile], spec: Spec) -> dict[str, Json]:
     for name in IN_FILES:
         values = dict.fromkeys(value for file in files if (value := getattr(file, name)) is not None)
         if len(values) > 1 and not spec.first(name, "given", "report")[1]:
-            problem = f"the eval files name different values of {name}: {' and '.join(map(str, values))}"
-            raise InputError(problem, fix=f"run them one by one, or give --{name}")
+            raise InputError(
+                f"the eval files name different values of {name}: {' and '.join(map(str, values))}",
+                fix=f"run them one by one, or give --{name}",
+            )
         agreed |= dict.fromkeys([name] if len(values) == 1 else [], next(iter(values), None))
     return agreed
 
@@ -414,8 +428,11 @@ def _checked_gates(plan: Plan) -> tuple[Gate, ...]:
     declared = (Gate.parse(*gate) for file in plan.files.values() for gate in file.gates)
     for gate in (*declared, *map(Gate.parse, plan.spec.gates)):
         if plan.measures and gate.location is not None and gate.measure not in names:
-            problem = f"the gate {gate} is ignored, since -m does not name {gate.measure}"
-            plan.notices(Notice(problem, "", gate.location))
+            plan.notices(
+                Notice(
+                    f"the gate {gate} is ignored, since -m does not name {gate.measure}", "", gate.location
+                )
+            )
             continue
         kept.append(gate)
         named = gate.location.file if gate.location else None
@@ -431,8 +448,10 @@ def _judge_of(plan: Plan) -> Judge | None:
     needed, (words, trusted) = needs_judge(graders), judge_words(plan.spec)
     if needed and plan.spec.untrusted and not trusted and "@" in words:
         shown = mask_urls(words)
-        problem = f"the judge {shown}, to which every text is sent, is named in an untrusted file"
-        raise InputError(problem, fix=f"check the URL, then name the judge yourself: --judge {shown}")
+        raise InputError(
+            f"the judge {shown}, to which every text is sent, is named in an untrusted file",
+            fix=f"check the URL, then name the judge yourself: --judge {shown}",
+        )
     share = plan.share
     judge = pick_judge(share.of_limits(plan.spec) if share else plan.spec, needed)
     if needed:
@@ -447,8 +466,10 @@ def _refuse_outputs(spec: Spec) -> None:
     folder = Path(spec.folder).resolve()
     for output in spec.outputs:
         if output not in named and not Path(output).resolve().is_relative_to(folder):
-            problem = f"the untrusted report {spec.folder} names the output file {output} outside of it"
-            raise InputError(problem, fix=f"name the file yourself: -o {output}")
+            raise InputError(
+                f"the untrusted report {spec.folder} names the output file {output} outside of it",
+                fix=f"name the file yourself: -o {output}",
+            )
 
 
 def _no_case(pattern: str | None) -> InputError:
@@ -461,10 +482,7 @@ def named_files(
     *,
     read: bool = True,
 ) -> tuple[tuple[Path, ...], dict[Path, EvalFile]]:
-    """Return the files that these paths name, and the eval files among them, parsed.
-
-    A folder stands for its eval files; a folder without any is a folder of data.
-    """
+    """Return the files that these paths name, and the eval files parsed; a folder stands for its files."""
     results: list[Path] = []
     for named in paths:
         path = local(str(named))
@@ -520,7 +538,9 @@ def feasible(jobs: Iterable[Job], settings: Settings, gates: Iterable[Gate] = ()
     for (system, measure), why in missing.items():
         if (system, measure) not in possible:
             of = f"sample of {system}" if system else "sample"
-            problem = f"{measure} cannot be computed for any {of}: {why}; nothing was asked"
-            raise InputError(problem, fix=f"leave out {measure}, or add to the samples what it needs")
+            raise InputError(
+                f"{measure} cannot be computed for any {of}: {why}; nothing was asked",
+                fix=f"leave out {measure}, or add to the samples what it needs",
+            )
     if without_slices and (missing or possible):
         raise without_slices[0].no_slices()

@@ -100,10 +100,7 @@ def hits_of(
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
 ) -> tuple[str, Hits]:
-    """Return the run's name and the ranks of its gold documents; the arguments are those of `rank_part`.
-
-    Raises InputError if no query of the run has gold.
-    """
+    """Return the run's name and the ranks of its gold documents. Raises InputError if it has none."""
     run = run if isinstance(run, RowSource) else RowSource(run)
     if not isinstance(qrels, RowSource):
         qrels = RowSource(qrels, GOLD, keep_first=duplicates == "first")
@@ -189,10 +186,7 @@ def _scored(
 def _remarks(
     name: str, hits: Hits, nothing: NDArray[np.bool_], missing: Literal["zero", "skip"]
 ) -> Iterator[str]:
-    """Yield the notes on a run: queries that score 0 or are left out, and results that are dropped.
-
-    `nothing` marks the queries without relevant documents.
-    """
+    """Yield the notes on a run: queries that score 0 (`nothing`) or are left out, dropped results."""
     yield from hits.notes
     absent, empty = hits.lengths < 0, hits.lengths == 0
     left_out = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
@@ -239,9 +233,9 @@ def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
         measure.require_cutoff()
         ranked = measure.definition.family == "ranked"
         if not ranked or measure.labels != "gold":
-            fix = f"write {measure(labels='gold')}" if ranked else "use germane run"
             raise MeasureError(
-                f"{measure} needs other labels than gold, and `germane rank` has only gold", fix=fix
+                f"{measure} needs other labels than gold, and `germane rank` has only gold",
+                fix=f"write {measure(labels='gold')}" if ranked else "use germane run",
             )
         result[measure] = None
         if measure.settings.get("part") == "score":  # how much more RBP could be belongs beside it

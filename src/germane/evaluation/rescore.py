@@ -52,7 +52,7 @@ def rescore(
 
     The rows of a report in a folder (a path will do) are read one by one, and the new report is written to
     `folder`, or else kept in memory. Without measures, only the gates are decided again: these `gates`, or
-    the report's own. `by` names the metadata field for slices. Raises InputError if a measure needs verdicts
+    the report's own. `by` is the field to slice by. Raises InputError if a measure needs verdicts
     that the report lacks.
     """
     parsed = [Gate.parse(gate) for gate in gates]

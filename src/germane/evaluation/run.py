@@ -90,17 +90,15 @@ def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = 
 
 
 def stored_manifest(spec: Spec) -> dict[str, Json]:
-    """Return the manifest of the resumed report; {} if none is resumed.
-
-    Raises InputError if the report was not written by `germane run`.
-    """
+    """Return the resumed report's manifest, or {}. Raises InputError if `germane run` did not write it."""
     if not spec.resume:
         return {}
     stored = read_manifest(Path(spec.resume))
     if "options" not in stored:
-        problem = f"the report {spec.resume} was not written by `germane run`, so that it cannot be resumed"
-        fix = f"repeat the call that wrote it: evaluate(..., folder={str(spec.resume)!r}) or germane score"
-        raise InputError(problem, fix=fix)
+        raise InputError(
+            f"the report {spec.resume} was not written by `germane run`, so that it cannot be resumed",
+            fix=f"repeat the call that wrote it: evaluate(..., folder={str(spec.resume)!r}) or germane score",
+        )
     return stored
 
 
@@ -277,7 +275,7 @@ class _Run:
         self.plan.stdin.delete_copy()
 
     async def _work(self, cases: Sequence[PlannedCase] | None) -> None:
-        """Ask the targets of `cases`, then the judge; if None, no case has a target and all are read later."""
+        """Ask the targets of `cases`, then the judge. None: no case has a target, and cases are streamed."""
         self.folder.start()
         jobs = None if cases is None else await self._answered(cases)
         if self.ledger is not None and not self.spec.replay:
@@ -421,10 +419,7 @@ class _Run:
 
     @property
     def spent(self) -> Spent:
-        """The usage of all sessions, and the number of questions that are still unanswered.
-
-        Only the latest session knows that number, since it goes through all questions.
-        """
+        """The usage of all sessions, and the number of questions that the latest one left unanswered."""
         return replace(self.usage_log.earlier + self.usage_log.spent, errors=len(self.usage_log.failed))
 
     def _manifest(self) -> dict[str, Json]:

@@ -31,10 +31,7 @@ def check_same_judge(
     fix: str = "give the judge as before, or --reask to ask every question again",
     anywhere: bool = False,
 ) -> None:
-    """Raise InputError if a resumed evaluation had another judge, since every question would be asked again.
-
-    With `anywhere`, the same model at another URL counts as the same judge.
-    """
+    """Raise InputError if a resumed evaluation had another judge; with `anywhere`, its URL may differ."""
     before = mask_urls((stored.get("judge") or {}).get("identity"))
     asked = None if judge is None else decode(encode(mask_urls(judge.identity)))
     if anywhere:

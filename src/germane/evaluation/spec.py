@@ -90,14 +90,17 @@ class Spec:
         """Return a copy with the options of the resumed report. Raises InputError if they are invalid."""
         options = manifest.get("options") or {}
         if unknown := _unknown_options(options):
-            problem = f"the report has options of an add-on that is not there: {', '.join(unknown)}"
-            raise InputError(problem, fix="install the add-on, then resume the run")
+            raise InputError(
+                f"the report has options of an add-on that is not there: {', '.join(unknown)}",
+                fix="install the add-on, then resume the run",
+            )
         types = [(name, kind | None, None) for name, kind in _stored_options().items()]
         try:
             stored = msgspec.convert(options, msgspec.defstruct("StoredOptions", types))
         except msgspec.ValidationError as wrong:
-            problem = f"the options in the report's manifest are damaged: {wrong}"
-            raise InputError(problem, fix="run the evaluation again") from None
+            raise InputError(
+                f"the options in the report's manifest are damaged: {wrong}", fix="run the evaluation again"
+            ) from None
         return replace(self, report=_of_values(msgspec.structs.asdict(stored)))
 
     def first(self, name: str, *sources: str) -> tuple[Json, str]:
@@ -222,19 +225,29 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
         key = name.replace("-", "_")
         key = "measures" if key == "metrics" else key
         if key not in SETTINGS:
-            fix = f"known settings: {', '.join(SETTINGS)}"
-            raise InputError(f"unknown setting {name!r}", fix=fix, place=location)
+            raise InputError(
+                f"unknown setting {name!r}", fix=f"known settings: {', '.join(SETTINGS)}", place=location
+            )
         flag = SETTINGS[key]
         if not isinstance(value, flag.setting) or isinstance(value, bool):
             types = " or ".join(kind.__name__ for kind in flag.setting)
-            problem = f"the setting {name} is {value!r}, which is not of the type {types}"
-            raise InputError(problem, fix=f"write a value of the type {types}", place=location)
+            raise InputError(
+                f"the setting {name} is {value!r}, which is not of the type {types}",
+                fix=f"write a value of the type {types}",
+                place=location,
+            )
         if flag.least is not None and isinstance(value, int | float) and value < flag.least:
-            problem = f"the setting {name} is {value}, below {flag.least:g}"
-            raise InputError(problem, fix=f"write {flag.least:g} or more", place=location)
+            raise InputError(
+                f"the setting {name} is {value}, below {flag.least:g}",
+                fix=f"write {flag.least:g} or more",
+                place=location,
+            )
         if flag.choices and value not in flag.choices:
-            fix = f"write {' or '.join(flag.choices)}"
-            raise InputError(f"unknown value {value!r} of the setting {name}", fix=fix, place=location)
+            raise InputError(
+                f"unknown value {value!r} of the setting {name}",
+                fix=f"write {' or '.join(flag.choices)}",
+                place=location,
+            )
         texts = tuple(map(str, value if isinstance(value, list) else [value]))
         checked[key] = value if list not in flag.setting else flag.read(texts, name) if flag.read else texts
     return FrozenDict(checked)

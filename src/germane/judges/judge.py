@@ -78,10 +78,7 @@ class Judge:
         return keys_under(question, [question.item], self._ending(self.prompt_hash(question)))[0]
 
     def keys(self, questions: Sequence[AnyQuestion]) -> list[str]:
-        """Return the ledger key of each question, in order.
-
-        For `Passages` the part that all keys share is computed only once.
-        """
+        """Return the ledger key of each question, in order."""
         own = "reads" in self.identity or getattr(self.key, "__func__", None) is not Judge.key
         if own or not isinstance(questions, Passages):
             return list(map(self.key, questions))
@@ -141,10 +138,7 @@ def copy_settings(judge: Any, target: Judge, own: Sequence[str] = ()) -> None:
 
 
 def with_defaults(judge: Any) -> Judge:
-    """Return a Judge; another object with `name` and an async `answer` gets the defaults of Judge.
-
-    Raises InputError if the object lacks either.
-    """
+    """Return a Judge made of any object with `name` and async `answer`. Raises InputError for others."""
     if isinstance(judge, Judge):
         return judge
     lacking = [name for name in ("name", "answer") if not hasattr(judge, name)]
@@ -191,10 +185,7 @@ class LocalJudge(Judge):
 
 
 def trivial_answer(question: AnyQuestion) -> Reply | None:
-    """Return the reply to a question that needs no judge; None if a judge must be asked.
-
-    That is an answer for an empty text, and an error for a context with an id but no text.
-    """
+    """Return the reply to a question about an empty or unknown text; None if a judge must be asked."""
     error = question.unasked()
     if isinstance(error, AnswerError):
         return Reply(error=str(error))

@@ -28,7 +28,7 @@ class LabelsJudge(LocalJudge):
     It cannot be a member of a panel.
 
     Args:
-        labels: The label of each item: a grade, or True or False. They go before labels on the contexts.
+        labels: The label of each item: a grade, or True or False. They override labels on the contexts.
     """
 
     name = "labels"

@@ -96,10 +96,7 @@ def _support(question: Support) -> Json:
 
 
 def _statements(question: StatementRelevance) -> Json:
-    """Return the payload for StatementRelevance: one statement per sentence.
-
-    A statement is relevant if it has half of the words of the query, or of one sentence of the reference.
-    """
+    """Return the payload for StatementRelevance: a statement per sentence, relevant by its word overlap."""
     target = question.reference or question.response or ""
     targets = [terms(question.query), *map(terms, sentences(target))]
     result = []
@@ -175,10 +172,7 @@ def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Js
 
 
 def carries(required: Terms, present: frozenset[str]) -> bool:
-    """Return True if 75% of a claim's words (by weight) and all of its numbers are present.
-
-    Numbers must match because another year or amount makes another claim.
-    """
+    """Return True if 75% of a claim's words (by weight), and all of its numbers, are present."""
     numbers = all(stem in present for stem, (word, _) in required.items() if any(c.isdigit() for c in word))
     return numbers and coverage(required, present) >= SUPPORTED
 

@@ -128,8 +128,10 @@ class LLMJudge(Judge):
             temperature, concurrency = None, concurrency or at_once(self._own)
             self.kept = bool(service.model)
         if headers and not service.trusted:
-            problem = "headers are not sent to the URL of a judge that is named in a file"
-            raise InputError(problem, fix="give the URL as --base-url http://HOST:PORT/v1")
+            raise InputError(
+                "headers are not sent to the URL of a judge that is named in a file",
+                fix="give the URL as --base-url http://HOST:PORT/v1",
+            )
         check_headers(headers or {})
         self.name = service.name
         self.prompts = Prompts(prompts)
@@ -200,8 +202,10 @@ class LLMJudge(Judge):
 
             foreign = PydanticAITransport(service, key, self._headers)
         except ImportError:
-            problem = f"the judge {service.name} needs the extra {service.provider}, which is not installed"
-            raise MissingPart(problem, fix=install_extra(service.provider)) from None
+            raise MissingPart(
+                f"the judge {service.name} needs the extra {service.provider}, which is not installed",
+                fix=install_extra(service.provider),
+            ) from None
         if not foreign.takes_temperature and self.capabilities.temperature is not None:
             self.capabilities.temperature = None
             self.capabilities.left_out += ("temperature",)
@@ -310,8 +314,9 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
     elif headers and len({urlsplit(service.url).netloc for service in services}) > 1:
         shared = "the same headers are given for judges at different hosts"
     if shared:
-        fix = "name each judge as PROVIDER:MODEL@URL, and set its key in the environment"
-        raise InputError(shared, fix=fix)
+        raise InputError(
+            shared, fix="name each judge as PROVIDER:MODEL@URL, and set its key in the environment"
+        )
 
 
 def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
@@ -328,10 +333,7 @@ def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
 
 
 def _identity(service: Service, temperature: float | None, parameters: Mapping[str, Json]) -> FrozenDict:
-    """Return the settings of a model that can change an answer, as part of its keys.
-
-    The length limit is left out: an answer that it cuts off is asked for again.
-    """
+    """Return the settings of a model that can change an answer (not the length limit), for its keys."""
     identity = {
         "provider": service.provider,
         "model": service.model,

@@ -304,10 +304,7 @@ class Asker:
     # Groups on their way
 
     def _start_groups(self) -> None:
-        """Start all groups of questions that the judges' concurrency and the budget allow.
-
-        A group over the budget waits for requests in flight, which may cost less than estimated.
-        """
+        """Start the groups that the judges' concurrency and the budget allow; others wait for answers."""
         for queue in self._queues.values():
             while (group := queue.next()) is not None:
                 if self._prepared is False and queue.judge.stored:
@@ -399,10 +396,7 @@ class Asker:
     async def _commit(
         self, rows: Sequence[Judgement], stale: Sequence[Judgement] = ()
     ) -> Mapping[str, Judgement]:
-        """Store judgements and the usage so far; return the judgements now under these keys.
-
-        Any error stops the asker.
-        """
+        """Store judgements and the usage; return those now under the keys. Any error stops the asker."""
         if not (rows and self._ledger is not None) and not self._usage_log.unwritten:
             return {}
         if self._writer is None:

@@ -51,10 +51,7 @@ class Running(Generic[R]):
             self.result, self.finished = end.value, True
 
     def take_stored(self, answers: Sequence[Answer | None]) -> bool:
-        """Use the stored answers to the current questions; return True if all were stored.
-
-        If one is missing, the program waits for `finish`, which asks only for the missing ones.
-        """
+        """Use the stored answers to the current questions; return False if some of them are missing."""
         if None in answers:
             self._stored = answers
             return False

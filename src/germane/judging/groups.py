@@ -71,10 +71,7 @@ def judgement_of(
     parent: str | None = None,
     session: str = "",
 ) -> Judgement:
-    """Return a reply as a judgement, paid for in this `session`.
-
-    Raises TypeError or ValueError if the reply is not JSON and so cannot be stored.
-    """
+    """Return a reply as a judgement of a session. Raises TypeError or ValueError if it is not JSON."""
     replica = judge.identity.get("replica")
     asked = asked_as(question) if replica is None else {**asked_as(question), "replica": replica}
     if session:

@@ -54,16 +54,15 @@ def is_database(where: str | Path) -> bool:
 
 
 def store_of(where: str | Path) -> str | None:
-    """Return the add-on's `module:object` that opens the ledger at a URL; None for a file.
-
-    Raises InputError if the add-on for that kind of URL is not installed.
-    """
+    """Return the `module:object` that opens a ledger's URL; None for a file. Raises InputError without it."""
     match = _SCHEME.match(str(where))
     scheme = match[1].lower() if match else ""
     declared: str | None = find("stores", scheme) if scheme else None
     if declared is None and (owner := absent("stores", scheme)):
-        problem = f"a ledger at {scheme}:// needs the add-on {owner}, which is not there"
-        raise InputError(problem, fix="install it, or name a file: --ledger ledger.sqlite")
+        raise InputError(
+            f"a ledger at {scheme}:// needs the add-on {owner}, which is not there",
+            fix="install it, or name a file: --ledger ledger.sqlite",
+        )
     return declared
 
 

@@ -49,10 +49,7 @@ def import_rows(ledger: Ledger, path: Path) -> tuple[int, int, int]:
 
 
 def judgements_of(path: Path) -> Iterator[Judgement]:
-    """Yield the judgements in a JSONL file or judgements.parquet, including errors.
-
-    Raises InputError at the first invalid line.
-    """
+    """Yield the judgements in a JSONL file or judgements.parquet. Raises InputError for an invalid line."""
     try:
         with nullcontext(_lines_of_parquet(path)) if _is_parquet(path) else path.open("rb") as lines:
             for number, line in enumerate(lines, 1):

@@ -31,10 +31,7 @@ def open_at(where: str | Path, *, read_only: bool = False) -> Ledger:
 
 
 def open_for_replay(where: str | Path) -> Ledger:
-    """Return a ledger, or an export of one, opened read-only.
-
-    Raises InputError if the address is neither, LedgerError if the ledger cannot be used.
-    """
+    """Return a ledger, or an export of one, read-only. Raises InputError or LedgerError if unusable."""
     if is_database(where):
         return open_at(where, read_only=True)
     from germane.ledger.jsonl import judgements_of, readable

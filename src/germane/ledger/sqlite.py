@@ -178,10 +178,7 @@ def _transaction(db: sqlite3.Connection, how: str = "IMMEDIATE") -> Iterator[Non
 
 
 def _open_for_writing(path: Path) -> sqlite3.Connection:
-    """Return a writing connection; the file (mode 0600), its folder and the table are created if missing.
-
-    Nothing is written to a file of another program or another format.
-    """
+    """Return a writing connection; a missing file (mode 0600), folder and table are created."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         path.touch(0o600, exist_ok=False)  # SQLite gives the log the same mode

@@ -131,10 +131,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def _insert(self, rows: Sequence[Row], useless: Sequence[tuple[str, str]]) -> set[str]:
-        """Delete the `useless` (key, answer) rows, insert rows under new keys, and return these keys.
-
-        Both are done in one transaction.
-        """
+        """Delete `useless` (key, answer) rows and insert rows under new keys, at once; return the new keys."""
 
     def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
         """Return the stored judgements under these keys."""

@@ -59,10 +59,7 @@ class Answer(Struct, frozen=True, gc=False):
 
 
 def answered(question: Question[Any], judgement: Judgement) -> Answer:
-    """Return a judgement with its typed answer; with Unanswered if its payload is unusable.
-
-    A grade that a custom judge gave as text ("2") becomes a number in the judgement.
-    """
+    """Return a judgement with its typed answer (a grade "2" becomes 2), or with Unanswered if unusable."""
     value, given = value_of(question, judgement.answer, judgement.error), judgement.answer
     if isinstance(given, dict) and isinstance(given.get("grade"), str) and not isinstance(value, Unanswered):
         judgement = replace(judgement, answer={**given, "grade": value.grade})

@@ -116,10 +116,7 @@ def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) ->
 
 @dataclass(frozen=True)
 class Ask:
-    """The content of one request: instructions, data, the answer's JSON Schema, and the questions.
-
-    An empty schema means that the answer is free text.
-    """
+    """One request: instructions, data, the answer's JSON Schema ({} for free text), and the questions."""
 
     name: str
     system: str
@@ -172,8 +169,8 @@ class Ask:
 def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
     """Return the items of a list answer by their number.
 
-    Raises AnswerError if a number is not one of the passages', or the last numbers are missing: the model may
-    have counted from 0, or left out a passage and renumbered the others, so that no item can be trusted.
+    Raises AnswerError for an unknown number, or if the last are missing: the model may have counted from 0,
+    or renumbered the passages, so that no item can be trusted.
     """
     items = payload.get("items")
     if not isinstance(items, list):

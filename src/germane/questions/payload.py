@@ -53,10 +53,7 @@ class Limits(NamedTuple):
     bytes_each: int = 1
 
     def limit(self, schema: Mapping[str, Json], name: str = "") -> tuple[dict[str, Json], int]:
-        """Return a plain schema with `maxItems` and `maxLength` added, and the maximum tokens of an answer.
-
-        Both are several times as much as usual answers need.
-        """
+        """Return a schema with generous `maxItems` and `maxLength` added, and the answer's maximum tokens."""
         kind, length = schema.get("type"), schema.get("maxLength", 0)
         if kind == "object":
             inner = {key: self.limit(value, key) for key, value in schema["properties"].items()}

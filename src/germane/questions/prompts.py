@@ -75,7 +75,7 @@ def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The prompt of one kind of question; in a template, `pieces` are text and variables, alternating.
+    """The prompt of one kind of question. A template has `pieces`: text and variables, alternating.
 
     `system` is the system prompt to use with it; None for the usual one.
     """
@@ -97,10 +97,7 @@ class Prompt:
 
 
 def _asked_by(name: str) -> type[AnyQuestion]:
-    """Return the kind of question that uses a prompt: `relevance_binary` belongs to `relevance`.
-
-    Raises InputError if no kind of question has a prompt of that name.
-    """
+    """Return the kind of question that uses a prompt of this name. Raises InputError if there is none."""
     for installed in (False, True):
         kinds = known_kinds(installed=installed)
         for kind in sorted(kinds, key=len, reverse=True):
@@ -118,11 +115,15 @@ def _check_template(name: str, question: type[AnyQuestion], text: str, path: Pat
     for match in _VARIABLE.finditer(text):
         if match[1].strip() not in visible:
             place = location_in(path, text, match.start())
-            problem = f"the variable {match[0]} is not an input of the prompt {name}"
-            raise InputError(problem, fix=fix, place=place)
+            raise InputError(
+                f"the variable {match[0]} is not an input of the prompt {name}", fix=fix, place=place
+            )
     for missing in sorted(values & set(question.item_fields) & visible - variables_in(text)):
-        problem = f"the prompt {name} lacks the variable {{{{{missing}}}}}, which is to be judged"
-        raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
+        raise InputError(
+            f"the prompt {name} lacks the variable {{{{{missing}}}}}, which is to be judged",
+            fix=fix,
+            place=SourceLocation(str(path)),
+        )
 
 
 def fingerprint(*texts: str) -> str:

@@ -124,10 +124,7 @@ class Question(ABC, Generic[A]):
         return result
 
     def parts(self) -> tuple[str, ...]:
-        """Return the item of each subject that gets a verdict of its own (each claim), in order.
-
-        It is () for questions whose answer is a single verdict.
-        """
+        """Return the item of each subject with a verdict of its own (each claim), in order; else ()."""
         if self.verdicts is None:
             return ()
         rest = {name: value for name, value in self.judged().items() if name != self._subjects_name}
@@ -171,10 +168,7 @@ class Question(ABC, Generic[A]):
         return Limits(size, contexts, verdicts, len(self.subjects), bytes_each)
 
     def parse(self, payload: Json) -> A:
-        """Return the typed answer in a payload, with its verdicts in the order of the subjects.
-
-        Raises AnswerError if the payload is unusable.
-        """
+        """Return the typed answer in a payload. Raises AnswerError if the payload is unusable."""
         return self._typed(self.payload_type(payload).model_read(payload))
 
     def validate(self, payload: Json, *, as_answered: bool = False) -> Json:
@@ -210,10 +204,7 @@ class Question(ABC, Generic[A]):
             self.limits().check(payload, self.schema(), self.limited()[0])
 
     def unasked(self) -> Json | AnswerError | None:
-        """Return the payload if no judge is needed (empty text), AnswerError if the text is missing, or None.
-
-        Judges that read labels are asked even so.
-        """
+        """Return the payload if no judge is needed (empty text), AnswerError without a text, or else None."""
         return {self.lists: []} if self.lists and blank(self.about) else None
 
     def with_ranks(self, payload: Json) -> Json:

@@ -56,10 +56,7 @@ def distribution_in_words(probabilities: Sequence[float]) -> str:
 
 @cache
 def _payload(form: tuple[bool, bool]) -> type[PayloadModel]:
-    """Return the payload type of an answer: binary or graded, with or without probabilities.
-
-    pydantic is imported here, when a question is asked, since labels are read without it.
-    """
+    """Return the payload type of an answer: binary or graded, with or without probabilities."""
     from germane.questions import payload
 
     binary, probabilities = form

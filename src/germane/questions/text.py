@@ -46,10 +46,7 @@ def blank(text: str) -> bool:
 
 
 def folded(text: str) -> str:
-    """Return a text in the form in which words are compared: NFKC and case folded.
-
-    Soft hyphens are removed, and so is the dot that case folding leaves on the Turkish i.
-    """
+    """Return a text in the form for comparing words: NFKC, case folded, without soft hyphens."""
     if text.isascii():
         return text.lower()
     lower = unicodedata.normalize("NFKC", text.replace("\u00ad", "")).casefold()

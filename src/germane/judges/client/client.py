@@ -277,7 +277,7 @@ class ModelClient:
         return got
 
     def _check_read(self, read: int, ask: Ask, sent: int) -> None:
-        """Raise GaveUp if the server read far fewer tokens than were sent: Ollama truncates silently."""
+        """Raise GaveUp if the server read far fewer tokens than it got, as Ollama does without notice."""
         size = len(" ".join(ask.user.split()))
         if read > self._cuts_at + _SAME_TOKENS:
             self._cuts_at = 0  # it reads more after all

@@ -146,10 +146,7 @@ class PydanticAITransport:
 
 
 def _model(service: Service, key: str) -> Model:
-    """Return pydantic-ai's model for a service.
-
-    Raises ImportError if the provider's extra is not installed, JudgeError if the provider lacks a setting.
-    """
+    """Return pydantic-ai's model. Raises ImportError without its extra, JudgeError without a setting."""
     options = {"api_key": key} if key else {}
     if service.custom:
         options["base_url"] = service.custom

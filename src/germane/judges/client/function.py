@@ -30,14 +30,15 @@ _AT_ONCE = 4
 
 
 def service_of(model: OwnModel, name: str | None = None) -> Service:
-    """Return the Service that describes a model of the user's own, under the given name or the chat model's.
+    """Return the Service of a model of the user's own. Raises InputError if it cannot be called.
 
-    A function without a name can be used, but its answers are not stored. Raises InputError if `model` is
-    neither a function nor a chat model.
+    A function without a name can be used, but its answers are not stored.
     """
     if isinstance(model, type) or not (callable(model) or _chats(model)):
-        fix = "pass a function from prompt to text, or a chat model of LangChain"
-        raise InputError(f"{model!r} is not a function or chat model", fix=fix)
+        raise InputError(
+            f"{model!r} is not a function or chat model",
+            fix="pass a function from prompt to text, or a chat model of LangChain",
+        )
     if name is not None and not name.strip():
         raise InputError("the name of a judge is empty", fix='write name="my-model"')
     kind = getattr(model, "__name__", None) or type(model).__name__

@@ -216,10 +216,7 @@ def _last_object(text: str) -> dict[str, Json]:
 
 
 def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, Json]:
-    """Return the JSON object. Raises AnswerError if the text before or after it suggests a quotation.
-
-    Only a short lead-in may stand before it, and no other object or reasoning after it.
-    """
+    """Return the JSON object. Raises AnswerError if the text around it suggests that it is a quotation."""
     if value is None:
         raise AnswerError("the answer is not valid JSON: an object begins, but is broken or cut off")
     words = after[_REST.match(after).end() :]  # type: ignore[union-attr]  # it matches everything

@@ -134,18 +134,23 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     provider_name = provider_name.strip()
     provider = PROVIDERS.get(provider_name.lower())
     if provider is None:
-        fix = f"use PROVIDER:MODEL with one of {', '.join(PROVIDERS)}; any OpenAI-compatible server: openai:MODEL@URL"
-        raise InputError(f"unknown provider {provider_name!r}", fix=fix)
+        raise InputError(
+            f"unknown provider {provider_name!r}",
+            fix=f"use PROVIDER:MODEL with one of {', '.join(PROVIDERS)}; any OpenAI-compatible server: openai:MODEL@URL",
+        )
     model = model.strip() or provider.model
     if not model:
-        problem = f"the provider {provider_name} has no default model"
-        raise InputError(problem, fix=f"write {provider_name}:MODEL")
+        raise InputError(
+            f"the provider {provider_name} has no default model", fix=f"write {provider_name}:MODEL"
+        )
     value = base_url or url or os.environ.get(provider.base, "").strip()
     if value and value not in {base_url, url} and provider is PROVIDERS["ollama"]:
         value = _ollama(value.strip("\"'"))
     if not (value or provider.url):
-        fix = f"set {provider.base}, or give --base-url http://HOST:PORT/v1"
-        raise InputError(f"the provider {provider_name} has no default base URL", fix=fix)
+        raise InputError(
+            f"the provider {provider_name} has no default base URL",
+            fix=f"set {provider.base}, or give --base-url http://HOST:PORT/v1",
+        )
     base = _tidy(value, provider) if value else provider.url
     same_host = urlsplit(base)[:2] == urlsplit(provider.url)[:2]
     service = Service(
@@ -201,21 +206,21 @@ def _ollama(host: str) -> str:
 
 
 def _tidy(url: str, provider: Provider) -> str:
-    """Return a base URL in canonical form: with a scheme, without outer slashes and /chat/completions.
-
-    Raises InputError if it is not the URL of a server, or contains a password.
-    """
+    """Return a base URL in canonical form. Raises InputError for a URL of no server, or with a password."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
         valid = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port)
     except ValueError:  # of the port
         valid = False
     if not valid:
-        problem = f"{mask_urls(url)!r} is not the base URL of a server"
-        raise InputError(problem, fix="write http://HOST:PORT/v1")
+        raise InputError(
+            f"{mask_urls(url)!r} is not the base URL of a server", fix="write http://HOST:PORT/v1"
+        )
     if parts.username or parts.password:
-        fix = "write http://HOST:PORT/v1, and give the key by environment or api_key"
-        raise InputError("the base URL contains a user name or password", fix=fix)
+        raise InputError(
+            "the base URL contains a user name or password",
+            fix="write http://HOST:PORT/v1, and give the key by environment or api_key",
+        )
     check_unmasked(url)
     path = f"/{parts.path.strip('/')}".removesuffix("/chat/completions").rstrip("/") or provider.path
     if provider.extra:

@@ -1,7 +1,4 @@
-"""The limits of an endpoint: concurrency, requests and tokens per minute, pauses, the circuit breaker.
-
-Nothing in this module depends on HTTP.
-"""
+"""Limits of an endpoint: concurrency, requests and tokens per minute, pauses, circuit breaker."""
 
 from __future__ import annotations
 
@@ -131,10 +128,7 @@ class RateLimiter:
         self._turn = asyncio.Lock()
 
     async def acquire(self, tokens: Callable[[], float]) -> float:
-        """Wait until a request may be sent, and return the tokens counted for it: `tokens()` at that time.
-
-        If the wait is cancelled, nothing is counted.
-        """
+        """Wait until a request may be sent; return the tokens that are counted for it, `tokens()` by then."""
         if self._in_flight is not None:
             await self._in_flight.acquire()
         paces = [pace for pace in (self._requests, self._tokens) if pace is not None]
@@ -180,11 +174,7 @@ class RateLimiter:
 
 
 class CircuitBreaker:
-    """The record of an endpoint's failures in a row, which decides when to slow down and when to give up.
-
-    The circuit opens after several failures of an endpoint that has answered before, and closes with any
-    answer. If the failures go on for `outage` seconds, the endpoint is `exhausted`.
-    """
+    """Counts failures in a row of an endpoint that has answered before: `open` slows, `exhausted` ends."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         self.reached = False
@@ -238,10 +228,7 @@ class EndpointLimits:
         self._paused_until = self._refused = 0.0
 
     async def acquire(self, tokens: Callable[[], float], check: Callable[[], None]) -> Slot:
-        """Wait until a request of about `tokens()` tokens may be sent, and return its slot.
-
-        `check` is called before that, and raises if the endpoint was given up in the meantime.
-        """
+        """Wait until a request of about `tokens()` tokens may be sent; return its slot. `check` may raise."""
         while True:
             await self.pause()
             await self.concurrency.acquire()

@@ -152,10 +152,7 @@ class HTTPTransport:
 
 
 async def _read(response: httpx2.Response) -> bytes:
-    """Return a response's body. Raises TransportError if it is compressed, or longer than LARGEST bytes.
-
-    A compressed body is refused since a small one can expand to any size.
-    """
+    """Return a response's body. Raises TransportError if it is compressed or longer than LARGEST bytes."""
     if (encoding := response.headers.get("content-encoding", "identity").lower()) != "identity":
         raise TransportError(f"the response is compressed ({encoding[:20]}), which the request did not allow")
     parts, size = [], 0
