@@ -140,7 +140,7 @@ def test_a_live_target_is_not_asked(inside: Cli, tmp_path: Path) -> None:
         asked = ["run", "suite.yaml", "--judge", "openai:test", "--base-url", server.url, "--price", "1/2"]
         out = inside(*asked, "--dry-run", "--max-calls", 9, env=KEY).out
         assert "6 of 6 samples have no answer from their target yet; a dry run asks no target" in out
-        assert "10 contexts of 150 tokens are assumed of each" in out
+        assert "assumes 10 contexts of 150 tokens for each" in out
         found = inside(*asked, "--dry-run", "--max-calls", 9, "--json", env=KEY).json
         assert (found["waiting"], found["cost_usd"] > 0) == (6, True)
         mine = found["measures"]["context_precision"]

@@ -329,7 +329,7 @@ def test_what_is_no_ledger_is_left_alone(inside: Cli, tmp_path: Path) -> None:
         for name, said in (
             ("empty", "is empty"),
             ("folder", "unable to open"),
-            ("other.db", "it holds recipes"),
+            ("other.db", "its tables are recipes"),
         ):
             ran = inside("ledger", *words, "--ledger", name)
             assert ran.code == 2, (words, name)

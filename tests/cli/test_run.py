@@ -219,7 +219,7 @@ def test_one_id_in_two_files_is_an_error(inside: Cli, data: Path, tmp_path: Path
     other = write_jsonl(tmp_path / "other.jsonl", *LABELLED)
     ran = inside("run", data, other, "-m", "RR")
     assert ran.code == 2
-    assert "'q1' stands in" in ran.err
+    assert "'q1' occurs in" in ran.err
     named = write_jsonl(tmp_path / "named.jsonl", *({**row, "system": "new"} for row in LABELLED))
     ran = inside("run", data, named, "-m", "RR", "--json")
     assert [line["system"] for line in ran.json["systems"]] == ["", "new"]

@@ -120,7 +120,7 @@ def test_what_could_only_be_sent_to_a_server_is_refused() -> None:
     """Settings of a request, and what is no model."""
     with pytest.raises(InputError, match="option base_url has no effect"):
         LLMJudge(Model(), base_url="http://localhost:1/v1")
-    with pytest.raises(InputError, match="not a model that can be asked"):
+    with pytest.raises(InputError, match="not a function or chat model"):
         LLMJudge(3)
     with pytest.raises(InputError, match="the name of a judge is empty"):
         LLMJudge(Model(), name=" ")

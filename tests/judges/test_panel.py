@@ -299,7 +299,7 @@ def test_who_cannot_sit_on_a_panel() -> None:
         PanelJudge([LabelsJudge({}), *graded(1)])
     with pytest.raises(InputError, match="the list of judges is empty"):
         panel_of([])
-    with pytest.raises(InputError, match="once or more"):
+    with pytest.raises(InputError, match="write a whole number from 1"):
         repeated(graded(1)[0], 0)
 
 
