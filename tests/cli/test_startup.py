@@ -42,7 +42,7 @@ FILES = (
     "germane.statistics.comparison",
     "germane.statistics.correction",
     "germane.judges.llm",
-    "germane.addons.agentv.loopback",
+    "germane.addons.agentv.script_judge",
     "germane.questions.payload",
 )
 UNUSED = (*CLIENTS, *FORMATS, *FILES)

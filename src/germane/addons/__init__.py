@@ -144,12 +144,11 @@ def _installed() -> Sequence[Addon]:
         package, fix = point.dist.name if point.dist else point.value, "mend or uninstall that package"
         try:
             declared = point.load()
+            if not isinstance(declared, Addon):
+                raise TypeError(f"{point.value} is not an Addon")  # noqa: TRY301 - as any error of the module
         except Exception as fault:  # noqa: BLE001 - any error of a package's module
             why = f"cannot be loaded: {type(fault).__name__}: {fault}"
             raise InputError(f"the add-on {point.name} of {package} {why}", fix=fix) from None
-        if not isinstance(declared, Addon):
-            problem = f"the entry point {point.name} ({point.value}) of {package} is not an Addon"
-            raise InputError(problem, fix="point it to what germane.addons.Addon(...) made")
         addons.append(declared)
     return addons
 

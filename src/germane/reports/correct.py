@@ -23,12 +23,7 @@ from germane.places.table import Floats
 from germane.reports.correction.draws import Pool, design_of, fingerprint, is_drawn, pool_of
 from germane.reports.correction.terms import ScoreTerms, score_terms
 from germane.reports.summary import MeasureSummary
-from germane.statistics.correction import (
-    POPULATIONS,
-    between,
-    corrected_mean,
-    corrected_query_mean,
-)
+from germane.statistics.correction import POPULATIONS, between, corrected_mean, corrected_query_mean
 from germane.statistics.intervals import CorrectedMean, mean_interval
 from germane.tables.labels import Label, LabelBook
 from germane.types import Json

@@ -146,7 +146,10 @@ def explain_query(report: ReportData, query: str | None, measure: str | None = N
 
     Raises InputError if `query` is None or the report lacks the sample or measure; the message suggests some.
     """
-    sample = _find(report, query)
+    sample = None if query is None else next(report.tables.samples_named(query), None)
+    if sample is None:
+        problem = "QUERY is missing" if query is None else f"no sample has the id or query {query!r}"
+        raise InputError(problem, fix=_worst(report))
     scores = list(report.tables.scores.of_sample(sample.key))
     if measure is not None:
         name = report.reported(measure)
@@ -157,14 +160,6 @@ def explain_query(report: ReportData, query: str | None, measure: str | None = N
             )
             raise InputError(f"{measure} was not measured for {sample.id}", fix=f"measured there: {others}")
     return Explainer(report).facts(sample, scores)
-
-
-def _find(report: ReportData, query: str | None) -> Sample:
-    if query is None:
-        raise InputError("QUERY is missing", fix=_worst(report))
-    if (sample := next(report.tables.samples_named(query), None)) is not None:
-        return sample
-    raise InputError(f"no sample has the id or query {query!r}", fix=_worst(report))
 
 
 def _worst(report: ReportData) -> str:

@@ -453,10 +453,7 @@ _OF_GATES = ("gate failed", "gate undecided", "the gate passed", "all ", "no gat
 
 
 def decide(
-    gates: Iterable[GateResult],
-    summaries: Sequence[MeasureSummary],
-    *,
-    max_unmeasured: float = 0.05,
+    gates: Iterable[GateResult], summaries: Sequence[MeasureSummary], *, max_unmeasured: float = 0.05
 ) -> Verdict:
     """Return the verdict of an evaluation: its exit code with the reasons, from the gates and missing scores.
 

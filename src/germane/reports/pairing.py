@@ -46,10 +46,7 @@ ALPHA = 0.05
 STAND_IN = "judged by a stand-in for a model, which decides nothing"
 
 
-_INTERNAL = (
-    *("interval", "decision", "stand_in"),
-    *("undecided_why", "tests", "several", "asked"),
-)
+_INTERNAL = (*("interval", "decision", "stand_in"), *("undecided_why", "tests", "several", "asked"))
 
 
 class MeasureComparison(

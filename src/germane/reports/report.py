@@ -25,23 +25,9 @@ from germane.folder.writer import FolderWriter
 from germane.measures.measure import Measure
 from germane.reports.data import JudgeLine, ReportData
 from germane.reports.derived.cases import CASE_SCORE, CaseResult
-from germane.reports.gates import (
-    REQUIRED,
-    Gate,
-    GateOutcome,
-    GateResult,
-    Verdict,
-    check_gate,
-    with_count,
-)
+from germane.reports.gates import REQUIRED, Gate, GateOutcome, GateResult, Verdict, check_gate, with_count
 from germane.reports.manifest import Bases
-from germane.reports.summary import (
-    MeasureSummary,
-    Sampled,
-    in_digits,
-    slices_of,
-    summarise,
-)
+from germane.reports.summary import MeasureSummary, Sampled, in_digits, slices_of, summarise
 from germane.samples.files import read_text
 from germane.tables.cases import CaseScores
 from germane.tables.judgements import AskedCounts, asked_json

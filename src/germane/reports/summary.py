@@ -338,11 +338,7 @@ def interval_of_cases(
         why = "missing scores could have any value"
         return Interval(mean=None, ends=None, method="", units="cases", n=len(low), why=why)
     return mean_interval(
-        values.values,
-        clusters=clusters,
-        bounds=(low, high),
-        value_range=limits_of(span, values),
-        times=times,
+        values.values, clusters=clusters, bounds=(low, high), value_range=limits_of(span, values), times=times
     )
 
 

@@ -347,21 +347,3 @@ def test_the_environment_in_an_eval_file(read, monkeypatch):
     assert "e.yaml:2:10: the environment variable RUNS is not set" in str(
         fault(read, "cases:\n- query: ${{ RUNS }}")
     )
-
-
-def test_assertions_may_be_included(read, tmp_path):
-    """`- include: NAME` reads .agentv/templates/NAME.yaml; plain texts join the rubric; an included file includes none."""
-    templates = tmp_path / ".agentv" / "templates"
-    templates.mkdir(parents=True)
-    (templates / "safe.yaml").write_text("assertions: [Is safe, {type: contains, value: a}]")
-    (templates / "more.yaml").write_text("assertions: [{include: safe}]")
-    (case,) = read("tests: [{query: q, assertions: [{include: safe}, Is kind]}]").cases
-    found = {grader.name: grader.spec for grader in case.graders}
-    assert found.keys() == {"contains-a", "rubrics"}
-    assert found["rubrics"]["rubrics"] == ("Is safe", "Is kind")
-    for name, said in {
-        "more": "includes another file",
-        "none": "no .agentv/templates/none.yaml",
-        "../x": "no .agentv",
-    }.items():
-        assert said in str(fault(read, f"tests: [{{query: q, assertions: [{{include: {name}}}]}}]"))

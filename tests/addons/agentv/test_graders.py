@@ -280,7 +280,7 @@ def test_an_answer_that_is_not_known_is_not_graded(grader: Any) -> None:
 @pytest.mark.parametrize("pattern", ["(a|aa)+$", r"^(\w+\s?)*$", "(.*)*x{3}b"])
 def test_a_regular_expression_has_a_time_limit(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that would never end is an error of that score, which names the pattern; or it ends at once."""
-    monkeypatch.setattr("germane.addons.agentv.graders.text_assertion.PATTERN_SECONDS", 0.05)
+    monkeypatch.setattr("germane.addons.agentv.graders.rules.PATTERN_SECONDS", 0.05)
     began = time.monotonic()
     found = graded(TextAssertion(test="regex", value=pattern), case(f"{'a' * 5000}!"))
     assert time.monotonic() - began < 5

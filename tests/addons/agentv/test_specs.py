@@ -20,7 +20,7 @@ from germane.addons.agentv.graders import (
     ToolTrajectory,
 )
 from germane.addons.agentv.graders.llm_grader import VARIABLES
-from germane.addons.agentv.graders.text_assertion import Test
+from germane.addons.agentv.graders.rules import Test
 from germane.errors import InputError
 from germane.evalfiles import Case
 from germane.graders import CaseGrader, MeasureGrader, Where, grader_of

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from germane.addons.batches.table import FILE, AskedTable
+from germane.addons.batches.requests import FILE, AskedTable
 from germane.ledger.sqlite import SQLiteLedger
 from tests.command import invoke
 from tests.server import ModelServer

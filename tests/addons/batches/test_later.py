@@ -15,7 +15,7 @@ import pytest
 
 from germane.addons.batches import rounds
 from germane.addons.batches.openai import BatchClient
-from germane.addons.batches.table import AskedTable
+from germane.addons.batches.requests import AskedTable
 from germane.ledger.sqlite import SQLiteLedger
 from tests.addons.batches.test_batchfile import MEASURES, SAMPLES
 from tests.command import Ran, invoke
@@ -114,16 +114,14 @@ def test_what_is_under_way_is_not_sent_again() -> None:
         assert len(server.batches) == 1
 
 
-def test_a_run_may_be_finished_live_at_any_time() -> None:
-    """Batches that are not done are cancelled, what they have answered is kept, and the rest is asked live."""
+def test_open_batches_are_not_asked_live() -> None:
+    """Without `--later` a run whose batches are open asks nothing, so that nothing is paid twice."""
     with OpenAIBatchServer(looks=99) as server:
         start(server, "--later")
         done = resume(server)
-        (batch,) = server.batches
-        assert batch.status == "cancelled"
-        assert sum(status == 200 for _, status, _ in batch.results) >= 2
-        assert paid_once(server)
-        assert values(done) == live()[0]
+        assert done.code == 3
+        assert "in batches" in done.err
+        assert not server.paid
 
 
 def _faulty(asked: Asked) -> Act | None:

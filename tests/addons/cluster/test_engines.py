@@ -14,7 +14,7 @@ from zlib import crc32
 
 import pytest
 
-from germane.addons.cluster.engines import executor_of, parse_engine
+from germane.addons.cluster.running import executor_of, parse_engine
 from germane.addons.cluster.share import Share
 from germane.errors import InputError
 from germane.ledger.sqlite import SQLiteLedger

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from germane import Report
-from germane.addons.batches.table import AskedTable
+from germane.addons.batches.requests import AskedTable
 from germane.addons.cluster.postgres import PostgresLedger
 from germane.errors import InputError, LedgerError
 from germane.ledger.address import password_apart

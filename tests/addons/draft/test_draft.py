@@ -23,8 +23,7 @@ import pytest
 from germane import read_samples
 from germane.addons.draft.bm25 import BM25, terms
 from germane.addons.draft.checks import other_language, personal_data
-from germane.addons.draft.drawing import MIX, slots
-from germane.addons.draft.passages import cut
+from germane.addons.draft.passages import MIX, cut, slots
 from tests.addons.draft.author import author, good, stating
 from tests.addons.draft.pythondocs import write_corpus
 from tests.command import Ran, invoke

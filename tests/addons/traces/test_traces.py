@@ -359,8 +359,8 @@ def test_what_is_passed_over_is_said(tmp_path: Path) -> None:
     notices: list[Notice] = []
     assert [one.id for one in read(tmp_path, [*HYBRID, chat, unasked, unknown], notices)] == ["t1", "t4"]
     assert [one.problem for one in notices] == [
-        "1 of 4 traces have no retrieval, and are passed over",
-        "1 of 4 traces have no query, and are passed over",
+        "1 of 4 traces have no retrieval",
+        "1 of 4 traces have no query",
         "1 of 4 traces have no documents",
     ]
     with pytest.raises(InputError, match="none of its 1 traces has a retrieval span with a query"):

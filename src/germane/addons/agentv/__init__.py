@@ -4,16 +4,8 @@ from germane.addons import Addon, Dialect, GraderType, Reader
 from germane.flags import JUDGE, MEASURES, Flag, borrowed
 
 _HERE = "germane.addons.agentv"
-_ASSERTION = f"{_HERE}.graders.text_assertion:TextAssertion"
-_TESTS = (
-    "contains",
-    "icontains",
-    "starts_with",
-    "ends_with",
-    "equals",
-    "regex",
-    "is_json",
-)
+_ASSERTION = f"{_HERE}.graders.rules:TextAssertion"
+_TESTS = ("contains", "icontains", "starts_with", "ends_with", "equals", "regex", "is_json")
 
 ADDON = Addon(
     about="AgentV's eval files of both generations, its graders, its protocol for scripts and its result rows.",
@@ -32,9 +24,9 @@ ADDON = Addon(
         "code_judge": GraderType(f"{_HERE}.graders.code_grader:CodeGrader", "what the script prints as score", aliases=("code_grader", "script")),
         "field_accuracy": GraderType(f"{_HERE}.graders.field_accuracy:FieldAccuracy", "weight of the matching fields / weight of all"),
         "tool_trajectory": GraderType(f"{_HERE}.graders.tool_trajectory:ToolTrajectory", "expected calls that were made / expected calls"),
-        "latency": GraderType(f"{_HERE}.graders.limits:Latency", "1 within the threshold, else 0"),
-        "cost": GraderType(f"{_HERE}.graders.limits:Cost", "1 within the budget, else 0"),
-        "token_usage": GraderType(f"{_HERE}.graders.limits:TokenUsage", "1 within the limits, else 0"),
+        "latency": GraderType(f"{_HERE}.graders.rules:Latency", "1 within the threshold, else 0"),
+        "cost": GraderType(f"{_HERE}.graders.rules:Cost", "1 within the budget, else 0"),
+        "token_usage": GraderType(f"{_HERE}.graders.rules:TokenUsage", "1 within the limits, else 0"),
         "composite": GraderType(
             f"{_HERE}.graders.composite:Composite", "what the aggregator makes of the members' scores", aliases=("assert_set",)
         ),
@@ -43,8 +35,8 @@ ADDON = Addon(
     questions={
         "script": f"{_HERE}.script:ScriptGrade",
         "completion": f"{_HERE}.script:TextCompletion",
-        "llm_judge": f"{_HERE}.graders.opinions:FreeForm",
-        "rubric": f"{_HERE}.graders.opinions:RubricQuestion",
+        "llm_judge": f"{_HERE}.graders.llm_grader:FreeForm",
+        "rubric": f"{_HERE}.graders.llm_grader:RubricQuestion",
     },
     verbs={
         "grade": (

@@ -13,14 +13,7 @@ from germane.addons.agentv.graderlists import GraderLists, Graders, Rubrics
 from germane.addons.agentv.messages import input_files, messages_at
 from germane.clean import fold
 from germane.errors import InputError, SourceLocation
-from germane.evalfiles import (
-    Case,
-    EvalFile,
-    GraderSpec,
-    by_name,
-    content_text,
-    spec_of,
-)
+from germane.evalfiles import Case, EvalFile, GraderSpec, by_name, content_text, spec_of
 from germane.samples import SPELLINGS, RowReader, Warn, only_contexts
 from germane.types import FrozenDict, Json, Message
 from germane.yamltext import JsonMapping, Keys, Node, Share, node_of, read_model

@@ -5,19 +5,20 @@ The document is what such a runner sends its scripts (either generation), or one
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
+import httpx2
 from pydantic import PlainValidator
 
-from germane.addons.agentv.proxy import proxy_judge
 from germane.clean import fold
 from germane.cli import print_document, say
 from germane.encoding import replace_surrogates
-from germane.errors import InputError, JudgeError, SourceLocation
+from germane.errors import AnswerError, InputError, JudgeError, SourceLocation
 from germane.evalfiles import Case
 from germane.evaluation import run_coroutine
 from germane.evaluation.choice import (
@@ -31,15 +32,58 @@ from germane.evaluation.choice import (
 from germane.evaluation.evaluate import report_on
 from germane.evaluation.spec import Spec
 from germane.graders import MeasureGrader, measure_named, scored
-from germane.judges import Judge
+from germane.judges import Judge, LLMJudge
+from germane.judges.client.function import prompt_of
+from germane.judges.client.transport import Secrets
+from germane.judges.judge import GaveUp
 from germane.ledger.store import Ledger
 from germane.measures import Measure, Outcome
 from germane.measures.scoring import Job
 from germane.places.settings import Settings
 from germane.samples import SPELLINGS, Notices, RowReader, Warn, find_contexts, only_contexts
 from germane.samples.files import JsonFault, parse_strict_json
-from germane.types import Json, Sample
+from germane.types import FrozenDict, Json, Sample
 from germane.yamltext import Flag, WholeNumber, YamlModel, node_of, plain_value, read_model
+
+_IN_FLIGHT, _SECONDS = 4, 120.0
+
+
+def proxy_judge(url: str, token: str = "") -> LLMJudge:
+    """Return a judge that asks `POST /invoke {question, systemPrompt}` -> `{rawText}` at a runner's proxy, with a bearer token.
+
+    Which model stands behind it is the runner's business, so its answers are not kept for later runs.
+    """
+    judge = LLMJudge(_Runner(url, token), concurrency=_IN_FLIGHT)
+    judge.name, judge.kept, judge.stored = "proxy", True, False
+    judge.identity = FrozenDict({"judge": "proxy", "url": url})
+    return judge
+
+
+class _Runner:
+    """The runner's model as a chat model."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._url = f"{url.rstrip('/')}/invoke"
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._secrets = Secrets(self._headers, url=url)
+
+    async def ainvoke(self, messages: Sequence[tuple[str, str]]) -> str:
+        """Return the raw text of the answer.
+
+        GaveUp where the runner refuses: it limits the calls (429 past its limit), so nothing is asked twice for that.
+        """
+        system = "\n\n".join(text for role, text in messages if role == "system")
+        question = prompt_of([turn for turn in messages if turn[0] != "system"])
+        body = {"question": question, "systemPrompt": system}
+        async with httpx2.AsyncClient(headers=self._headers, timeout=_SECONDS, trust_env=False) as client:
+            response = await client.post(self._url, json=body)
+        if response.status_code != httpx2.codes.OK:
+            why = f"the runner's judge proxy: status {response.status_code}: {self._secrets.mask_text(response.text)[:300]}"
+            raise GaveUp(why)
+        result = json.loads(self._secrets.mask(response.content))
+        if not isinstance(result, dict) or not isinstance(result.get("rawText"), str):
+            raise AnswerError("the proxy returned no text")
+        return str(result["rawText"])
 
 
 class GradeOptions(YamlModel):
@@ -65,14 +109,6 @@ _PROTOCOL = {
     "input_messages", "expected_outcome", "criteria", "reference_answer", "candidate_answer", "output_messages",
 }  # fmt: skip
 """Keys by which a document without a query is known as one of the protocol."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graded:
-    """The output of `germane grade`: the result, or why the judge failed."""
-
-    result: dict[str, Json] | None
-    error: str | None = None
 
 
 def options_of(document: Mapping[str, Json], warn: Warn | None = None) -> GradeOptions:
@@ -103,15 +139,12 @@ def document_sample(
     if not isinstance(options, GradeOptions):
         options = options_of({"config": options})
     row = dict(document) if "query" in document or _PROTOCOL.isdisjoint(document) else _row(document)
-    sample = _read(row if options.contexts is None else {**row, "contexts": options.contexts})
+    row |= {} if options.contexts is None else {"contexts": options.contexts}
+    sample = RowReader().read(replace_surrogates(row), 1, lambda _: SourceLocation("<stdin>"))
     sample, remark = find_contexts(sample, contexts_from=options.contexts_from)
     if remark and note is not None:
         note(remark)
     return sample
-
-
-def _read(row: Mapping[str, Json]) -> Sample:
-    return RowReader().read(replace_surrogates(dict(row)), 1, lambda _: SourceLocation("<stdin>"))
 
 
 def _row(document: Mapping[str, Json]) -> dict[str, Json]:
@@ -153,25 +186,22 @@ def grade(
     *,
     judge: Judge | None = None,
     ledger: Ledger | None = None,
-) -> Graded:
-    """Grade one sample. InputError if it lacks what the measure needs."""
+) -> dict[str, Json]:
+    """Return the result of one sample; InputError if it lacks a field, JudgeError if the judge failed."""
     grader = MeasureGrader(measure=grader) if isinstance(grader, Measure) else grader
     job = Job(sample=sample, graders=(scored(grader),), case=Case(sample=sample))
     if needs_judge(job.graders) and judge is None:
         raise no_judge([grader.label])
     settings = grader.settings.with_judge(judged_by(judge))
-    try:
-        report = run_coroutine(report_on([job], settings, judge, ledger, spec=Spec()))
-    except JudgeError as failure:
-        return Graded(result=None, error=str(failure))
+    report = run_coroutine(report_on([job], settings, judge, ledger, spec=Spec()))
     (score,) = report.scores()
     if lacking := report.manifest.get("over"):
-        return Graded(result=None, error=lacking)
+        raise JudgeError(lacking)
     if score.status == "skipped":
         fix = "send what it needs, see `germane measures`"
         raise InputError(f"{grader.label} cannot be computed: {score.why}", fix=fix)
     if score.value is None:
-        return Graded(result=None, error=f"{grader.label}: {score.why}")
+        raise JudgeError(f"{grader.label}: {score.why}")
     explained = report.explain(score.sample, score.measure, system=score.system, trial=score.trial)
     outcome = Outcome(score.value, score.status, score.why, score.bounds)
     graded = grader.result(sample, outcome, explained)
@@ -179,7 +209,7 @@ def grade(
     details = {**(result.get("details") or {}), "measure": str(grader.measure), "verdict": result["verdict"]}
     details |= {"note": score.why} if score.why else {}
     assertions = [{**row, "evidence": row.get("evidence", "")} for row in result["assertions"]]
-    return Graded(result={**result, "assertions": assertions, "details": details})
+    return {**result, "assertions": assertions, "details": details}
 
 
 def grade_stdin(
@@ -197,12 +227,12 @@ def grade_stdin(
     Options of the measure stand in the document's `config`. Exit code 0 whenever there is a score, 3 when the judge failed, 2 on
     unusable input (nothing on stdout then).
     """
-    text = ""
     try:
         text = sys.stdin.buffer.read().decode("utf-8-sig")
-        document = parse_strict_json(text)
     except UnicodeDecodeError:
         raise InputError("stdin is not UTF-8", fix="send one JSON document in UTF-8") from None
+    try:
+        document = parse_strict_json(text)
     except JsonFault as fault:
         fault.problem = f"stdin is not one JSON document: {fault.problem}"
         raise fault.error("-", text) from None
@@ -224,12 +254,13 @@ def grade_stdin(
         expected_relevant_count=options.expected_relevant_count,
         settings=Settings.of(against, scale, None),
     )
-    graded = grade(grader, sample, judge=who, ledger=store)
-    if graded.result is None:
-        say(f"germane: {graded.error}")
+    try:
+        result = grade(grader, sample, judge=who, ledger=store)
+    except JudgeError as error:
+        say(f"germane: {error}")
         return 3
     for note in notes:
         say(f"note: {note}")
-        graded.result["details"] = {**graded.result["details"], "contexts_from": note}
-    print_document(graded.result)
+        result["details"] = {**result["details"], "contexts_from": note}
+    print_document(result)
     return 0

@@ -53,11 +53,8 @@ def index_rows(report: ReportData) -> Iterator[str]:
                 {
                     "name": row["measure"],
                     "score": row["score"],
-                    "assertions": [
-                        {"text": text, "passed": passed}
-                        for passed, texts in ((True, row["hits"]), (False, row["misses"]))
-                        for text in texts
-                    ],
+                    "assertions": [{"text": text, "passed": True} for text in row["hits"]]
+                    + [{"text": text, "passed": False} for text in row["misses"]],
                 }
                 for row in results.get(case.key, ())
                 if row["score"] is not None

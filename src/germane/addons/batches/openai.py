@@ -6,7 +6,6 @@ import tempfile
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import IO, Any
 
 import httpx2
@@ -32,14 +31,6 @@ _SECONDS = {"connect": 20.0, "read": 300.0, "write": 300.0, "pool": None}
 
 class AbsentBatch(JudgeError):
     """The server does not know the batch, or has deleted it."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchState:
-    """The state of a batch: whether it has ended, and why it failed as a whole, if it did."""
-
-    ended: bool
-    why: str = ""
 
 
 class BatchClient:
@@ -80,12 +71,12 @@ class BatchClient:
                 return None
             query["after"] = page["data"][-1]["id"]
 
-    async def state(self, name: str) -> BatchState:
-        """Return the state of a batch."""
+    async def end_of(self, name: str) -> str | None:
+        """Return why an ended batch failed as a whole, "" if it did not; None while it has not ended."""
         result = await self._call("GET", f"batches/{name}")
         errors = ((result.get("errors") or {}).get("data") or []) if result.get("status") == "failed" else []
         why = "; ".join(dict.fromkeys(str(error.get("message") or error) for error in errors[:5]))
-        return BatchState(result.get("status") in _ENDED, why)
+        return why if result.get("status") in _ENDED else None
 
     async def answers(self, name: str) -> Iterator[Json]:
         """Download both result files of an ended batch, and return an iterator over their readable lines, in any order."""
@@ -114,11 +105,6 @@ class BatchClient:
                     answer = decode(self._secrets.mask(line.removeprefix(BOM_UTF8)))
                     if isinstance(answer, dict) and isinstance(answer.get("custom_id"), str):
                         yield answer
-
-    async def cancel(self, name: str) -> None:
-        """Ask the server to cancel a batch, which takes up to ten minutes; answers that exist can then be read."""
-        with suppress(JudgeError):  # it has ended
-            await self._call("POST", f"batches/{name}/cancel")
 
     async def close(self) -> None:
         """Close the HTTP client and its connections."""

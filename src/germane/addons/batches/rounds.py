@@ -14,10 +14,13 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from uuid import uuid4
 
-from germane.addons.batches.openai import MOST_BYTES, MOST_REQUESTS, AbsentBatch, BatchClient, BatchState
+from germane.addons.batches.openai import MOST_BYTES, MOST_REQUESTS, AbsentBatch, BatchClient
 from germane.addons.batches.requests import (
+    SENDING,
     Answers,
     Asked,
+    AskedTable,
+    BatchRow,
     Request,
     by_judge,
     has_batches,
@@ -25,7 +28,6 @@ from germane.addons.batches.requests import (
     price_later,
     requests_of,
 )
-from germane.addons.batches.table import SENDING, AskedTable, BatchRow
 from germane.clean import counted, mask_urls
 from germane.encoding import now
 from germane.errors import AskedLater, InputError, JudgeError, LimitReached, NoneAnswered
@@ -48,7 +50,7 @@ _NO_LINE = "the provider's files hold no line of it that can be read"
 class Later:
     """The source of answers for `--later`: it asks in batches what can be asked in batches, before anything is asked live.
 
-    Without `--later` it cancels the batches of the run's earlier sessions, and keeps what they have answered.
+    Without `--later` nothing is asked while batches of the run's earlier sessions are open.
 
     Raises:
         InputError: Options do not go together.
@@ -80,22 +82,20 @@ class Later:
     ) -> None:
         """Fetch the answers of batches that have ended, and send what is open; AskedLater if anything is in a batch then."""
         table = AskedTable(ledger)
-        if not self._later and not any(row.run == run for row in table.batches(opened=True)):
+        if not self._later:
+            if waiting := sum(row.requests for row in table.batches(opened=True) if row.run == run):
+                asked = counted(waiting, "request is", "requests are")
+                raise AskedLater(f"{asked} in batches, whose answers only --later fetches")
             return
         check()
         clients = {endpoint_of(model): BatchClient(model) for model in _models(judge) if has_batches(model)}
         try:
             rounds = Round(ledger, table, clients, usage_log, run)
-            if not self._later:
-                callbacks.note("batches are cancelled: their answers so far are kept, the rest is asked live")
-                await rounds.cancel()
             await rounds.fetch()
-            if self._later:
-                await rounds.send(await open_questions(), callbacks.note, self._max_cost, self._max_calls)
-            if pending := rounds.open(own=not self._later):
+            await rounds.send(await open_questions(), callbacks.note, self._max_cost, self._max_calls)
+            if pending := rounds.open():
                 asked = counted(sum(row.requests for row in pending), "request is", "requests are")
-                later = "without --later they are cancelled, and the rest is asked live"
-                raise AskedLater(f"{asked} in batches ({later if self._later else 'being cancelled'})")
+                raise AskedLater(f"{asked} in batches")
         finally:
             for client in clients.values():
                 await client.close()
@@ -112,14 +112,9 @@ def endpoint_of(model: LLMJudge) -> tuple[str, str, str]:
 
 
 class Round:
-    """One round of an evaluation's batches: answers are fetched, and what is still open is sent.
+    """One round of the batches of the evaluation `run`: answers are fetched, and what is still open is sent.
 
-    Args:
-        ledger: Where answers go.
-        table: The ledger's tables of batches and their requests.
-        clients: A client for each endpoint of the judge that has batches.
-        usage_log: What this evaluation has paid.
-        run: Its name.
+    `table` holds the ledger's batches and their requests, `clients` one client per endpoint of the judge.
     """
 
     def __init__(
@@ -163,11 +158,11 @@ class Round:
                 return
             self._table.sent(row, name)
         try:
-            state = await client.state(row.name)
+            why = await client.end_of(row.name)
         except AbsentBatch:
-            state = BatchState(ended=True, why="the provider has it no more")
-        if state.ended:
-            await self._read_answers(row, client, state.why)
+            why = "the provider has it no more"
+        if why is not None:
+            await self._read_answers(row, client, why)
 
     async def _read_answers(self, row: BatchRow, client: BatchClient, why: str) -> None:
         """Store the answers of an ended batch, mark it as done, and count its failures; `why` says why it failed as a whole."""
@@ -180,7 +175,8 @@ class Round:
                 for line in lines:
                     answers.take(line, records.get(line["custom_id"]), "batch")
                 self._pay(row, answers)
-                await asyncio.to_thread(self._store, answers)
+                await asyncio.to_thread(self._usage_log.flush)
+                await asyncio.to_thread(self._ledger.put, answers.rows)
                 self._stored += len(answers.rows)
                 failures.update(answers.failed.values())
         if (missing := row.requests - len(seen)) > 0:
@@ -188,10 +184,6 @@ class Round:
         self._table.done(row, failures.most_common(1)[0][0] if failures else "")
         self._failures += failures
         self._learned |= self._learn(row)
-
-    def _store(self, answers: Answers) -> None:
-        self._usage_log.flush()
-        self._ledger.put(answers.rows)
 
     def _pay(self, row: BatchRow, answers: Answers) -> None:
         """Count a batch's cost for this evaluation once, even if it is read again after a kill."""
@@ -244,8 +236,7 @@ class Round:
 
     def _row(self, model: LLMJudge, some: Sequence[Request]) -> BatchRow:
         """Return the row of a batch with these requests."""
-        provider, name, url = endpoint_of(model)
-        price = price_later(model)
+        (provider, name, url), price = endpoint_of(model), price_later(model)
         tokens, back = (sum(getattr(request, at) for request in some) for at in ("tokens", "tokens_back"))
         return BatchRow(
             id=f"germane-{uuid4().hex}",
@@ -284,15 +275,6 @@ class Round:
         except TransportError as error:
             problem = f"whether a batch was made is not known: {error}; the next round finds out"
             raise JudgeError(problem) from None
-
-    async def cancel(self) -> None:
-        """Ask the providers to cancel this evaluation's batches, which may take ten minutes."""
-        for row in self.open(own=True):
-            if row.name:
-                try:
-                    await self._clients[row.endpoint].cancel(row.name)
-                except TransportError as error:
-                    raise JudgeError(f"the batch {row.name} cannot be cancelled: {error}") from None
 
 
 def _split(requests: Iterable[Request]) -> Iterator[list[Request]]:

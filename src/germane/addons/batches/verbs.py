@@ -9,8 +9,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from germane.addons.batches.requests import Answers, known_at_once, read_answers, requests_for_file
-from germane.addons.batches.table import FILE, AskedTable
+from germane.addons.batches.requests import (
+    FILE,
+    Answers,
+    AskedTable,
+    known_at_once,
+    read_answers,
+    requests_for_file,
+)
 from germane.clean import counted, some_of
 from germane.cli.values import print_document, refuse_input, say, spec_of
 from germane.errors import InputError
@@ -105,15 +111,13 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
             answers.groups.clear()
         table.answered(list(answers.done))
     left -= len(answers.done)
-    done = {
+    done: dict[str, Any] = {
         "schema_version": 1,
         "answers": stored,
         "requests": len(answers.done),
-        "failed": answers.failed,
-        "damaged": damaged,
-        "unknown": answers.unknown,
         "left": left,
     }
+    done |= {"failed": answers.failed, "damaged": damaged, "unknown": answers.unknown}
     if json:
         print_document(done)
     else:

@@ -11,7 +11,7 @@ ADDON = Addon(
     about="One evaluation on many cores or machines: parts, engines, a ledger in PostgreSQL, files at URLs.",
     verbs={
         "merge": (
-            f"{_HERE}.verb:merge",
+            f"{_HERE}.merging:merge",
             "Join the reports of `germane run --part` into one, the same as of a run in one part.",
         )
     },

@@ -6,11 +6,11 @@ and copies lines as they are: what an evaluation in one part would have written.
 
 from __future__ import annotations
 
+import heapq
 import sys
 from array import array
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from heapq import merge
 from itertools import chain, pairwise, repeat
 from operator import itemgetter
 from pathlib import Path
@@ -20,6 +20,7 @@ import msgspec
 
 from germane.addons.cluster.share import read_rows
 from germane.clean import some_of
+from germane.cli.printing import Outputs, check_writable, finish
 from germane.comparison.regression import settle_changes
 from germane.encoding import canonical, decode, now, short_name
 from germane.errors import InputError
@@ -38,6 +39,32 @@ from germane.samples.urls import local
 from germane.tables.judgements import AskedCounts, asked_counts, count_asked, load_judgement
 from germane.types import Json
 from germane.version import __version__
+
+
+def merge(
+    folders: Sequence[Path], *, output: Sequence[Path], force: bool, json: bool, quiet: bool, verbose: bool
+) -> int:
+    """Join the reports of `germane run --part` into one, the same as of a run in one part.
+
+    Gates are decided here, on the whole. Exit codes are those of `germane run`.
+    """
+    outputs = Outputs.of(output)
+    files, target = outputs.files, outputs.folder or outputs.made
+    for path in files:
+        check_writable(path, ())
+    if target is None:
+        raise InputError("the report needs a folder", fix="name one: -o germane-reports/whole")
+    outputs.refuse_other(replace=force)
+    parts = list[Path]()
+    for folder in map(local, folders):  # one part, or a folder of parts
+        inside = () if (folder / "manifest.json").exists() else sorted(folder.glob("*/manifest.json"))
+        parts += [file.parent for file in inside] or [folder]
+    if target.resolve() in {part.resolve() for part in parts}:
+        raise InputError(f"-o {target} is one of the parts", fix="name another folder")
+    report, before = merge_parts(parts, target, force=force)
+    code = finish(report, files, as_json=json, quiet=quiet, verbose=verbose, baseline=before)
+    outputs.put(report, store=outputs.store or "")
+    return code
 
 
 def merge_parts(
@@ -76,9 +103,7 @@ def merge_parts(
             folder.refuse_other()
         merge_rows(parts, rows, folder.start())
         _add_counts(folder.tables, manifests)
-        limit = next(
-            (str(m["verdict"]["reasons"][0]) for m in manifests if m["verdict"]["exit_code"] == 3), ""
-        )
+        stopped = [manifest["verdict"] for manifest in manifests if manifest["verdict"]["exit_code"] == 3]
         made = _manifest(manifests)
         made["options"] |= {"folder": str(target), "outputs": [], **(more or {})}
         report = Report.build(
@@ -87,7 +112,7 @@ def merge_parts(
             gates=list(map(Gate.of_stored, _entry(parts[0])["gates"])),
             max_unmeasured=options["max_unmeasured"],
             allow_stand_in=options["allow_stand_in"],
-            over=limit,
+            over=str(stopped[0]["reasons"][0]) if stopped else "",
         )
         if before is not None:
             settle_changes(report, before, every=options["fail_on_regression"])
@@ -108,9 +133,8 @@ def _opened(path: Path) -> StoredTables:
     return part
 
 
-def _entry(part: StoredTables) -> dict[str, Any]:
-    result: dict[str, Any] = part.manifest["part"]
-    return result
+def _entry(part: StoredTables) -> Any:
+    return part.manifest["part"]
 
 
 def _check(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> None:
@@ -134,18 +158,10 @@ def _check(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> None:
 
 def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Return the names of the settings that should be the same in two parts and are not."""
-
-    def of(manifest: Mapping[str, Any]) -> dict[str, object]:
-        part = manifest["part"]
-        return {
-            "the number of parts": part["of"],
-            "cases": part["cases"],
-            "gates": part["gates"],
-            "the judge": canonical((manifest.get("judge") or {}).get("identity")),
-        }
-
-    mine, theirs = of(row), of(other)
-    results = [name for name, value in mine.items() if value != theirs[name]]
+    names = {"of": "the number of parts", "cases": "cases", "gates": "gates"}
+    results = [name for key, name in names.items() if row["part"][key] != other["part"][key]]
+    judges = [canonical((manifest.get("judge") or {}).get("identity")) for manifest in (row, other)]
+    results += ["the judge"] if judges[0] != judges[1] else []
     inputs = set(row["part"]["inputs"]) ^ set(other["part"]["inputs"])
     results += sorted({f"the input {digest_and_name.partition(' ')[2]}" for digest_and_name in inputs})
     return results + differing_options(row["options"], other["options"])
@@ -180,19 +196,12 @@ def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
         made["eval_files"] = [[same[0][0], sum(count for _, count in same)] for same in counts]
     if targets := {name: roles for m in manifests for name, roles in (m.get("targets") or {}).items()}:
         made["targets"] = targets
-    if sessions := sorted(
-        chain.from_iterable(m.get("sessions", ()) for m in manifests), key=itemgetter("at")
-    ):
-        made["sessions"] = sessions
-    options = {**first["options"], "part": None, "engine": None}
-    return {
-        "germane": __version__,
-        **made,
-        "merged": now(),
-        "judge": judge_in_all([manifest["judge"] for manifest in manifests]),
-        "options": options,
-        "parts": len(manifests),
-    }
+    sessions = chain.from_iterable(m.get("sessions", ()) for m in manifests)
+    if ordered := sorted(sessions, key=itemgetter("at")):
+        made["sessions"] = ordered
+    made["options"] = {**first["options"], "part": None, "engine": None}
+    judge = judge_in_all([manifest["judge"] for manifest in manifests])
+    return {"germane": __version__, **made, "merged": now(), "judge": judge, "parts": len(manifests)}
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -231,7 +240,7 @@ def merge_rows(parts: Sequence[StoredTables], rows: Sequence[Sequence[int]], tar
             _placed(part.files[table], zip(own, row, strict=True))
             for part, own, row in zip(parts, names, rows, strict=True)
         )
-        target.copy(table, (line for _, line in merge(*placed, key=itemgetter(0))))
+        target.copy(table, (line for _, line in heapq.merge(*placed, key=itemgetter(0))))
     asked: AskedCounts = Counter()
     target.copy("judgements", _judgements(parts, asked))
     target.flush()
@@ -243,7 +252,7 @@ def _samples(
 ) -> Iterator[bytes]:
     """Iterate over the lines of all samples in order of their positions, and add their names to `names` of their part."""
     seen, lines = set[bytes](), [part.files["samples"].lines() for part in parts]
-    for _, number in merge(*(zip(row, repeat(number)) for number, row in enumerate(rows))):
+    for _, number in heapq.merge(*(zip(row, repeat(number)) for number, row in enumerate(rows))):
         _, _, line = next(lines[number])
         named = _decode_named(line)
         if (key := short_name(repr(named).encode(errors="replace"))) in seen:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import shutil
+import signal
 import socket
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, as_completed
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
+from multiprocessing import connection, parent_process
 from pathlib import Path
+from typing import Any
 
-from germane.addons.cluster.engines import executor_of, parse_engine
 from germane.addons.cluster.merging import merge_parts
 from germane.addons.cluster.share import Share
 from germane.encoding import now
-from germane.errors import GermaneError, InputError, Interrupted, JudgeError
+from germane.errors import GermaneError, InputError, Interrupted, JudgeError, MissingPart, install_extra
 from germane.evaluation.choice import keeps_answers, open_ledger
 from germane.evaluation.plan import Plan
 from germane.evaluation.run import run, stored_manifest
@@ -29,6 +35,75 @@ from germane.reports.report import Report, find_baseline
 from germane.samples.urls import local
 from germane.types import Json
 
+_FIX = "write processes:8, dask, or dask:tcp://HOST:8786"
+
+
+def parse_engine(text: str) -> tuple[str, str]:
+    """Return the kind of an engine, processes or dask, and its number of processes or address; InputError for any other text."""
+    kind, _, rest = text.strip().partition(":")
+    if kind == "dask" or (kind == "processes" and re.fullmatch("0*[1-9][0-9]*|", rest)):
+        return kind, rest
+    raise InputError(f"--engine {text!r} is not an engine", fix=_FIX)
+
+
+@contextmanager
+def executor_of(text: str) -> Iterator[tuple[Executor, int]]:
+    """Start an engine for the duration of the context; yield its executor and the number of parts that it runs at a time.
+
+    Raises:
+        MissingPart: The engine's extra is not installed.
+        InputError: The text names no engine, or there is no cluster at its address.
+    """
+    kind, rest = parse_engine(text)
+    if kind == "dask":
+        with _dask_client(rest) as client:
+            # no retries: the command that resumes continues the part of a worker that is gone
+            yield client.get_executor(retries=0, pure=False), sum(client.nthreads().values())
+        return
+    count = int(rest or os.cpu_count() or 1)
+    # spawned, not forked: the copy of a process with threads may wait for a lock that no thread holds any more
+    with ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), begin_worker) as pool:
+        yield pool, count
+
+
+def begin_worker() -> None:
+    """Ignore Ctrl-C, after which the parent ends this process, and end it as soon as the parent has ended.
+
+    Nothing is lost: answers are in the ledger before they are used.
+    """
+    parent = parent_process()
+    if parent is None:
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.name == "posix":
+        os.setpgid(0, 0)
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, name="germane-parent", daemon=True).start()
+
+
+@contextmanager
+def _dask_client(address: str) -> Iterator[Any]:
+    """Connect to the Dask cluster at an address; "" = start one on this machine."""
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError:
+        raise MissingPart("--engine dask needs distributed", fix=install_extra("dask")) from None
+    try:
+        # without an address the client starts a cluster of its own, and closes it
+        own = {} if address else {"threads_per_worker": 1, "dashboard_address": None}
+        client = distributed.Client(address or None, timeout=30, **own)
+    except (OSError, ValueError) as error:
+        raise InputError(f"no Dask at {address!r}: {error}", fix=_FIX) from None
+    with client:
+        if not client.nthreads():
+            raise InputError(f"the Dask at {address} has no worker", fix="start one: dask worker ADDRESS")
+        yield client
+
+
 _PARTS = "parts"
 
 
@@ -36,12 +111,8 @@ _PARTS = "parts"
 class Inputs:
     """What every worker receives: the folder of the whole evaluation and its options, without keys.
 
-    Attributes:
-        spec: What was asked of the whole, without the options that a part finds in its own manifest.
-        whole: The report folder of the whole, which holds a folder for each part, and which `--resume` names.
-        cwd: The working directory, to which paths are relative.
-        host: The machine on which the evaluation began.
-        options: The options of the whole, as in its manifest.
+    `spec` lacks the options that a part finds in its own manifest; `whole` is the report folder, which holds
+    a folder for each part; paths are relative to `cwd`; `host` is the machine on which the evaluation began.
     """
 
     spec: Spec
@@ -122,11 +193,7 @@ def _check(plan: Plan, kind: str) -> None:
 
 
 def _write_start(
-    plan: Plan,
-    stored: Mapping[str, Json],
-    target: FolderWriter,
-    given: Spec,
-    workers: int,
+    plan: Plan, stored: Mapping[str, Json], target: FolderWriter, given: Spec, workers: int
 ) -> tuple[Inputs, list[Share]]:
     """Write the manifest of the whole evaluation; return the workers' inputs and the parts, as many as before if resumed."""
     spec, address = plan.spec, None
@@ -174,10 +241,8 @@ def _all_parts(
     if not errors:
         return [inputs.whole / _PARTS / share.folder for share in shares]
     error = next((error for error in errors if isinstance(error, InputError)), errors[0])
-    if isinstance(error, InputError):
-        raise error
     if isinstance(error, GermaneError):
-        raise type(error)(f"{error}; continue with: {again}")
+        raise error if isinstance(error, InputError) else type(error)(f"{error}; continue with: {again}")
     what = f"{type(error).__name__}: {error}"
     raise JudgeError(f"a worker ended before its part did ({what}); answers are kept; continue with: {again}")
 

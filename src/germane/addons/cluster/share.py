@@ -54,20 +54,14 @@ class Share:
         whole numbers, of which the first parts get one more, and at least one request is in flight.
         """
 
-        def portion(limit: float | None) -> float | None:
-            return None if limit is None else limit / self.of
-
         def whole(limit: int | None) -> int | None:
             return None if limit is None else limit // self.of + (self.number <= limit % self.of)
 
+        limits = {"rpm": spec.rpm, "tpm": spec.tpm, "max_cost": spec.max_cost}
+        portions = {name: limit and limit / self.of for name, limit in limits.items()}
         jobs = whole(spec.jobs)
-        return spec.but(
-            rpm=portion(spec.rpm),
-            tpm=portion(spec.tpm),
-            max_cost=portion(spec.max_cost),
-            max_calls=whole(spec.max_calls),
-            jobs=None if jobs is None else max(1, jobs),
-        )
+        own = None if jobs is None else max(1, jobs)
+        return spec.but(**portions, max_calls=whole(spec.max_calls), jobs=own)
 
     @property
     def folder(self) -> str:
@@ -91,17 +85,14 @@ class Share:
         cases the part's samples are is written next to its tables.
         """
         (tables.path / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
-        beside = [
-            [system, name, sorted(Counter(values).items())]
-            for (system, name), values in sorted(tables.beside.items())
-        ]
-        kept = [gate.stored() for gate in gates]
+        values = sorted(tables.beside.items())
         digests = []
         for path in inputs:
             with path.open("rb") as file:
                 digests.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()} {path.name}")
         numbers = {"number": self.number, "of": self.of, "cases": cases, "inputs": digests}
-        return {**numbers, "gates": kept, "beside": beside}
+        beside = [[system, name, sorted(Counter(each).items())] for (system, name), each in values]
+        return {**numbers, "gates": [gate.stored() for gate in gates], "beside": beside}
 
 
 def read_rows(folder: Path) -> array[int]:

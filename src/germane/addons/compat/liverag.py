@@ -47,10 +47,9 @@ AGGREGATES = (
 
 @dataclass(frozen=True, slots=True)
 class RAGResult:
-    """A system's results and answer for one question; only `qid` and `doc_ids` are measured.
+    """A system's results for one question; only `qid` and `doc_ids` (the chunks, best first) are measured.
 
-    `doc_ids` are the chunks in their order, [] = nothing was retrieved. Without a `qid` the place in the list,
-    from 1, stands for it.
+    Without a `qid` the position in the list, from 1, stands for it.
     """
 
     question: str = ""
@@ -83,10 +82,7 @@ class QAPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRow:
-    """One question: context_recall, context_precision, context_f1, three counts, ndcg_10.
-
-    The values are None where the question names no gold document: it was skipped.
-    """
+    """One question with its values and counts; all None where it names no gold document and was skipped."""
 
     qid: Id
     metrics: Mapping[str, Number]
@@ -95,10 +91,7 @@ class EvaluationRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationResult:
-    """All questions: `metrics` are the means and percentages, `sample_count` how many questions are in them.
-
-    `notes` say what was counted, left out or read otherwise than the original does; `total_time_ms` is what evaluating took.
-    """
+    """All questions: means and percentages, how many are in them, and `notes` on what was left out."""
 
     metrics: Mapping[str, Number]
     rows: tuple[EvaluationRow, ...]
@@ -188,9 +181,9 @@ def _ids_in_text(text: str, *, strict: bool) -> object:
             continue
         if result is None or isinstance(result, list | tuple | set | dict):
             return result
-        if not (strict and isinstance(result, str) and looks_listed(result)):
-            return [result if isinstance(result, str) else text]
-    if strict and (text.startswith("(") or looks_listed(text)):
+        text = result if isinstance(result, str) else text
+        break
+    if strict and looks_listed(text):
         raise Invalid(f"is a list that cannot be read: {describe(text)}", _LIST)
     return [text] if text else []
 
@@ -256,15 +249,11 @@ def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Fo
     counts = {
         "questions with gold and no result, counted 0": len(qids) - len(common),
         "results without a reference, left out": len(result) - len(common),
-        "empty results, counted 0 in nDCG@10 too": sum(not result[qid].ids for qid in common),
         "chunks of a document ranked higher in the same list, dropped": sum(
             len(result[qid].ids) - len(result[qid].documents) for qid in common
         ),
         "gold ids with a document's id inside, read as that document": sum(
             document_of(id_) != id_ for entry in gold.values() for id_ in entry.ids
-        ),
-        "qids that are a number in one file and text in the other, compared as text": sum(
-            type(result[qid].qid) is not type(gold[qid].qid) for qid in common
         ),
         "references that name no document, skipped": relevant.count(frozenset()),
     }
@@ -272,8 +261,9 @@ def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Fo
     counted = [row for _, row, some in pairs if some]
     if not counted:
         return dict.fromkeys(AGGREGATES), rows, notes
-    original = "the original: chunks, against the gold that was found"
-    notes.append(f"nDCG@10 ranks documents against all gold ({original})")
+    notes.append(
+        "nDCG@10 ranks documents against all gold (the original: chunks, against the gold that was found)"
+    )
     ndcg = statistics.fmean(row["ndcg_10"] or 0.0 for row in counted)
     return _aggregates(counted, ndcg, statistics.fmean), rows, notes
 

@@ -14,12 +14,11 @@ from germane.clean import counted
 from germane.cli import say
 from germane.cli.values import print_lines
 from germane.errors import InputError, SourceLocation, describe
-from germane.samples import table_rows
+from germane.samples.cells import named_rows
 from germane.samples.files import (
-    JsonFault,
+    json_in,
     locate,
     location_in,
-    parse_strict_json,
     read_json_lines,
     read_lines,
     read_text,
@@ -29,7 +28,6 @@ from germane.samples.files import (
 from germane.show.table import csv_lines
 from germane.types import Json
 
-_Placed: TypeAlias = Iterator[tuple[SourceLocation, Json]]
 OutputFormat: TypeAlias = Literal["tsv", "jsonl"]
 
 
@@ -43,8 +41,6 @@ def read_rows(path: str | Path, needed: str, *, parity: Parity | None = None) ->
     path = Path(path)
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     file = SourceLocation(shown_name(path))
-    if not path.exists():
-        raise InputError("no such file", fix="check the path", place=file)
     if suffix not in _READERS:
         raise InputError("this format cannot be read here", fix=f"name it {', '.join(_READERS)}", place=file)
     rows = [{**_checked(at, row, needed), "place": at} for at, row in _READERS[suffix](path)]
@@ -69,43 +65,23 @@ def _checked(location: SourceLocation, row: Json, needed: str) -> dict[str, Json
     return row
 
 
-def _tsv(path: Path) -> _Placed:
-    """Yield the rows of a tab-separated table with a header, quoted as pandas writes it."""
-    file = shown_name(path)
-    rows = table_rows((line for _, line in read_lines(path)), "\t", file)
-    line, first = next(rows, (1, []))
-    header = [name.strip() for name in first]
-    if twice := next((name for name in header if name and header.count(name) > 1), None):
-        location = SourceLocation(file, line)
-        raise InputError(f"the column {twice!r} is there twice", fix="keep one", place=location)
-    for line, cells in rows:
-        if len(cells) != len(header):
-            problem = f"this row has {counted(len(cells), 'column')}, the header {len(header)}"
-            fix = "give every row all columns, with tabs between"
-            raise InputError(problem, fix=fix, place=SourceLocation(file, line))
-        yield SourceLocation(file, line), dict(zip(header, cells, strict=True))
+def _tsv(path: Path) -> Iterator[tuple[SourceLocation, Json]]:
+    """Return the rows of a tab-separated table with a header, quoted as pandas writes it."""
+    return named_rows((line for _, line in read_lines(path)), "\t", shown_name(path))
 
 
-def _json(path: Path) -> _Placed:
+def _json(path: Path) -> Iterator[tuple[SourceLocation, Json]]:
     """Yield the objects of a list, or one object."""
     text = read_text(path)
-    document = _decoded(path, text) if text.strip() else []
+    fix = "name a file of one document .json, of one object per line .jsonl"
+    document = json_in(text, path, fix=fix) if text.strip() else []
     rows = document if isinstance(document, list) else [document]
     for number, row in enumerate(rows):
         at = locate(text, (number,)) if rows is document else None
         yield location_in(path, text, at), row
 
 
-def _decoded(path: Path, text: str) -> Json:
-    try:
-        return parse_strict_json(text)
-    except JsonFault as fault:
-        several = "extra data" in fault.problem or text.strip() in {"[", "{"}
-        fix = "name a file of one document .json, of one object per line .jsonl" if several else ""
-        raise fault.error(path, text, fix=fix) from None
-
-
-_READERS: dict[str, Callable[[Path], _Placed]] = {
+_READERS: dict[str, Callable[[Path], Iterator[tuple[SourceLocation, Json]]]] = {
     ".tsv": _tsv,
     ".jsonl": read_json_lines,
     ".ndjson": read_json_lines,

@@ -16,7 +16,7 @@ ADDON = Addon(
         )
     },
     questions={"draft": f"{_HERE}.questions:Draft", "standalone": f"{_HERE}.questions:Standalone"},
-    labellers={"draft.json": f"{_HERE}.people:label"},
+    labellers={"draft.json": f"{_HERE}.document:label"},
     flags=[
         Flag("CORPUS", "draft", DATA, "The documents: a file with a row each (id, text), a BEIR folder, or a folder of text files.", Path),
         Flag("-n --number", "draft", DATA, "Questions to keep.", int, value="N", default=50, least=1),

@@ -73,10 +73,8 @@ def other_language(question: str, passage: str, wanted: str) -> bool:
     if wanted and named is None:  # a language that the table lacks cannot be recognised
         return False
     expected, theirs = language_of(passage) if named is None else (named.script, Counter({named.name: 1}))
-    if script != expected and (script, expected) != (
-        "Han",
-        "Kana",
-    ):  # search words of Japanese are often kanji alone
+    kanji = (script, expected) == ("Han", "Kana")  # search words of Japanese are often kanji alone
+    if script != expected and not kanji:
         return expected not in scripts_in(question)
     names = {name for name, count in theirs.items() if count and count >= 0.7 * max(theirs.values())}
     best = max(hits.values(), default=0)

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 from germane.addons.draft.bm25 import terms
 from germane.addons.draft.checks import content_words, faults, find_quote, repeat_of, words_to_avoid
-from germane.addons.draft.drawing import Turn, TurnOrder
-from germane.addons.draft.passages import Passage
+from germane.addons.draft.passages import Passage, Turn, TurnOrder
 from germane.addons.draft.questions import (
     Alone,
     Candidate,
@@ -35,6 +34,11 @@ FIRST, EXAMPLES, CANDIDATES = 20, 3, 2
 """Attempts after which nothing kept ends it, examples shown to the writer, and candidates that it is asked for."""
 ROUND_TRIP, LOOKED_AT, MOST_RIVALS = 9, 20, 2
 """Other passages of a round trip, passages searched for a near-miss, and rivals at most."""
+
+
+_FAILURES = {"^not in ": "no stored answer", r"\b[45]\d\d\b": "HTTP {}", "(?i)time|hang": "no answer in time"}
+_FAILURES |= {"unusable|JSON|answer": "unusable answer", "": "request failed"}
+"""The reasons of failed calls by patterns of their errors; the first that is found counts."""
 
 
 class Dropped(Exception):
@@ -82,8 +86,6 @@ class Drafter:
 
     Attributes:
         pool: Asks the writer and the judge, through the ledger.
-        search: Looks for rivals.
-        order: The turns.
         progress: Called after each attempt with their number.
         seed, language, examples, allow_personal: The options that decide about an attempt.
         ahead: Number of attempts that are begun before those ahead of them are decided.
@@ -118,7 +120,6 @@ class Drafter:
                 self._begin_ahead()
                 if (turn := self.order.next()) is None:
                     return
-                self._begin(turn)
                 attempt = await self._tasks.pop(turn.id)
                 self._check_repeat(attempt)
                 self.attempts.append(attempt)
@@ -131,18 +132,15 @@ class Drafter:
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def _begin(self, turn: Turn) -> None:
-        if turn.id not in self._tasks:
-            self._tasks[turn.id] = asyncio.ensure_future(self._write(turn))
-
     def _begin_ahead(self) -> None:
-        """Begin the next attempts that would be needed if all were kept."""
+        """Begin the next attempt, and those that would be needed after it if all were kept."""
         order = copy.copy(self.order)
         room = self.ahead if self.kept else min(self.ahead, FIRST - len(self.attempts))
         for _ in range(max(1, room)):
             if (turn := order.next()) is None:
                 return
-            self._begin(turn)
+            if turn.id not in self._tasks:
+                self._tasks[turn.id] = asyncio.ensure_future(self._write(turn))
             order.settle(turn, kept=True)
 
     def _check_repeat(self, attempt: Attempt) -> None:
@@ -158,12 +156,14 @@ class Drafter:
         (answer,) = await self.pool.judge([question])
         attempt.judgements.append(answer.judgement)
         if isinstance(answer.value, Unanswered):
-            raise Dropped("failed", _failure(answer.value.why), answer.value.why)
+            why = answer.value.why
+            reasons = ((re.search(pattern, why), reason) for pattern, reason in _FAILURES.items())
+            raise Dropped("failed", next(text.format(found[0]) for found, text in reasons if found), why)
         value: A = answer.value
         return value
 
     async def _write(self, turn: Turn) -> Attempt:
-        """Ask for candidates, check them, and continue with the first that passes."""
+        """Ask for candidates, check them, and ask the later questions about the first that passes."""
         passage, result = turn.passage, Attempt(turn)
         avoid = words_to_avoid(passage.text) if turn.kind == "paraphrased" else ()
         at, shown = int(passage.digest[:8], 16), self.examples
@@ -178,10 +178,15 @@ class Drafter:
             seed=self.seed,
         )
         try:
-            payload = await self._ask(question, result)
-            self._check(result, payload, avoid)
-            if result.candidate is not None:
-                await self._follow(result, result.candidate)
+            self._check(result, await self._ask(question, result), avoid)
+            if (candidate := result.candidate) is not None:
+                alone = await self._ask(Standalone(candidate.question), result)
+                if not alone.standalone:
+                    result.drop(Dropped("alone", "not self-contained", alone.reasoning), candidate)
+                elif turn.kind == "near-miss":
+                    await self._look_for_answer(result, candidate)
+                else:
+                    await self._round_trip(result, candidate, alone)
         except Dropped as why:
             result.drop(why, result.candidate)
         return result
@@ -198,16 +203,6 @@ class Drafter:
                 attempt.candidate = candidate
                 return
             attempt.drop(Dropped("check", *fault), candidate)
-
-    async def _follow(self, attempt: Attempt, candidate: Candidate) -> None:
-        """Ask the later questions: whether the candidate is clear alone, then the round trip or, for a near-miss, whether an answer exists."""
-        alone = await self._ask(Standalone(candidate.question), attempt)
-        if not alone.standalone:
-            raise Dropped("alone", "not self-contained", alone.reasoning)
-        if attempt.turn.kind == "near-miss":
-            await self._look_for_answer(attempt, candidate)
-        else:
-            await self._round_trip(attempt, candidate, alone)
 
     async def _look_for_answer(self, attempt: Attempt, candidate: Candidate) -> None:
         """Keep a near-miss if the first 20 passages are judged insufficient twice, in two orders."""
@@ -266,8 +261,8 @@ class Drafter:
             own = doc == passage.doc
             text, at = (passage.text, passage.start) if own else (self.search.documents[doc], 0)
             if (span := find_quote(quote, text)) is not None:
-                place = {"start": at + span[0], "end": at + span[1]}
-                result.append({"quote": text[slice(*span)], "doc": doc, **place})
+                start, end = span
+                result.append({"quote": text[start:end], "doc": doc, "start": at + start, "end": at + end})
         return result
 
     def _row(
@@ -290,21 +285,6 @@ class Drafter:
             "tags": ["drafted", turn.kind, turn.style],
             "metadata": {"draft": {name: value for name, value in source.items() if value} | drawn | facts},
         }
-
-
-_FAILURES = {
-    "^not in ": "no stored answer",
-    r"\b[45]\d\d\b": "HTTP",
-    "(?i)time|answer within|hang": "no answer in time",
-    "unusable|JSON|answer": "unusable answer",
-    "": "request failed",
-}
-
-
-def _failure(why: str) -> str:
-    """Return the reason of a failed call without the parts that differ between calls."""
-    found, reason = next((found, row[1]) for row in _FAILURES.items() if (found := re.search(row[0], why)))
-    return f"HTTP {found[0]}" if reason == "HTTP" else reason
 
 
 def _same_answer(known: str, reference: str) -> bool:

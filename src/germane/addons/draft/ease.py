@@ -1,20 +1,81 @@
-"""How easy the questions are for keyword search, how much they repeat their passages, and how precise a result over them is."""
+"""How easy, how precise and how expensive a set of questions is."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import sqrt
+from itertools import chain
+from math import fsum, isnan, nan, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from germane.addons.draft.bm25 import terms
-from germane.addons.draft.checks import content_words, function_words
+from germane.addons.draft.checks import content_words, function_words, words_to_avoid
+from germane.addons.draft.passages import Passage, Turn
+from germane.addons.draft.questions import Draft, Standalone
 from germane.addons.draft.rivals import Search
+from germane.judges import Judge
+from germane.questions import Question, Sufficiency, Support
 from germane.questions.text import words
 from germane.statistics.intervals import clopper_pearson, mean_interval
-from germane.types import Json, Sample
+from germane.types import Json, Sample, Usage
+
+KEPT = {"low": 0.8, "typical": 0.54, "high": 0.2}
+"""Share of attempts that are kept: a guess, until a run has seen 20 attempts."""
+_LOOKED_AT = 8
+
+
+def forecast(
+    n: int,
+    turns: Sequence[Turn],
+    judges: tuple[Judge, Judge],
+    examples: Sequence[str],
+    others: Sequence[Passage],
+) -> dict[str, Json]:
+    """Return calls, tokens and cost of n questions for each failure rate, from the mean request of the first turns."""
+    judge, writer = judges
+    first, texts = turns[:_LOOKED_AT], tuple(passage.text for passage in others[:20])
+    misses = sum(turn.kind == "near-miss" for turn in turns) / len(turns) if turns else 0.0
+    question = "How many days off are there when a child is born?"
+    claim = "Parents are entitled to ten working days when a child is born."
+    asked: dict[str, tuple[Judge, list[Question[Any]]]] = {
+        "write": (writer, [
+            Draft(form=turn.kind, style=turn.style, passage=turn.passage.text, headings=turn.passage.headings,
+                  avoid=words_to_avoid(turn.passage.text) if turn.kind == "paraphrased" else (),
+                  examples=tuple(examples[:3]))
+            for turn in first
+        ]),
+        "alone": (judge, [Standalone(question)]),
+        "round trip": (judge, [Support((claim,), (turn.passage.text, *texts[:9])) for turn in first]),
+        "near-miss": (judge, [Sufficiency(question, texts)] if texts else []),
+    }  # fmt: skip
+    usages = {name: _mean(*asked_of) for name, asked_of in asked.items()}
+    result: dict[str, Json] = {}
+    for name, share in KEPT.items():
+        attempts = min(n / share, 4.0 * n)
+        last = attempts * min(1.0, share / 0.8)  # what reaches the last step, of which .8 pass
+        counts = (attempts, min(attempts, last / 0.85), last * (1 - misses), 2 * last * misses)
+        steps = [(count, usages[step]) for step, count in zip(usages, counts, strict=True) if count]
+        read, written, cost = (fsum(count * usage[at] for count, usage in steps) for at in range(3))
+        result[name] = {
+            "calls": round(sum(counts)),
+            "attempts": round(attempts),
+            "tokens": {"input": round(read), "output": round(written)},
+            "cost_usd": None if isnan(cost) else round(cost, 4),
+        }
+    return result
+
+
+def _mean(judge: Judge, questions: Sequence[Question[Any]]) -> tuple[float, float, float]:
+    """Return the mean input, output and cost of a question (NaN without a price); 0 for a judge without requests."""
+    estimate = getattr(judge, "forecast", None)
+    usages: list[Usage] = [estimate((question,)) for question in questions] if estimate is not None else []
+    costs = [nan if usage.cost_usd is None else usage.cost_usd for usage in usages]
+    columns = [usage.input_tokens for usage in usages], [usage.output_tokens for usage in usages], costs
+    read, written, cost = (fsum(column) / max(1, len(usages)) for column in columns)
+    return read, written, cost
+
 
 _SPREAD, _POWER = 0.20, 2.8
 """Standard deviation of paired differences of nDCG@10 (TREC DL 2019), and 1.96 + 0.84: found in 4 of 5 cases."""
@@ -56,12 +117,6 @@ def measured(query: str, gold: Sequence[str], search: Search) -> MeasuredQuestio
     return MeasuredQuestion(query, bool(present), rank, overlap, known, margin)
 
 
-def of_sample(sample: Sample, search: Search) -> MeasuredQuestion:
-    """Search for a real question, with its gold if it has any."""
-    gold = [doc for doc, grade in (sample.qrels or {}).items() if grade > 0]
-    return measured(sample.query, [*gold, *(doc for group in sample.gold or () for doc in group)], search)
-
-
 def _share(values: Sequence[float], clusters: Sequence[str] | None = None) -> dict[str, Json]:
     """Return the mean of values in 0 to 1 with its interval."""
     if not values:
@@ -71,25 +126,22 @@ def _share(values: Sequence[float], clusters: Sequence[str] | None = None) -> di
     return {"mean": interval.mean, "interval": list(interval.ends or ()) or None, "n": len(values)}
 
 
-def _median(values: Sequence[float]) -> float | None:
-    return float(np.median(values)) if values else None
-
-
 def summary(questions: Sequence[MeasuredQuestion], clusters: Sequence[str] | None = None) -> dict[str, Json]:
     """Return the figures for a set of questions; those about gold cover the questions that have some."""
     with_gold = [at for at, question in enumerate(questions) if question.has_gold]
     ranks = [questions[at].rank or np.inf for at in with_gold]
     theirs = None if clusters is None else [clusters[at] for at in with_gold]
     overlaps = [value for question in questions if (value := question.overlap) is not None]
+    lengths = [len(terms(question.query)) for question in questions]
     telegraphic = [float(function_words().isdisjoint(words(question.query))) for question in questions]
     return {
         "n": len(questions),
         "bm25_at_1": _share([float(rank == 1) for rank in ranks], theirs),
         "bm25_at_10": _share([float(rank <= 10) for rank in ranks], theirs),
-        "overlap_median": _median(overlaps),
+        "overlap_median": float(np.median(overlaps)) if overlaps else None,
         "overlap": _share(overlaps),
         "overlap_above_0.8": _share([float(value > _COPIED) for value in overlaps]),
-        "words_median": _median([len(terms(question.query)) for question in questions]),
+        "words_median": float(np.median(lengths)) if lengths else None,
         "without_question_words": _share(telegraphic),
         "known_words": _share([question.known for question in questions]),
         "bm25_margin": _share([question.margin for question in questions]),
@@ -122,7 +174,14 @@ def of_set(
     own = summary(drafted, clusters)
     if not real:
         return {"drafted": own}
-    theirs = summary([of_sample(sample, search) for sample in real])
+    gold = [
+        [
+            *(doc for doc, grade in (sample.qrels or {}).items() if grade > 0),
+            *chain.from_iterable(sample.gold or ()),
+        ]
+        for sample in real
+    ]
+    theirs = summary([measured(sample.query, docs, search) for sample, docs in zip(real, gold, strict=True)])
     return {"drafted": own, "like": theirs, **compared(own, theirs)}
 
 

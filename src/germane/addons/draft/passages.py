@@ -1,13 +1,13 @@
-"""Passages of a corpus: long documents cut at headings and paragraphs, and passages unsuitable for questions."""
+"""Passages of a corpus, cut at headings and paragraphs, and the draw of those that questions come from."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from zlib import crc32
 
@@ -16,6 +16,115 @@ import numpy as np
 from germane.addons.draft.bm25 import is_unspaced, terms
 from germane.errors import InputError
 from germane.labelling.corpus import Corpus
+
+MIX = {"direct": 45, "paraphrased": 40, "near-miss": 15}
+STYLES = {"question": 60, "keywords": 25, "long": 15}
+TRIES = 4
+"""Attempts for each question wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One attempt: a passage, and the kind and style of its question."""
+
+    passage: Passage
+    kind: str
+    style: str
+
+    @property
+    def id(self) -> str:
+        """The id of the question: a digest of passage, kind and style, so that it stays when the set grows."""
+        return f"d-{_digest(f'{self.passage.digest} {self.kind} {self.style}')[:8]}"
+
+
+def parse_shares(text: str, flag: str, names: Mapping[str, int]) -> dict[str, int]:
+    """Parse shares such as `direct=45 near-miss=15`; omitted names get 0."""
+    pairs = [word.partition("=")[::2] for word in text.replace(",", " ").split()]
+    result = {name: int(share) for name, share in pairs if name in names and share.isdecimal()}
+    if len(result) < len(pairs) or not any(result.values()):
+        unknown = next((f"unknown name {name!r}" for name, _ in pairs if name not in names), "")
+        fix = f"write {flag} '{' '.join(f'{name}={share}' for name, share in names.items())}'"
+        raise InputError(f"{flag}: {unknown or f'{text!r} is not a list of shares'}", fix=fix)
+    return {name: result.get(name, 0) for name in names}
+
+
+def slots(shares: Mapping[str, int], n: int) -> Iterator[str]:
+    """Yield the kinds of n questions in proportion to their shares; the first of 200 are those of 100 (Webster's method)."""
+    given = dict.fromkeys(shares, 0)
+    for _ in range(n):
+        kind = max(shares, key=lambda name: shares[name] / (2 * given[name] + 1))
+        given[kind] += 1
+        yield kind
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _pick(shares: Mapping[str, int], digest: str) -> str:
+    """Return one of the names, drawn by a digest."""
+    at = int(digest[:12], 16) / 16**12 * sum(shares.values())
+    return next(name for name, end in zip(shares, accumulate(shares.values()), strict=True) if at < end)
+
+
+def draw(
+    passages: Iterable[Passage], seed: int, mix: Mapping[str, int], styles: Mapping[str, int]
+) -> dict[str, list[Turn]]:
+    """Return the turns of each kind in order: by a digest of seed and text, each document once before any is repeated.
+
+    A document that is added inserts its turns and moves no other.
+    """
+    keyed = [(_digest(f"{seed}  {passage.digest}"), passage) for passage in passages]
+    seen, ordered = Counter[str](), list[tuple[int, str, str, int, Passage]]()
+    for key, passage in sorted(keyed, key=lambda row: (row[0], row[1].start)):
+        ordered.append((seen[passage.doc], key, passage.doc, passage.start, passage))
+        seen[passage.doc] += 1
+    ordered.sort(key=lambda row: row[:4])
+    result: dict[str, list[Turn]] = {kind: [] for kind in mix}
+    for *_, passage in ordered:
+        kind = _pick(mix, _digest(f"{seed} kind {passage.digest}"))
+        result[kind].append(Turn(passage, kind, _pick(styles, _digest(f"{seed} style {passage.digest}"))))
+    return result
+
+
+class TurnOrder:
+    """The order of attempts: slot by slot, with at most four attempts of a kind for each of its slots so far."""
+
+    def __init__(self, turns: Mapping[str, list[Turn]], shares: Mapping[str, int], n: int) -> None:
+        self._turns, self._slots, self._at = turns, list(slots(shares, n)), 0
+        self._wanted, self.tried, self.kept = Counter[str](), Counter[str](), Counter[str]()
+
+    def __copy__(self) -> TurnOrder:
+        """Return a copy that can run ahead."""
+        other = TurnOrder(self._turns, {}, 0)
+        vars(other).update(vars(self), _wanted=+self._wanted, tried=+self.tried, kept=+self.kept)
+        return other
+
+    def next(self) -> Turn | None:
+        """Return the next attempt, or None at the end. Call `settle` afterwards."""
+        while True:
+            kind = self._slots[self._at - 1] if self._at else ""
+            most = min(TRIES * self._wanted[kind], len(self._turns.get(kind, ())))
+            if self.kept[kind] < self._wanted[kind] and self.tried[kind] < most:
+                self.tried[kind] += 1
+                return self._turns[kind][self.tried[kind] - 1]
+            if self._at == len(self._slots):
+                return None
+            self._wanted[self._slots[self._at]] += 1
+            self._at += 1
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Return how many questions of each kind are wanted and kept, and after how many attempts."""
+        wanted = Counter(self._slots)
+        return {
+            kind: {"wanted": wanted[kind], "kept": self.kept[kind], "attempts": self.tried[kind]}
+            for kind in dict.fromkeys(self._slots)
+        }
+
+    def settle(self, turn: Turn, *, kept: bool) -> None:
+        """Record whether an attempt's question was kept."""
+        self.kept[turn.kind] += kept
+
 
 LONGEST, SHORTEST = 400, 25
 """Words of a passage: longer texts are cut, shorter passages get no question."""
@@ -27,7 +136,7 @@ _HEADING = re.compile(
 )
 _PARAGRAPH = re.compile(r"\n[ \t]*\n+")
 _FILLING = re.compile(r"https?://\S+|\[[^\]\n]*\]\([^)\n]*\)|\.{2,}|[\d.…]")
-"""What contents pages and lists of links consist of."""
+"""What more than half of a contents page or a list of links consists of."""
 _OFFICE = {".pdf", ".docx", ".doc", ".pptx", ".odt", ".epub"}
 _HEADER_SHARE, _SHINGLE, _NEAR, _SKETCH = 0.2, 5, 0.9, 8
 
@@ -133,7 +242,7 @@ def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[l
         words, folded = terms(own), " ".join(passage.text.split())
         if len(words) < SHORTEST:
             skipped["repeated header" if len(terms(passage.text)) >= SHORTEST else "short"] += 1
-        elif _is_filling(own):
+        elif 2 * sum(map(len, _FILLING.findall(own))) > len("".join(own.split())):
             skipped["contents, links or numbers"] += 1
         elif folded in seen:
             skipped["duplicate"] += 1
@@ -161,9 +270,3 @@ def _is_near(words: Sequence[str], shingles: list[np.ndarray], by_value: dict[in
         by_value[value].append(len(shingles))
     shingles.append(own)
     return False
-
-
-def _is_filling(text: str) -> bool:
-    """Return True if more than half of the characters, white space aside, are digits, dots and links."""
-    whole = sum(not char.isspace() for char in text)
-    return 2 * sum(len(match.group()) for match in _FILLING.finditer(text)) > whole

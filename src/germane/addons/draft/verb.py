@@ -13,9 +13,19 @@ from msgspec import structs
 from germane.addons.draft import document as files
 from germane.addons.draft import ease
 from germane.addons.draft.drafting import FIRST, Drafter
-from germane.addons.draft.drawing import MIX, STYLES, TRIES, Turn, TurnOrder, draw, parse_shares, slots
-from germane.addons.draft.forecast import forecast
-from germane.addons.draft.passages import DraftCorpus, read_corpus
+from germane.addons.draft.ease import forecast
+from germane.addons.draft.passages import (
+    MIX,
+    STYLES,
+    TRIES,
+    DraftCorpus,
+    Turn,
+    TurnOrder,
+    draw,
+    parse_shares,
+    read_corpus,
+    slots,
+)
 from germane.addons.draft.rivals import Search
 from germane.clean import counted
 from germane.cli import print_document, say
@@ -86,10 +96,7 @@ def draft(
     async def run() -> Drafter:
         budget, judges = Budget(max_cost, max_calls), {"draft": author}
         async with Asker(
-            lambda question: judges.get(question.kind, checker),
-            store,
-            budget=budget,
-            replay=replayed or "",
+            lambda question: judges.get(question.kind, checker), store, budget=budget, replay=replayed or ""
         ) as asking:
             drafter = Drafter(
                 asking,

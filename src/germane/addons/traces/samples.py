@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from germane.addons.traces.spans import (
@@ -22,7 +23,7 @@ from germane.addons.traces.spans import (
     spans_in,
 )
 from germane.errors import InputError, Invalid
-from germane.samples import Notice, TableRow, Warn
+from germane.samples import Notice, Warn
 from germane.types import Json
 
 
@@ -31,14 +32,10 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
 
     The spans of a trace may stand anywhere: the whole file is read first.
     """
-    first = next(rows, None)
-    if first is None:
-        return
-    rows = chain([first], rows)
-    if is_document_row(first[1]):
-        yield from samples_of_documents(rows)
-    else:
-        yield from _of_spans(rows, first[2](()), warn)
+    if (first := next(rows, None)) is not None:
+        rows = chain([first], rows)
+        documents = is_document_row(first[1])
+        yield from samples_of_documents(rows) if documents else _of_spans(rows, first[2](()), warn)
 
 
 def _of_spans(rows: Rows, place: Any, warn: Warn | None) -> Rows:
@@ -47,7 +44,7 @@ def _of_spans(rows: Rows, place: Any, warn: Warn | None) -> Rows:
     where_of: dict[str, Callable[..., Any]] = {}
     for _, row, where in rows:
         try:
-            for span in spans_in(_without_empty(row)):
+            for span in spans_in(row):
                 traces.setdefault(span.trace, []).append(span)
                 where_of.setdefault(span.trace, where)
         except Invalid as wrong:
@@ -67,16 +64,10 @@ def _of_spans(rows: Rows, place: Any, warn: Warn | None) -> Rows:
         raise InputError(problem, fix=_RECORD, place=place)
     for what, count in counts.items():
         if count and warn is not None:
-            passed = "" if what == "no documents" else ", and are passed over"
-            warn(Notice(f"{count:,} of {len(traces):,} traces have {what}{passed}", _RECORD, place))
+            warn(Notice(f"{count:,} of {len(traces):,} traces have {what}", _RECORD, place))
 
 
 _RECORD = "record retrieval spans with query and documents (Langfuse: export input and output, fields=core,basic,io)"
-
-
-def _without_empty(row: Json) -> Json:
-    """Return a row of a table without its empty cells, whose values are unknown."""
-    return {key: value for key, value in row.items() if value != ""} if isinstance(row, TableRow) else row
 
 
 def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
@@ -179,10 +170,7 @@ def _ids(documents: Iterable[dict[str, Json]] | None) -> list[str]:
 
 
 def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
-    """Return the ids that each span returned, by its name; over several searches each document at its best rank.
-
-    An empty list if there is one span alone.
-    """
+    """Return the ids that each of several spans returned, by its name; in several searches by best rank."""
     lists: dict[str, list[list[str]]] = {}
     for search in searches:
         names = Counter[str]()
@@ -193,12 +181,11 @@ def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
                 lists.setdefault(name, []).append(_ids(span.documents))
     if len(lists) < 2:
         return []
-    return [{"name": name, "ids": _by_best_rank(several)} for name, several in lists.items()]
-
-
-def _by_best_rank(lists: Sequence[Sequence[str]]) -> list[str]:
-    best: dict[str, int] = {}
-    for ids in lists:
-        for rank, name in enumerate(ids):
-            best[name] = min(rank, best.get(name, rank))
-    return sorted(best, key=best.__getitem__)
+    merged = {
+        name: sorted(chain.from_iterable(map(enumerate, several)), key=itemgetter(0))
+        for name, several in lists.items()
+    }
+    return [
+        {"name": name, "ids": list(dict.fromkeys(id_ for _, id_ in placed))}
+        for name, placed in merged.items()
+    ]

@@ -7,27 +7,208 @@ the spans around them hold the question and the answer.
 
 from __future__ import annotations
 
+import datetime
+import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
-from germane.addons.traces.values import (
-    ANSWERS,
-    ASSISTANT,
-    QUESTIONS,
-    documents_in,
-    listed_under,
-    name_of,
-    number_of,
-    parsed,
-    plain_attributes,
-    seconds_of,
-    text_in,
-    tree_of,
-    value_at,
-)
-from germane.errors import InputError, Invalid, describe
-from germane.samples import passages_in
+from germane.encoding import digest
+from germane.errors import InputError, Invalid
+from germane.samples import id_in, passages_in, structure
 from germane.types import Json
+
+
+def tree_of(values: Mapping[str, Json]) -> dict[str, Json]:
+    """Return values with dotted names as objects within objects."""
+    root: dict[str, Json] = {}
+    for key, value in values.items():
+        *above, last = str(key).split(".")
+        node = root
+        for step in above:
+            inner = node.get(step)
+            if not isinstance(inner, dict):
+                inner = node[step] = {}
+            node = inner
+        node[last] = tree_of(value) if isinstance(value, Mapping) else value
+    return root
+
+
+def value_at(tree: Json, path: str) -> Json:
+    """Return the value at a dotted path; None if it is absent."""
+    for step in path.split("."):
+        tree = tree.get(step) if isinstance(tree, Mapping) else None
+    return tree
+
+
+def plain_attributes(attributes: Json) -> dict[str, Json]:
+    """Return attributes of OTLP/JSON as plain values."""
+    pairs = attributes if isinstance(attributes, list) else []
+    return {str(pair.get("key")): _value(pair.get("value")) for pair in pairs if isinstance(pair, dict)}
+
+
+def _value(value: Json) -> Json:
+    if not isinstance(value, dict) or len(value) != 1:
+        return None
+    ((name, inner),) = value.items()
+    if name == "arrayValue":
+        return [_value(value) for value in listed_under(inner, "values") or ()]
+    if name == "kvlistValue":
+        return plain_attributes(listed_under(inner, "values"))
+    return number_of(inner) if name == "doubleValue" else inner
+
+
+def parsed(value: Json) -> Json:
+    """Return the value of a text that is JSON for a list, object or text; anything else unchanged."""
+    start = value.lstrip()[:1] if isinstance(value, str) else ""
+    if start == '"':
+        with suppress(ValueError):
+            return parsed(json.loads(value))
+    if start in {"[", "{"}:
+        result = structure(value)
+        return value if result is None else result
+    return value
+
+
+def items_of(value: Json) -> list[Json] | None:
+    """Return a list given as a list, as JSON, or as an object with positions as keys; None for anything else."""
+    value = parsed(value)
+    if isinstance(value, Mapping) and value and all(str(key).isdecimal() for key in value):
+        return [value[key] for key in sorted(value, key=int)]
+    return value if isinstance(value, list) else None
+
+
+def documents_in(value: Json) -> list[dict[str, Json]] | None:
+    """Return the contexts in a list of documents; None if it is not a list of documents."""
+    items = items_of(value)
+    if items is None:
+        return None
+    results = [_document(item) for item in items]
+    return [row for row in results if row is not None] if None not in results else None
+
+
+_TEXTS = ("content", "text", "page_content", "pageContent", "chunk")
+
+
+def _document(value: Json) -> dict[str, Json] | None:
+    """Return one document as a context; without an id its text identifies it."""
+    value = {"text": value} if isinstance(value, str) else value
+    if not isinstance(value, Mapping):
+        return None
+    whole = tree_of(value)
+    holders = (whole.get(name) for name in ("document", "node", "kwargs"))
+    own = next((holder for holder in holders if isinstance(holder, Mapping)), whole)
+    score = number_of(whole.get("score", own.get("score")))
+    text = next((own[name] for name in _TEXTS if isinstance(own.get(name), str)), "")
+    metadata = parsed(own.get("metadata"))
+    metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
+    named = id_in(own) or id_in(metadata) or (f"text:{digest(text)[:12]}" if text else "")
+    if not named:
+        return None
+    made = {"id": named, "text": text, "metadata": metadata, "score": score}
+    return {key: value for key, value in made.items() if value not in (None, "", {})}
+
+
+_SAID = ("text", "content", "messages")
+QUESTIONS = ("query", "question", "input", "user_input", "prompt", "query_str", *_SAID)
+ANSWERS = ("answer", "response", "output", "result", *_SAID)
+_USER, ASSISTANT = frozenset({"user", "human"}), frozenset({"assistant", "ai", "model"})
+_OTHERS = frozenset({"system", "developer", "tool", "function"})
+
+
+def text_in(
+    value: Json, names: tuple[str, ...], levels: int = 4, speaker: frozenset[str] = _USER
+) -> str | None:
+    """Return the text of an input or output: the value itself, or the value under one of these names.
+
+    Of messages the last text of the speaker; of a recorded call (`args`, `kwargs`) its first argument. None where there is no such
+    text.
+    """
+    value = parsed(value)
+    if isinstance(value, str) or not levels:
+        return value if isinstance(value, str) and value.strip() else None
+    if (message := _message(value)) is not None:
+        return _content(message[1]) if message[0] in speaker else None
+    if isinstance(value, Mapping):
+        inner = [*(value.get(name) for name in (*names, "kwargs")), *(items_of(value.get("args")) or [])[:1]]
+        return next(filter(None, (text_in(one, names, levels - 1, speaker) for one in inner)), None)
+    values = value if isinstance(value, list) else []
+    messages = [message for message in map(_message, values) if message is not None]
+    if not messages and len(values) == 1 and isinstance(values[0], list):  # a batch of one conversation
+        return text_in(values[0], names, levels - 1, speaker)
+    texts = (_content(content) for role, content in reversed(messages) if role in speaker)
+    return next(filter(None, texts), None)  # a tool's result may be a user's message
+
+
+def _message(value: Json) -> tuple[str, Json] | None:
+    """Return role and content of a message: with a role, of a LangChain type or constructor, or as a pair; else None."""
+    if isinstance(value, list | tuple) and len(value) == 2:
+        return (first, value[1]) if (first := _role(value[0])) else None
+    if not isinstance(value, Mapping):
+        return None
+    for holder in (value, *(value.get(name) for name in ("data", "kwargs", "message"))):
+        if isinstance(holder, Mapping) and not holder.keys().isdisjoint({"parts", "content"}):
+            path: Json = value.get("id")
+            kind = path[-1] if isinstance(path, list) and path else None
+            named = (value.get("role"), holder.get("role"), value.get("type"), holder.get("type"), kind)
+            role = next(filter(None, map(_role, named)), None)
+            return (role, holder.get("parts", holder.get("content"))) if role else None
+    return None
+
+
+def _role(value: Json) -> str:
+    """Return the role for a role's name or a message class (`human` for HumanMessageChunk); "" for anything else."""
+    name = value.lower().removesuffix("chunk").removesuffix("message") if isinstance(value, str) else ""
+    return name if name in _USER | ASSISTANT | _OTHERS else ""
+
+
+def _content(content: Json) -> str | None:
+    """Return the text of a message's content, or of its text parts."""
+    blocks = items_of(content)
+    if isinstance(content, str) and not (blocks and all(isinstance(block, Mapping) for block in blocks)):
+        return content if content.strip() else None
+    texts = [
+        text_in(block, ("content", "text"), 1)
+        for block in blocks or ()
+        if not isinstance(block, Mapping)
+        or "text" in str(block.get("type", "text"))  # output_text; no reasoning, no tools
+    ]
+    return "\n".join(filter(None, texts)) or None
+
+
+def name_of(value: Json) -> str:
+    """Return a text or whole number as a name, and "" for anything else."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= 64
+    return str(value) if whole or isinstance(value, str) else ""
+
+
+def number_of(value: Json) -> float | None:
+    """Return a finite number, also from a text; None for anything else."""
+    try:
+        number = float(value) if not isinstance(value, bool) else math.nan
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def listed_under(holder: Json, key: str) -> list[Json] | None:
+    """Return the list under a key of a mapping, or None."""
+    value = holder.get(key) if isinstance(holder, Mapping) else None
+    return value if isinstance(value, list) else None
+
+
+def seconds_of(value: Any) -> float:
+    """Return a time in seconds since 1970, from a datetime, an ISO text, or milliseconds as pandas writes them; else 0."""
+    if isinstance(value, datetime.datetime):
+        return value.replace(tzinfo=value.tzinfo or datetime.UTC).timestamp()
+    if (number := number_of(value)) is not None:
+        return number / 1000
+    try:
+        return seconds_of(datetime.datetime.fromisoformat(str(value)))
+    except (ValueError, OverflowError):
+        return 0.0
+
 
 RETRIEVER, RERANKER, MODEL = "RETRIEVER", "RERANKER", "LLM"
 
@@ -72,7 +253,9 @@ def spans_in(row: Json) -> Iterator[Span]:
     """Yield the spans of one row of an export. Raises Invalid if it is not one."""
     exported = _exported(row)
     if exported is None:
-        own = _with_context(row) if isinstance(row, dict) and _OF_SAMPLES.isdisjoint(row) else {}
+        own = dict(row) if isinstance(row, dict) and _OF_SAMPLES.isdisjoint(row) else {}
+        if isinstance(context := parsed(own.get("context")), dict):  # the ids of Phoenix's spans
+            own |= {f"context.{name}": value for name, value in context.items()}
         if not name_of(_first(own, _TRACE)):
             fix = "keep the spans of traces in a file of their own"
             raise Invalid("is not a span, and rows before it are", fix)
@@ -89,11 +272,8 @@ def _exported(row: Json) -> list[dict[str, Json]] | None:
         return None
     scopes = [scope for resource in resources for scope in listed_under(resource, "scopeSpans") or ()]
     spans = [span for scope in scopes for span in listed_under(scope, "spans") or ()]
-    return [
-        {**span, "attributes": plain_attributes(span.get("attributes"))}
-        for span in spans
-        if isinstance(span, dict)
-    ]
+    kept = (span for span in spans if isinstance(span, dict))
+    return [{**span, "attributes": plain_attributes(span.get("attributes"))} for span in kept]
 
 
 def is_document_row(row: Json) -> bool:
@@ -106,27 +286,19 @@ def samples_of_documents(rows: Rows) -> Rows:
     """Yield a sample for each span among rows of documents, in the order of their first documents."""
     spans: dict[str, tuple[Callable[..., Any], list[tuple[float, dict[str, Json]]]]] = {}
     for _, row, where in rows:
-        if not is_document_row(row) or not (span := name_of(_first(row, _SPAN))):
-            problem = "this is not a document of a span, and rows before it are"
-            raise InputError(
-                problem, fix="keep the documents of spans in a file of their own", place=where(())
-            )
-        if (position := number_of(row["document_position"])) is None:
-            problem = (
-                f"document_position is {describe(row['document_position'])}, and a document has a position"
-            )
-            fix = "write its place: 0, 1, 2, ..."
-            raise InputError(problem, fix=fix, place=where(("document_position",)))
+        span = name_of(_first(row, _SPAN)) if is_document_row(row) else ""
+        position = number_of(row["document_position"]) if span else None
+        if position is None:
+            problem = "this is not a document of a span with its position, and rows before it are"
+            fix = "keep the documents of spans in a file of their own, with document_position: 0, 1, 2, ..."
+            raise InputError(problem, fix=fix, place=where(()))
         spans.setdefault(span, (where, []))[1].append((position, row))
     for number, (span, (where, placed)) in enumerate(spans.items(), 1):
         documents = [row for _, row in sorted(placed, key=lambda pair: pair[0])]
+        columns = {"text": "reference", "score": "document_score", "metadata": "document_metadata"}
         found = [
-            {
-                "id": _first(row, ("document_id", "doc_id")),
-                "text": row["reference"],
-                "score": number_of(row.get("document_score")),
-                "metadata": row.get("document_metadata"),
-            }
+            {"id": _first(row, ("document_id", "doc_id"))}
+            | {name: row.get(key) for name, key in columns.items()}
             for row in documents
         ]
         trace = name_of(_first(documents[0], _TRACE))
@@ -134,12 +306,6 @@ def samples_of_documents(rows: Rows) -> Rows:
         sample["contexts"] = documents_in(found) or []
         sample["metadata"] = {"spans": [span], **({"trace": trace} if trace else {})}
         yield number, sample, lambda _, where=where: where(())
-
-
-def _with_context(row: dict[str, Json]) -> dict[str, Json]:
-    """Return the row with the ids in its object `context` as columns."""
-    context = parsed(row.get("context"))
-    return {**row, **{f"context.{k}": v for k, v in context.items()}} if isinstance(context, dict) else row
 
 
 def _first(row: Mapping[str, Json], names: Iterable[str]) -> Json:
@@ -213,10 +379,12 @@ def _attributes(row: Mapping[str, Json]) -> dict[str, Json]:
     metadata = parsed(row.get("metadata"))  # of a span that Langfuse took by OpenTelemetry
     more = parsed(metadata.get("attributes")) if isinstance(metadata, Mapping) else None
     columns = {
-        key: value for key, value in row.items() if key.startswith("attributes.") and value is not None
+        key.removeprefix("attributes."): value
+        for key, value in row.items()
+        if key.startswith("attributes.") and value not in (None, "")
     }
     attributes: dict[str, Json] = {}
-    for source in (row.get("attributes"), {key[11:]: value for key, value in columns.items()}, more):
+    for source in (row.get("attributes"), columns, more):
         attributes |= source if isinstance(source, Mapping) else {}
     for name in ("input", "output"):  # of Langfuse's observations
         if row.get(name) not in (None, ""):

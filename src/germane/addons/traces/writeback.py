@@ -37,8 +37,9 @@ class _Traced:
 
     def __iter__(self) -> Iterator[tuple[Sample, Sequence[str], list[Score]]]:
         """Yield each trace with the spans whose lists were judged and its scores. InputError if no sample is a trace."""
+        found = ((sample, sample.metadata.get("spans")) for sample in self._report.samples())
         traces = {
-            sample.key: (sample, spans) for sample in self._report.samples() if (spans := _spans_of(sample))
+            sample.key: (sample, spans) for sample, spans in found if spans and isinstance(spans, tuple)
         }
         if not traces:
             problem = "no sample of this report is a trace: none names the spans that it is from"
@@ -50,17 +51,8 @@ class _Traced:
     def source(self, score: Score) -> dict[str, Json]:
         """Return the source of a score's labels, and the judge if it is one."""
         source = self._basis.get((score.measure, score.system), "judge")
-        return (
-            {"judge": self.judge, "label_source": source}
-            if source in {"judge", "best"}
-            else {"label_source": source}
-        )
-
-
-def _spans_of(sample: Sample) -> Sequence[str]:
-    """Return the ids of the spans whose lists were judged, one per search."""
-    spans = sample.metadata.get("spans")
-    return spans if isinstance(spans, tuple) and all(isinstance(span, str) for span in spans) else ()
+        judge = {"judge": self.judge} if source in {"judge", "best"} else {}
+        return {**judge, "label_source": source}
 
 
 def phoenix(report: ReportData) -> Iterator[str]:
@@ -103,10 +95,8 @@ def _annotation(span: str, context: Any, label: Any, traced: _Traced) -> dict[st
 def langfuse(report: ReportData) -> Iterator[str]:
     """Yield each score of each trace; with one search it belongs to the observation that retrieved."""
     traced = _Traced(report)
-    for sample, spans, score in (
-        (sample, spans, score) for sample, spans, scores in traced for score in scores
-    ):
-        if score.value is not None:
+    for sample, spans, scores in traced:
+        for score in (score for score in scores if score.value is not None):
             source = traced.source(score)
             named = [sample.id, sample.system, sample.trial, score.measure, source]
             row = {

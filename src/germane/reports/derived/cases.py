@@ -25,11 +25,7 @@ CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
 """The verdict on a case over all of its graders."""
 
 
-class CaseResult(
-    Line,
-    kw_only=True,
-    rename=internal("undecided_required"),
-):
+class CaseResult(Line, kw_only=True, rename=internal("undecided_required")):
     """The score of one sample over all graders, with its verdict.
 
     `score` is the weighted mean of the graders' scores, null if one of them could not be measured; skipped

@@ -19,9 +19,7 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class)\b)", r
 
 
 def page_html(
-    data: Mapping[str, Json],
-    blocks: Iterable[Iterable[bytes]] = (),
-    charts: Mapping[str, str] = FrozenDict(),
+    data: Mapping[str, Json], blocks: Iterable[Iterable[bytes]] = (), charts: Mapping[str, str] = FrozenDict()
 ) -> Iterator[str]:
     """Yield the text of the HTML page, piece by piece.
 
@@ -30,7 +28,7 @@ def page_html(
         blocks: The data that the page reads on demand: groups of compressed rows (deflated JSON).
         charts: The charts as SVG, by name.
     """
-    script, style = script_text(), style_text()
+    script, style = script_text(), _file("page.css") + dark_colours("main")
     policy = policy_of([script], [style])
     head, _, tail = _file("page.html").replace("{{policy}}", policy).partition("{{data}}")
     before, _, after = head.partition("{{style}}")
@@ -76,12 +74,6 @@ def script_text() -> str:
 @cache
 def _file(name: str) -> str:
     return files(__package__).joinpath(name).read_text("utf-8")
-
-
-@cache
-def style_text() -> str:
-    """Return the page's CSS, with the charts' colours in dark mode."""
-    return _file("page.css") + dark_colours("main")
 
 
 def policy_of(scripts: Iterable[str], styles: Iterable[str]) -> str:

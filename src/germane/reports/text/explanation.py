@@ -45,9 +45,22 @@ def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
     """Yield the lines of a table of retrieved passages by rank, with their labels and the labels' reasons."""
     table = Table(["rank", "", "label", "id", "score"], "rlllr")
     for context in contexts:
-        labels = ", ".join(f"{label.source} {_grade_word(label)}" for label in context.labels) or "unjudged"
+        grades = ((label.source, label.grade) for label in context.labels)
+        words = {True: "yes", False: "no", None: "failed"}  # 1 and 0 of a scale are grades, not answers
+        labels = ", ".join(
+            f"{source} {words[grade] if grade is None or isinstance(grade, bool) else grade}"
+            for source, grade in grades
+        )
         score = "" if context.score is None else f"{context.score:g}"
-        table.add([context.rank, _sign_of(context.labels), labels, shorten(context.id or "", 24), score])
+        table.add(
+            [
+                context.rank,
+                _sign_of(context.labels),
+                labels or "unjudged",
+                shorten(context.id or "", 24),
+                score,
+            ]
+        )
     head, *lines = table.plain()
     indent, left = " " * head.index("label"), max(width - len(head) - 2, 16)
     yield f"{head}  passage"
@@ -57,12 +70,6 @@ def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
             if label.reason:
                 text = f"{indent}{label.source}: {clean(label.reason)}"
                 yield from textwrap.wrap(text, width, subsequent_indent=f"{indent}  ", break_long_words=False)
-
-
-def _grade_word(label: LabelLine) -> str:
-    if isinstance(label.grade, bool):
-        return "yes" if label.grade else "no"
-    return "failed" if label.grade is None else str(label.grade)
 
 
 def _sign_of(labels: Sequence[LabelLine]) -> str:

@@ -9,14 +9,7 @@ from germane.reports.data import ReportData
 from germane.reports.explain import strips
 from germane.reports.ranking import COUNTS, means_table
 from germane.reports.summary import corrected_in_words, in_digits
-from germane.reports.text.terminal import (
-    INTERVALS,
-    SIGNS,
-    case_name,
-    lowest,
-    notes_of,
-    remarks_of,
-)
+from germane.reports.text.terminal import INTERVALS, SIGNS, case_name, lowest, notes_of, remarks_of
 from germane.show.table import Table
 from germane.types import Json
 

@@ -3,9 +3,8 @@
 from germane.addons.agentv.graders.code_grader import CodeGrader
 from germane.addons.agentv.graders.composite import Aggregator, Composite
 from germane.addons.agentv.graders.field_accuracy import FieldAccuracy, FieldRule
-from germane.addons.agentv.graders.limits import Cost, Latency, TokenUsage
 from germane.addons.agentv.graders.llm_grader import LLMGrader, RubricItem
-from germane.addons.agentv.graders.text_assertion import TextAssertion
+from germane.addons.agentv.graders.rules import Cost, Latency, TextAssertion, TokenUsage
 from germane.addons.agentv.graders.tool_trajectory import ExpectedCall, ToolTrajectory
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -19,7 +19,6 @@ from germane.types import FrozenDict, freeze
 from germane.yamltext import (
     JsonMapping,
     Keys,
-    Node,
     Number,
     Texts,
     WholeNumber,
@@ -30,7 +29,7 @@ from germane.yamltext import (
 )
 
 MAX_CALLS = 50
-"""Calls that `target: true` lends a script."""
+"""Calls that `target: {}` lends a script."""
 
 
 class CodeGrader(CaseGrader):
@@ -69,9 +68,10 @@ class CodeGrader(CaseGrader):
         script, folder = plain_value(values.get("script", ())), folder_of(keys).resolve()
         value = values.get("cwd")
         values["cwd"] = str(start_folder(script, folder) if value is None else (folder / value).resolve())
-        if "target" in passed and (calls := _judge_calls(passed["target"])) is not None:
+        if "target" in passed and (pairs := passed["target"].pairs) is not None:
+            limits = {fold(key): for_model(inner) for key, inner in pairs.items()}
+            values["max_calls"], keys.node.spelt["max_calls"] = limits.get("maxcalls", MAX_CALLS), "target"
             del passed["target"]
-            values["max_calls"], keys.node.spelt["max_calls"] = calls, "target"
         keys.others = {key: passed.pop(key) for key in [*passed] if fold(key) in cls.refused}
         super().complete(keys)
         for key in passed:
@@ -99,11 +99,3 @@ class CodeGrader(CaseGrader):
         )
         result = yield from ask(question)
         return replace(result, verdict=None)
-
-
-def _judge_calls(target: Node) -> Any:
-    """Return how many judge calls `target: {max_calls: 5}` or `target: true` allows a script; None for any other target."""
-    if target.pairs is None:
-        return MAX_CALLS if target.json() is True else None
-    limits = {fold(key): for_model(inner) for key, inner in target.pairs.items()}
-    return limits.get("maxcalls", MAX_CALLS)

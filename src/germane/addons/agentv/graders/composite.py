@@ -11,8 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_validator
 
 from germane.addons.agentv.graderlists import assertions_in
-from germane.addons.agentv.graders.llm_grader import prompt_text, template_of
-from germane.addons.agentv.graders.opinions import FreeForm, capped, unjudged
+from germane.addons.agentv.graders.llm_grader import FreeForm, capped, prompt_text, template_of, unjudged
 from germane.addons.agentv.graders.transcript import names_of
 from germane.addons.agentv.script import ScriptGrade
 from germane.clean import fold
@@ -77,10 +76,8 @@ class Aggregator(YamlModel):
 
 def _members(value: Any, info: ValidationInfo) -> Any:
     """Return the members that an eval file lists; a plain text is a statement that must be true of the answer."""
-    context = info.context or {}
-    if "grader_of" not in context:
-        return value
-    return tuple(context["grader_of"](spec.node) for spec in assertions_in(value, info))
+    grader_of = (info.context or {}).get("grader_of")
+    return value if grader_of is None else tuple(grader_of(spec.node) for spec in assertions_in(value))
 
 
 class Composite(CaseGrader):
@@ -122,12 +119,8 @@ class Composite(CaseGrader):
         """Grade by every member at once, then put the results together."""
         results = yield from together(grader.grade(case) for grader in self.graders)
         rows = {grader.label: result for grader, result in zip(self.graders, results, strict=True)}
-        weights = {
-            grader.label: float(
-                self.aggregator.weights.get(grader.label, 1.0 if self.agentv else grader.weight)
-            )
-            for grader in self.graders
-        }
+        own = {grader.label: 1.0 if self.agentv else float(grader.weight) for grader in self.graders}
+        weights = own | {name: float(weight) for name, weight in self.aggregator.weights.items()}
         broken = [f"{name}: {row.why}" for name, row in rows.items() if row.status in {"error", "incomplete"}]
         if self.aggregator.type in {"weighted_average", "threshold"}:
             made = self._counted(rows, weights)
@@ -190,10 +183,9 @@ class Composite(CaseGrader):
         assert path is not None
         question = ScriptGrade(command=path, document=document, cwd=cwd, agentv=self.agentv, of=named)
         result = yield from ask(question)
-        if not self.agentv:
-            return result
-        ours, theirs = "Code evaluator failed", "Code aggregator failed"
-        return replace(result, misses=tuple(text.replace(ours, theirs) for text in result.misses))
+        words = "Code evaluator failed", "Code aggregator failed"  # AgentV's
+        misses = tuple(text.replace(*words) if self.agentv else text for text in result.misses)
+        return replace(result, misses=misses)
 
 
 def _bounds(result: GraderResult, *, share: bool) -> tuple[float, float]:
@@ -213,8 +205,7 @@ def _sent(result: GraderResult, *, agentv: bool) -> dict[str, Json]:
         "misses": list(result.misses),
         "expectedAspectCount": max(1, len(result.hits) + len(result.misses)),
     }
-    if result.reasoning:
-        fields["reasoning"] = result.reasoning
+    fields |= {"reasoning": result.reasoning} if result.reasoning else {}
     if not agentv:
         fields |= {"assertions": result.assertions, "status": result.status, "why": result.why}
     return {**fields, "details": dict(result.details)} if result.details else fields

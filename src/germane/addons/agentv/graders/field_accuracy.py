@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from germane.addons.agentv.graders.opinions import capped
+from germane.addons.agentv.graders.llm_grader import capped
 from germane.addons.agentv.graders.transcript import (
     ABSENT,
     answer_of,
@@ -86,11 +86,10 @@ class FieldAccuracy(DirectGrader):
         pairs = zip(self.fields, rows, strict=True)
         counted = [(rule.weight, met) for rule, (met, _) in pairs if met is not None]
         total = fsum(weight for weight, _ in counted)
+        score = fsum(weight for weight, met in counted if met) / (total or 1.0)
         if self.aggregation == "all_or_nothing":
             score = float(not misses)
-        elif total or self.agentv:
-            score = fsum(weight for weight, met in counted if met) / (total or 1.0)
-        else:
+        elif not total and not self.agentv:
             return GraderResult.skipped("no field that counts is in the answer")
         message = f"{len(hits)}/{len(rows)} fields matched"
         result = GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=message)
@@ -104,9 +103,14 @@ class FieldAccuracy(DirectGrader):
         if mine is ABSENT:
             optional = None, f"{path}: optional field missing"
             return (False, f"{path} (required, missing)") if rule.required else optional
-        compare = {"exact": _exactly, "numeric_tolerance": self._numbers, "date": self._dates}[rule.match]
+        compare = {"exact": self._exact, "numeric_tolerance": self._numbers, "date": self._dates}[rule.match]
         met, text = compare(rule, mine, right)
         return met, f"{path} ({text})" if text else path
+
+    def _exact(self, _: FieldRule, mine: Json, expected: Json) -> _Comparison:
+        got, kind = _kind(mine), _kind(expected)
+        differs = "value mismatch" if got == kind else f"type mismatch: got {got}, expected {kind}"
+        return (True, "") if same(mine, expected) else (False, differs)
 
     def _numbers(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
         value, target = (_number(data, prefix=self.agentv) for data in (mine, expected))
@@ -127,12 +131,6 @@ class FieldAccuracy(DirectGrader):
         if day is None or target is None:
             return False, f"unparseable {'expected' if day else 'candidate'} date"
         return day == target, "" if day == target else f"date mismatch: got {day}, expected {target}"
-
-
-def _exactly(_: FieldRule, mine: Json, expected: Json) -> _Comparison:
-    got, kind = _kind(mine), _kind(expected)
-    differs = "value mismatch" if got == kind else f"type mismatch: got {got}, expected {kind}"
-    return (True, "") if same(mine, expected) else (False, differs)
 
 
 def _expected(case: Case) -> Json:

@@ -106,7 +106,7 @@ class ToolTrajectory(DirectGrader):
             yield None, f"Expected {len(expected)} tool calls, got {len(calls)}"
         for position, step in enumerate(expected):
             call = calls[position] if position < len(calls) else None
-            kept = call is not None and _is(step, call)
+            kept = call is not None and _matches(step, call)
             message = f"{step.tool}{'' if kept else ' args mismatch'}"
             if call is None or call.tool != step.tool:
                 message = f"expected {step.tool}, got {call.tool if call else 'nothing'}"
@@ -117,7 +117,7 @@ class ToolTrajectory(DirectGrader):
     def _superset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         left = dict(enumerate(calls))
         for step in expected:
-            at = next((at for at, call in left.items() if _is(step, call)), None)
+            at = next((at for at, call in left.items() if _matches(step, call)), None)
             if at is None:
                 yield False, f"Expected {step.tool} not found in actual trajectory"
             else:
@@ -126,18 +126,14 @@ class ToolTrajectory(DirectGrader):
 
     def _subset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         for position, call in enumerate(calls):
-            allowed = any(_is(step, call) for step in expected)
+            allowed = any(_matches(step, call) for step in expected)
             yield allowed, f"Position {position}: {call.tool} is {'' if allowed else 'not '}in allowed set"
 
 
-def _is(step: ExpectedCall, call: ToolCall) -> bool:
-    return call.tool == step.tool and _matches(step, call)
-
-
 def _matches(step: ExpectedCall, call: ToolCall) -> bool:
-    """Return True if a call has the expected arguments."""
-    if step.args is None or step.args == "any":
-        return True
+    """Return True if a call is of the expected tool and has the expected arguments."""
+    if call.tool != step.tool or step.args is None or step.args == "any":
+        return call.tool == step.tool
     expected: Mapping[str, Json] = step.args
     made = call.input
     return isinstance(made, Mapping) and all(

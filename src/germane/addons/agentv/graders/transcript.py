@@ -150,8 +150,6 @@ def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
         "output": answer,
         "input": asked,
         "messages": lines,
-        "file_changes": None,
-        "workspace_path": None,
         "metadata": dict(case.metadata or sample.metadata),
         "trace": None if summary is None else {**summary, "messages": lines},
         "token_usage": _reported(case, "token_usage"),
