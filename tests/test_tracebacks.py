@@ -68,7 +68,6 @@ judged(ledger="/proc/none/l.sqlite")
 judged(ledger="postgresql://user@127.0.0.1:9/none")
 judged(folder="code.py/report")
 judged(folder="/proc/none/report")
-judged(corpus="none.jsonl")
 compare("none", "none")
 compare("broken", "broken")
 compare("old", "old")
@@ -147,4 +146,4 @@ def test_a_script_ends_so(tmp_path: Path) -> None:
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
     )
     assert (ran.returncode, ran.stderr.count("Traceback")) == (1, 1), ran.stderr
-    assert "bad.jsonl:2:2: this is not JSON" in ran.stderr.splitlines()[-1]
+    assert "bad.jsonl:2:2: this is not valid JSON" in ran.stderr.splitlines()[-1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from germane import evaluate
@@ -146,12 +144,3 @@ def test_what_people_said_is_about_the_need():
     (own,) = evaluate([sample], "context_relevance(against=call)", judge="labels").scores()
     assert (own.status, own.bounds) == ("incomplete", (0.5, 1.0))
     assert value("context_relevance", sample, "labels") == 1.0
-
-
-def test_more_searches_than_a_table_shows_are_counted(tmp_path: Path):
-    """In the terminal and in Markdown; --json has them all."""
-    calls = [{"query": f"q{number}", "contexts": [{"id": "d1"}]} for number in range(30)]
-    report = evaluate([{"id": "a", "query": "q", "qrels": {"d1": 1}, "calls": calls}], "id_recall")
-    assert "10 lines more in --json" in str(report)
-    report.save(tmp_path / "r.md")
-    assert "10 lines more in --json" in (tmp_path / "r.md").read_text()
