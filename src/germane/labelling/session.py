@@ -93,7 +93,10 @@ class LabellingSession:
 
     def _give(self, value: Json) -> Label:
         if (task := self.next) is None:
-            raise InputError("every task of this queue is labelled", fix="raise --budget to label more items")
+            raise InputError(
+                "every task of this queue is labelled",
+                fix="stop here, or raise --budget if it left items out",
+            )
         label = Label(
             task.item, task.kind, value, self.scale, self.who, at=now("milliseconds"), queue=self.queue.queue,
             design=task.design, blind=True, guideline=self.guideline, reason=UNSURE if value is None else None,

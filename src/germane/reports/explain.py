@@ -158,7 +158,9 @@ def explain_query(report: ReportData, query: str | None, measure: str | None = N
             others = (
                 ", ".join(score.measure for score in report.tables.scores.of_sample(sample.key)) or "none"
             )
-            raise InputError(f"{measure} was not measured for {sample.id}", fix=f"measured there: {others}")
+            raise InputError(
+                f"{measure} was not measured for {sample.id}", fix=f"name one that was: {others}"
+            )
     return Explainer(report).facts(sample, scores)
 
 

@@ -331,7 +331,7 @@ def _printed_end(gate: Gate, ends: Sequence[float]) -> str:
 
 
 def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> tuple[GateOutcome, str]:
-    """Decide a gate on the mean, smallest or largest value; with missing scores it is from `low` to `high`."""
+    """Decide a gate on the mean, smallest or largest value, from `low` to `high` if scores are missing."""
     value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
     outcome, basis = gate.holds(low, high), summary.basis
     text = "not measured" if value is None else f"{gate.how} {value:.4f}"

@@ -224,7 +224,9 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
     gain = theirs.values - ours.values
     labelled = np.flatnonzero(~np.isnan(gain))
     if not len(labelled):
-        raise InputError(f"no query has {measure} in both reports", fix="compare the same queries")
+        raise InputError(
+            f"no query has {measure} in both reports", fix=f"evaluate the same queries with -m {measure}"
+        )
     order = labelled[np.argsort(-gain[labelled], kind="stable")]
     change, comparison = gain[order], pair.compare(name)
     interval, higher = comparison.interval.ends, higher_is_better(comparison.type)

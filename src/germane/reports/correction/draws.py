@@ -51,7 +51,7 @@ def fingerprint(*pools: Pool) -> str:
 
 @dataclass(frozen=True)
 class Draw:
-    """The labels of one random draw from a pool, any number per item.
+    """The people's labels of items that were drawn at random from `pool`, the items that could be drawn.
 
     `whole` is True if whole queries were drawn, not single items.
     """
