@@ -61,7 +61,7 @@ def test_a_finished_report_is_not_continued_with_other_verdicts(inside: Cli, rep
     ("change", "message"),
     [
         ({"schema_version": 99}, "is of version 99"),
-        ({"judge": {"tokens": "many"}}, "not a --json document"),
+        ({"judge": {"tokens": "many"}}, "neither a --json document"),
         ({"value": 5.0}, "RR is 5, which is not between 0 and 1"),
     ],
 )

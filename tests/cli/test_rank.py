@@ -317,7 +317,9 @@ def test_tables_for_papers(files: Path) -> None:
 def test_an_unknown_kind_of_file_is_refused_before_anything_is_read(files: Path) -> None:
     """The message names those that there are."""
     done = invoke(files / "none.run", "--qrels", files / "gold", "-o", files / "out.xls")
-    assert "rank writes no such file; name it .csv, .parquet, .md, .tex" in done.err
+    assert (
+        "rank writes no file with this ending; name a file that ends in .csv, .parquet, .md, .tex" in done.err
+    )
 
 
 def test_files_in_zstandard_are_read_as_they_are(files: Path) -> None:

@@ -139,7 +139,7 @@ def test_a_gate_of_a_file_without_cases_is_undecided(inside: Cli, suites: Path) 
     wrong = inside("run", "one.yaml", "two.yaml")
     assert wrong.code == 2
     assert "one.yaml:3" in wrong.err
-    assert "measured: " in wrong.err
+    assert "name a measure that is: " in wrong.err
 
 
 @pytest.mark.parametrize(
@@ -204,14 +204,14 @@ def test_a_drawn_sample_says_how_many_of_how_many(inside: Cli, tmp_path: Path) -
     write_jsonl(tmp_path / "s.jsonl", *(row(f"q{n}", n % 4) for n in range(1500)))
     words = ("run", "s.jsonl", *WORDS, "--seed", "1", "--sample")
     ran = inside(*words, "20", "-o", "report", "--json")
-    assert "20 of 1,500, seed 1" in ran.json["notes"]
+    assert "a random sample of 20 of 1,500 cases, seed 1" in ran.json["notes"]
     drawn = [case["sample"] for case in ran.json["cases"]]
     assert len(drawn) == 20
     assert drawn == sorted(drawn, key=lambda name: int(name[1:]))
     assert Report.open(tmp_path / "report").manifest["sampled"] == {"n": 20, "of": 1500, "seed": 1}
-    assert "20 of 1,500, seed 1" in inside("report", "report").out
+    assert "a random sample of 20 of 1,500 cases, seed 1" in inside("report", "report").out
     assert [case["sample"] for case in inside(*words, "20", "--json").json["cases"]] == drawn
-    assert "1,500 of 1,500, seed 1" in inside(*words, "9000", "--json").json["notes"]
+    assert "a random sample of 1,500 of 1,500 cases, seed 1" in inside(*words, "9000", "--json").json["notes"]
 
 
 def test_standard_input_is_sampled_like_a_file_and_leaves_nothing_behind(
@@ -228,7 +228,7 @@ def test_standard_input_is_sampled_like_a_file_and_leaves_nothing_behind(
     words = ("-m", "RR", "--sample", "5", "--seed", "4", "--json")
     piped, read = inside("run", "-", *words, stdin=text).json, inside("run", "all.jsonl", *words).json
     assert [score["sample"] for score in piped["scores"]] == [score["sample"] for score in read["scores"]]
-    assert "5 of 99, seed 4" in piped["notes"]
+    assert "a random sample of 5 of 99 cases, seed 4" in piped["notes"]
     assert not list(copies.glob("germane-*"))
     command, env = (
         [sys.executable, "-m", "germane", "run", "-", *words],

@@ -50,7 +50,10 @@ def test_enough_cases_for_a_width(inside: Cli, tmp_path: Path, data: Path) -> No
     assert manifest["until"]["stages"][-1] == line["n"]
     share = f"{line['n']}/{line['n']} ({100 * line['n'] / 1200:.3g}%)"
     assert share in inside("report", "r").out
-    for note in (f"{line['n']} of 1,200, seed 3", "more cases narrow an interval, and do not mend a judge"):
+    for note in (
+        f"a random sample of {line['n']} of 1,200 cases, seed 3",
+        "more cases narrow an interval, but do not improve the judge",
+    ):
         assert any(note in one for one in done.json["notes"])
     assert share in (tmp_path / "r.md").read_text("utf-8")
     assert '"of":1200,"seed":3' in (tmp_path / "r.html").read_text("utf-8").replace(" ", "")
@@ -107,12 +110,12 @@ def test_what_is_missing_is_not_made_up_for_by_more_cases(inside: Cli, data: Pat
         assert done.code == 3
         assert done.json["measures"][REL]["sampled"] == {"n": 100, "of": 1200, "seed": 0}
         notes = " ".join(done.json["notes"])
-        assert "+-0.03 is not reached" in notes
+        assert "is wider than --until asked for, +-0.03" in notes
         bad = False
         more = ("--base-url", server.url, "--json")
         again = inside("run", "--resume", "r", *more, env=env)
         assert again.code == 0
-        assert "is not reached" not in " ".join(again.json["notes"])
+        assert "is wider than" not in " ".join(again.json["notes"])
 
 
 def test_the_share_of_a_run_that_was_stopped(inside: Cli, data: Path) -> None:

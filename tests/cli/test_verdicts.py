@@ -248,4 +248,4 @@ def test_a_limit_that_no_number_holds_is_an_error(inside: Cli, tmp_path: Path, l
     (tmp_path / "s.jsonl").write_text('{"query": "q", "qrels": {"d": 1}, "retrieved_context_ids": ["d"]}')
     found = inside("run", "s.jsonl", "-m", "RR", "--fail-under", f"mean(RR)>={limit}")
     assert found.code == 2
-    assert "the limit is not a number" in found.err
+    assert "is not a number" in found.err
