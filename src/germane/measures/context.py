@@ -242,7 +242,7 @@ def alpha_dcg(columns: Iterable[Column], alpha: float) -> float:
 
 
 def greedy(columns: Iterable[Column], alpha: float, k: int) -> list[Column]:
-    """Return up to k columns, greatest gain next: the usual stand-in for the ideal order (NP-hard)."""
+    """Return up to k contexts' claim sets, largest gain next: a stand-in for the ideal order (NP-hard)."""
     left, chosen, seen = list(columns), list[Column](), Counter[int]()
     while left and len(chosen) < k:
         best = max(range(len(left)), key=lambda at: _gain(left[at], seen, alpha))

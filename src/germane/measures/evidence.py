@@ -186,12 +186,14 @@ def _share(piece: Evidence, contexts: Sequence[Context]) -> float:
     """Return the share of a piece of evidence without a quote that the contexts' offsets cover."""
     first, last = piece.start or 0, piece.end or 0
     if first == last:
-        raise ValueError(f"the evidence in {piece.doc} from {first} to {last} is empty")
+        raise ValueError(f"the evidence in {piece.doc} from {first} to {last} is empty; write start < end")
     spans = []
     for context in contexts:
         if context.id == piece.doc:
             if (start := _start(context)) is None:
-                raise ValueError(f"a context of {piece.doc} has no start and end in its document")
+                raise ValueError(
+                    f"a context of {piece.doc} has no start and end in its document; add both fields"
+                )
             spans.append((start, context.metadata.get("end", start + len(context.text))))
     covered, reached = 0, first
     for start, end in sorted(spans):

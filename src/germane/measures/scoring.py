@@ -193,7 +193,7 @@ class Block:
         self.notes["x an empty context: answered without a call"] += blanks
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
-        """Return the outcomes of each job by grader name; `results` are the results of `programs`."""
+        """Return each sample's outcomes by grader name; `results` are the results of `programs`."""
         self._settle(results)
         return [
             {column.grader.name: column.outcome(number) for column in self._columns_of(number)}

@@ -140,7 +140,7 @@ class RankedLabels:
         )
 
     def within(self, k: int | None) -> RankedLabels:
-        """Return the rankings with the ideal that a measure with this cut-off is divided by.
+        """Return the rankings with the ideal ranking that a measure with the cut-off `k` compares them with.
 
         With gold, the ideal holds all gold documents. With other labels it is the best order of the first `k`
         places: whether a place below `k` has a label depends on what other measures asked.

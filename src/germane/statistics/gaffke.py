@@ -100,7 +100,7 @@ def _dot(first: Floats, other: Floats) -> float:
 
 
 def _signed_root(a: Floats, k: Floats, t: float | None = None) -> tuple[float, float | None]:
-    """Return r*, where P(sum G a <= 0) = Phi(r*), and the saddlepoint t, to start a similar problem."""
+    """Return r*, whose normal probability is that the gamma-weighted sum of `a` is <= 0, and its root t."""
     least, most = float(a.min()), float(a.max())
     if least >= 0 or most <= 0:  # all on one side
         return (0.0 if least == most else -inf if least >= 0 else inf), None

@@ -200,7 +200,7 @@ class LabelBook:
         return len(self._unsure.get(item, ()))
 
     def people(self, items: Iterable[str]) -> tuple[str | None, ...]:
-        """Return the people who labelled these items; () if no item has several people or an unsure one."""
+        """Return the people who labelled these items; () if each item has one person's label, none unsure."""
         distinct = dict.fromkeys(items) if self._several or self._unsure else {}
         if not any(item in self._several or item in self._unsure for item in distinct):
             return ()
