@@ -115,7 +115,7 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
             measure = find_measure(word, folder)
             if measure.definition.family == "graded":
                 raise MeasureError(
-                    f"{word} is a grader, not a measure",
+                    f"{word} is a type of grader, not a measure",
                     fix="declare the grader in an eval file, with its options",
                 )
             result[measure] = None
