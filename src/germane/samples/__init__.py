@@ -8,7 +8,7 @@ from germane.lazy import lazily
 from germane.samples.files import Notice, Notices, Warn
 
 if TYPE_CHECKING:
-    from germane.samples.cells import TableRow, looks_listed, refuse_printed_array, structure, table_rows
+    from germane.samples.cells import TableRow, looks_listed, named_rows, refuse_printed_array, structure
     from germane.samples.contexts import PATTERN_SECONDS, find_contexts, only_contexts
     from germane.samples.fields import SPELLINGS, id_in, passages_in, read_messages
     from germane.samples.frames import records
@@ -19,7 +19,7 @@ _HOMES = {
     "rows": ("RowReader", "parse_columns"),
     "contexts": ("PATTERN_SECONDS", "find_contexts", "only_contexts"),
     "reading": ("READERS", "read_samples", "samples_from"),
-    "cells": ("TableRow", "looks_listed", "refuse_printed_array", "structure", "table_rows"),
+    "cells": ("TableRow", "looks_listed", "refuse_printed_array", "structure", "named_rows"),
     "frames": ("records",),
     "fields": ("SPELLINGS", "id_in", "passages_in", "read_messages"),
 }
@@ -37,6 +37,7 @@ __all__ = [
     "find_contexts",
     "id_in",
     "looks_listed",
+    "named_rows",
     "only_contexts",
     "parse_columns",
     "passages_in",
@@ -46,7 +47,6 @@ __all__ = [
     "refuse_printed_array",
     "samples_from",
     "structure",
-    "table_rows",
 ]
 
 __getattr__ = lazily(__name__, _HOME)

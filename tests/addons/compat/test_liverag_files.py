@@ -211,7 +211,7 @@ def test_one_object_is_one_row(tmp_path):
         (
             "r.tsv",
             "qid\tq\tdoc_ids\n1\t'two'\t[]\n\n2\t[]\n",
-            "r.tsv:4: this row has 2 cells and the header 3",
+            "r.tsv:4: this row has 2 cells, but the header has 3",
         ),
         ("r.tsv", "qid\tdoc_ids\n1\t\n", "r.tsv:2: doc_ids is empty; write [] where nothing was retrieved"),
         ("r.tsv", "qid\tids\n1\t[]\n", "no doc_ids, only qid, ids"),
@@ -222,7 +222,7 @@ def test_one_object_is_one_row(tmp_path):
         ("r.json", '[{"doc_ids": []},\n 7]', "r.json:2"),
         ("r.json", '{"doc_ids": []}\n{"doc_ids": []}\n', ".jsonl"),
         ("r.xlsx", "", "name it .tsv, .jsonl"),
-        ("absent.tsv", None, "absent.tsv: no such file"),
+        ("absent.tsv", None, "absent.tsv: the file cannot be read: No such file"),
     ],
 )
 def test_faults_say_file_line_and_what_to_write(tmp_path, name, text, said):

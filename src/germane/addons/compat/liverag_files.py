@@ -14,7 +14,7 @@ from germane.clean import counted
 from germane.cli import say
 from germane.cli.values import print_lines
 from germane.errors import InputError, SourceLocation, describe
-from germane.samples.cells import named_rows
+from germane.samples import named_rows
 from germane.samples.files import (
     json_in,
     locate,
