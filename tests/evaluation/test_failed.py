@@ -90,4 +90,6 @@ def test_rank_refuses_a_failed_query(tmp_path: Path) -> None:
     )
     (tmp_path / "gold.tsv").write_text("query\tdoc\trel\na\td1\t1\nb\td2\t1\n")
     ran = invoke("rank", tmp_path / "run.jsonl", "--qrels", tmp_path / "gold.tsv", "-m", "RR")
-    assert (ran.code, "run.jsonl:2: this query failed: 429; use germane run" in ran.err) == (2, True), ran.err
+    assert (ran.code, "run.jsonl:2: this query failed: 429; use `germane run`" in ran.err) == (2, True), (
+        ran.err
+    )
