@@ -77,7 +77,7 @@ def test_limits_and_timeout(inside: Cli, data: Path) -> None:
     [
         ("--header", SECRET, "--header is not NAME=VALUE"),
         ("--header", f"a b={SECRET}", "--header is not NAME=VALUE"),
-        ("--header", f"a=b\n{SECRET}", "the value of --header a holds characters"),
+        ("--header", f"a=b\n{SECRET}", "the value of --header a holds control characters"),
         ("--model-parameter", "seed", "'seed' is not NAME=VALUE"),
         ("--model-parameter", "messages=[]", "include messages, which germane sets"),
         ("--model-parameter", "stream=true", "include stream, which germane sets"),

@@ -66,8 +66,8 @@ class TestNaming:
     @pytest.mark.parametrize(
         ("wrong", "said"),
         [
-            ("repeat: 0", "it should be greater than or equal to 1"),
-            ("reading: slow", "it should be 'fused' or 'single'"),
+            ("repeat: 0", "write a number greater than or equal to 1"),
+            ("reading: slow", "write 'fused' or 'single'"),
             ("judge: [openai:m1, openai:m1]", "ask one judge several times"),
             ("judge: {a: b}", "judge is a mapping"),
         ],

@@ -46,7 +46,7 @@ def refuses(inside: Cli, repository: Path, written: str, *words: str) -> None:
         asked = ("evals/e.yaml", "--judge", "openai:m", "--base-url", server.url, *words)
         ran = inside("run", *asked, "--untrusted", cwd=repository, env={"OPENAI_API_KEY": "k"})
         assert ran.code == 2, ran.err
-        assert "outside of the repository" in ran.err
+        assert "outside the repository" in ran.err
         assert "sk-secret" not in ran.out + ran.err
         assert not server.asked
 
@@ -129,7 +129,7 @@ def test_a_continued_report_names_no_path_outside(inside: Cli, repository: Path)
     words = ("-m", "context_precision", "--judge", "lexical", "-o", "r", "--untrusted")
     assert inside("run", "../secret.jsonl", *words, cwd=repository).code == 0
     again = ("run", "--resume", "r", "--untrusted")
-    assert "outside of the repository" in inside(*again, cwd=repository).err
+    assert "outside the repository" in inside(*again, cwd=repository).err
     assert inside(*again[:1], "../secret.jsonl", *again[1:], cwd=repository).code == 0
 
 
