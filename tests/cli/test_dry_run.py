@@ -68,7 +68,7 @@ def test_a_measure_that_no_sample_can_have_is_found_before_anything_is_paid(
         for more in (["--dry-run"], []):
             ran = inside(*asked, *more, env=KEY)
             assert ran.code == 2
-            assert "faithfulness cannot be computed for any sample: no response" in ran.err
+            assert "faithfulness cannot be computed for any sample: the sample has no response" in ran.err
         assert server.count == 0
         assert not (tmp_path / "r").exists()
         row = json.loads(data.read_text().splitlines()[0])

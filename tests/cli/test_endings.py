@@ -134,7 +134,7 @@ def test_what_cannot_be_written_is_said_with_its_name(
         (("report", "nowhere"), "nowhere is not a report folder"),
         (
             ("explain", "reports", "q1"),
-            "is not a report folder: it has no manifest.json; name one of those in it: reports/r",
+            "is not a report folder: it has no manifest.json; name a report in that folder, such as reports/r",
         ),
         (("ledger", "stats", "--ledger", "d.jsonl"), "is damaged or not an SQLite file"),
     ],

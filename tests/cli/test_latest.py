@@ -77,7 +77,7 @@ def test_the_two_latest_are_compared(folder: Path) -> None:
     assert invoke("run", "other.jsonl", "-o", "germane-reports/other").code == 0
     done = invoke("compare")
     assert done.code == 2
-    assert "different data: germane-reports/stem and germane-reports/other" in done.err
+    assert "different queries: germane-reports/stem and germane-reports/other" in done.err
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_labels_are_exported_as_csv_and_qrels(tmp_path: Path) -> None:
         (
             "a.csv",
             b"sample,id,grade,scale\nq1,d1.2,2,x-y\n",
-            "a.csv:2: unknown scale 'x-y'; write graded, binary, or its ends: 0-4",
+            "a.csv:2: unknown scale 'x-y'; write graded, binary, or grades such as 0-4",
         ),
         (
             "a.csv",
@@ -201,7 +201,7 @@ def test_damaged_files_are_errors_with_their_place(
         (
             "a.jsonl",
             '{"sample": "q1", "id": "d1.2", "grade": 1, "at": "1764320400"}\n',
-            "a.jsonl:1: .*not ISO 8601",
+            "a.jsonl:1: .*not a time in ISO 8601",
         ),
         ("none.csv", None, "no file"),
     ],

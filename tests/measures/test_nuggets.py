@@ -93,7 +93,7 @@ def test_nuggets_without_a_vital_one_have_no_vital_score():
     sample = {**SAMPLE, "metadata": {"nuggets": NUGGETS[2:]}}
     judge = FakeJudge(answer)
     vital, all_ = evaluate([sample], ["vital_score", "all_score"], judge=judge).scores()
-    assert (vital.status, vital.why) == ("skipped", "none of the nuggets is vital")
+    assert (vital.status, vital.why) == ("skipped", "none of the sample's nuggets is vital")
     assert all_.value == 1.0
     assert len(judge.asked) == 1
 

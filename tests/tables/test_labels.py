@@ -106,7 +106,7 @@ def test_a_label_comes_back_as_it_was() -> None:
         ({"item": "i", "kind": "relevance", "scale": "a-b", "answer": 1}, "unknown scale 'a-b'"),
         (
             {"item": "i", "kind": "relevance", "scale": "graded", "answer": 4},
-            "not on the scale 0-3; write a number from 0 to 3, or name its scale",
+            "not on the scale 0-3; write a number from 0 to 3, or another scale",
         ),
         ({"item": "i", "kind": "relevance", "scale": "0-5", "answer": {}}, "not on the scale 0-5"),
         ({"item": "i", "kind": "support", "scale": "binary", "answer": 2}, "not on the scale 0-1"),

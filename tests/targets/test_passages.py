@@ -88,7 +88,7 @@ def test_ids_in_the_metadata_of_rows() -> None:
     [
         (["d1", "d2"], "texts are gold ids"),
         ([{"text": TEXT, "number": "d1"}], "'number' holds gold ids"),
-        ([{"text": TEXT, "lang": "en"}], "gold is about ids"),
+        ([{"text": TEXT, "lang": "en"}], "to compare with the gold ids"),
     ],
     ids=str,
 )

@@ -122,7 +122,7 @@ class Plan:
         if spec.until and (part_of(spec) or spec.get("engine")):
             raise InputError(
                 "--until needs all cases together, and --part and --engine divide them",
-                fix="leave out --part and --engine, or write --sample 1000 for --until",
+                fix="leave out --part and --engine, or write --sample 1000 instead of --until",
             )
         notices = Notices(lambda notice: warn(str(notice)))
         paths, files = named_files(spec.paths, notices)

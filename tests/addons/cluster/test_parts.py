@@ -53,7 +53,7 @@ def test_merged_parts_are_the_whole_to_the_byte(inside: Cli, tmp_path: Path) -> 
     for number in range(1, 9):
         ran = inside(*words, "-o", f"part{number}", "--part", f"{number}/8")
         assert ran.code == 0, ran.err
-        assert "gates are decided on the whole" in ran.out
+        assert "decides the gates on the whole" in ran.out
     order = [5, 1, 8, 2, 7, 3, 4, 6]
     merged = inside("merge", *(f"part{n}" for n in order), "-o", "merged", "-o", "merged.md", "--json")
     assert merged.code == 0, merged.err
@@ -89,7 +89,7 @@ def test_a_sample_is_drawn_before_it_is_cut(inside: Cli, tmp_path: Path) -> None
         assert inside(*words, "-o", f"p{number}", "--part", f"{number}/6").code == 0
     merged = inside("merge", *(f"p{n}" for n in range(1, 7)), "-o", "merged")
     assert merged.code == 0, merged.err
-    assert "4 of 30, seed 2" in merged.out
+    assert "4 of 30 cases, seed 2" in merged.out
     assert same_tables(tmp_path / "whole", tmp_path / "merged")
 
 
@@ -220,7 +220,7 @@ def test_targets_are_asked_by_the_part_that_has_the_case(inside: Cli, tmp_path: 
     [
         (("--part", ""), "--part is empty"),
         (("--engine", ""), "--engine is empty"),
-        (("--until", "0.1", "--part", "1/2"), "parts know nothing of one another"),
+        (("--until", "0.1", "--part", "1/2"), "--until needs all cases together"),
     ],
 )
 def test_what_parts_cannot_be_is_said(

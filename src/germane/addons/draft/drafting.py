@@ -36,7 +36,11 @@ ROUND_TRIP, LOOKED_AT, MOST_RIVALS = 9, 20, 2
 """Other passages of a round trip, passages searched for a near-miss, and rivals at most."""
 
 
-_FAILURES = {"^not in ": "no stored answer", r"\b[45]\d\d\b": "HTTP {}", "(?i)time|hang": "no answer in time"}
+_FAILURES = {
+    "has no answer to this question": "no stored answer",
+    r"\b[45]\d\d\b": "HTTP {}",
+    "(?i)time|hang": "no answer in time",
+}
 _FAILURES |= {"unusable|JSON|answer": "unusable answer", "": "request failed"}
 """The reasons of failed calls by patterns of their errors; the first that is found counts."""
 
