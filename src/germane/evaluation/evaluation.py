@@ -21,7 +21,7 @@ from germane.errors import Interrupted
 from germane.folder.rows import BlockRows
 from germane.folder.writer import FolderWriter
 from germane.judging.caller import called_by, in_own_loop
-from germane.judging.driver import AskJudge, FindAnswers, Running, finish, replay_stored
+from germane.judging.driver import AskJudge, FindAnswers, Running, finish, replay_stored, start
 from germane.measures.scoring import Block, Job
 from germane.places.asked import AskedItem, places_asked
 from germane.places.lists import turns
@@ -83,7 +83,7 @@ async def answered_blocks(
         for some in batched(jobs, size):
             await find([])  # signals are heard here
             block = Block(some, settings or Settings(), companions=True)
-            working = Working(block, list(map(Running, block.programs)))
+            working = Working(block, await start(block.programs, find))
             await replay_stored(working.programs, find)
             asking.append((working, asyncio.ensure_future(finish(working.programs, ask or _unasked))))
             while asking and (len(asking) == _AHEAD or asking[0][0].finished):

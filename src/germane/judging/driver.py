@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -12,6 +13,9 @@ from germane.questions.relevance import examples_of
 from germane.types import Judgement
 
 R = TypeVar("R")
+
+_SIGNALS_SECONDS = 0.1
+"""The longest time for which further programs start before signals are handled."""
 
 Trace = list[tuple[Sequence[AnyQuestion], Sequence[Answer]]]
 """The questions that one program asked at once, with the answers, in the order of asking."""
@@ -66,6 +70,17 @@ class Running(Generic[R]):
             missing = [number for number, answer in enumerate(stored) if answer is None]
             new = iter(await ask([questions[number] for number in missing]))
             self.go_on([next(new) if answer is None else answer for answer in stored])
+
+
+async def start(programs: Iterable[Program[R]], find: FindAnswers) -> list[Running[R]]:
+    """Run each program to its first questions. In between `find` may end the run on a signal: a program may take seconds."""
+    running, heard = [], time.monotonic()
+    for program in programs:
+        if time.monotonic() - heard > _SIGNALS_SECONDS:
+            await find([])
+            heard = time.monotonic()
+        running.append(Running(program))
+    return running
 
 
 async def replay_stored(programs: Iterable[Running[R]], find: FindAnswers) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("engine", [("--engine", "processes:2")])
+@pytest.mark.parametrize("engine", [(), ("--engine", "processes:2")])
 def test_one_signal_ends_a_search_for_patterns(tmp_path: Path, engine: tuple[str, ...]) -> None:
     """Sixty graders' patterns need two seconds each: after SIGINT no more than the one that is searched for is, exit 130."""
     cases = [{"id": f"s{number}", "query": "q", "answer": "a" * 40 + "!"} for number in range(60)]
