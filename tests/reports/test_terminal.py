@@ -12,6 +12,7 @@ from germane.questions import AnyQuestion
 from germane.reports.ranking import ranked_table
 from germane.reports.report import Report
 from germane.reports.text.terminal import render_plain
+from germane.show.table import Table
 from germane.show.terminal import plain_text
 from germane.types import Json
 
@@ -123,3 +124,13 @@ def test_rank_strips_begin_in_one_column() -> None:
     lines = render_plain(evaluate(rows, "RR"), 80).splitlines()
     assert "  0.0000  ·    q1  q" in lines
     assert "  0.0000  ···  q3  q" in lines
+
+
+def test_a_long_name_stands_above_its_numbers() -> None:
+    """It is not broken over lines as long as the numbers fit below it."""
+    name = "context_relevancy(unit=context,rel=0.25)"
+    row = [name, "0.1234", "-0.1406 to -0.0269", "0.0001"]
+    text = plain_text(Table(["measure", "baseline", "difference", "p (Holm)"], rows=[row]).rich(), 50)
+    assert name in text
+    assert max(map(len, text.splitlines())) <= 50
+    assert "  0.1234  -0.1406 to -0.0269" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from germane.clean import cell as spreadsheet_cell
@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from rich.console import JustifyMethod, RenderableType
 
 __all__ = ["Table", "TextDocument", "csv_lines"]
-
-
-_LONG = 4
-"""A column that is this much wider than its longest word is wrapped in a narrow terminal."""
 
 
 class Table:
@@ -69,31 +65,49 @@ class Table:
 
         from germane.show.terminal import FittedTable, hanging
 
-        columns = list(zip(self.heads, *self.rows, strict=True))
-        widths = [max(map(cell_len, cells)) for cells in columns]
-        words = [max(cell_len(word) for cell in cells for word in cell.split() or [""]) for cells in columns]
-        wraps = [width - word >= _LONG for width, word in zip(widths, words, strict=True)]
-        tables: list[tuple[int, RichTable]] = []
-        for gap, fitted in (
-            (1, widths),
-            (0, [(w, word)[wrap] for w, word, wrap in zip(widths, words, wraps, strict=True)]),
-        ):
-            table = RichTable(box=SIMPLE_HEAD, show_edge=edge, pad_edge=False, padding=(0, gap))
-            for head, side, wrap in zip(self.heads, self.align, wraps, strict=True):
-                justify: JustifyMethod = "left" if side == "l" else "right"
-                table.add_column(Text(head), justify=justify, style=self.styles.get(head), no_wrap=not wrap)
-            for row, bold in zip(self.rows, self.bold, strict=True):
-                table.add_row(
-                    *(Text(cell, style="bold" if at in bold else "") for at, cell in enumerate(row))
-                )
-            tables.append((sum(fitted) + (1 + 2 * gap) * len(fitted) - 1 + 2 * edge, table))
+        table = RichTable(box=SIMPLE_HEAD, show_edge=edge, pad_edge=False)
+        for head, side in zip(self.heads, self.align, strict=True):
+            justify: JustifyMethod = "left" if side == "l" else "right"
+            table.add_column(Text(head), justify=justify, style=self.styles.get(head))
+        for row, bold in zip(self.rows, self.bold, strict=True):
+            table.add_row(*(Text(cell, style="bold" if at in bold else "") for at, cell in enumerate(row)))
+        widths = [max(map(cell_len, cells)) for cells in zip(self.heads, *self.rows, strict=True)]
         records = [
-            "  ".join(f"{head} {cell}".strip() for head, cell in zip(self.heads, row, strict=True))
+            Text("  ".join(f"{head} {cell}".strip() for head, cell in zip(self.heads, row, strict=True)))
             for row in self.rows
+        ]
+        layouts: list[tuple[int, Sequence[RenderableType]]] = [
+            (sum(widths) + 3 * len(widths) - 1 - 2 * (not edge), [table]),
+            *self._stacked(widths),
+            (0, records),
         ]
         title = [Text(self.title)] if self.title else []
         notes = (Text(f"  {clean(note)}", style="dim") for note in self.notes)
-        return hanging([*title, FittedTable(tables, records), *notes])
+        return hanging([*title, FittedTable(layouts), *notes])
+
+    def _stacked(self, widths: Sequence[int]) -> Iterator[tuple[int, Sequence[RenderableType]]]:
+        """Yield the layout for a narrow terminal: each row's texts on a line, and its numbers in columns below it.
+
+        `widths` are those of the columns. A table of texts or of numbers alone has no such layout.
+        """
+        from rich.cells import cell_len
+        from rich.text import Text
+
+        numbers = [at for at, side in enumerate(self.align) if side == "r"]
+        if not 0 < len(numbers) < len(self.align):
+            return
+
+        def numbers_of(row: Sequence[str], bold: Collection[int] = ()) -> Text:
+            cells = (" " * (widths[at] + 2 - cell_len(row[at])) + row[at] for at in numbers)
+            styles = ("bold" if at in bold else self.styles.get(self.heads[at], "") for at in numbers)
+            return Text.assemble(*zip(cells, styles, strict=True))
+
+        width = sum(widths[at] + 2 for at in numbers)
+        lines = [Text(), numbers_of(self.heads, numbers), Text("─" * width)]
+        for row, bold in zip(self.rows, self.bold, strict=True):
+            texts = (cell for cell, side in zip(row, self.align, strict=True) if side == "l" and cell)
+            lines += [Text("  ".join(texts)), numbers_of(row, bold)]
+        yield width, [*lines, Text()]
 
     def print(self, out: TextIO) -> None:
         """Print the table: to a terminal with lines and bold, fitted to its width, else as plain text."""

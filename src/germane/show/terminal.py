@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.table import Table
 from rich.text import Text
 
 from germane.clean import clean
@@ -47,21 +46,18 @@ class HangingText:
 
 
 class FittedTable:
-    """A table with wide gaps, with narrow gaps and wrapped cells, or as lines of `heading value`: the first that fits the terminal.
+    """A table in the first of several layouts that fits the terminal, so that no cell is cut.
 
-    `tables` are the tables with the width that each needs, `records` the lines.
+    `layouts` are the renderables of each layout with the columns that it needs; the last one needs none.
     """
 
-    def __init__(self, tables: Sequence[tuple[int, Table]], records: Sequence[str]) -> None:
-        self.tables, self.records = tables, records
+    def __init__(self, layouts: Sequence[tuple[int, Sequence[RenderableType]]]) -> None:
+        self.layouts = layouts
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Render the first table that fits the console's width, else the rows as lines."""
-        fitting = next((table for width, table in self.tables if width <= options.max_width), None)
-        if fitting is not None:
-            yield fitting
-        else:
-            yield from (HangingText(Text(record)) for record in self.records)
+        """Render the first layout that fits the console's width."""
+        fitting = next(rows for width, rows in self.layouts if width <= options.max_width)
+        yield hanging(fitting)
 
 
 def hanging(rows: Iterable[RenderableType]) -> RenderableType:
