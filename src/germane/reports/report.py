@@ -112,7 +112,7 @@ class Report(ReportData):
         tables = StoredTables.open(folder)
         try:
             return cls.build(tables, tables.manifest, corrected=corrected)
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+        except (TypeError, ValueError) as error:  # values of other types in the manifest
             problem = f"the report {folder} is damaged: {error}"
             raise InputError(problem, fix="run the evaluation again") from error
 
