@@ -290,7 +290,7 @@ def test_a_resumed_run_has_the_flags_of_an_installed_package(shop: Path) -> None
     assert "on 4 shelves by a plan" in germane(shop, *resumed, "--shelves", "4").stderr
     shutil.rmtree(shop / "shop-1.0.dist-info")
     done = germane(shop, "run", "--resume", "r")
-    assert (done.returncode, "options of an add-on that is not there: " in done.stderr) == (2, True)
+    assert (done.returncode, "options of an add-on that is not installed: " in done.stderr) == (2, True)
     assert "shelves" in done.stderr
 
 
@@ -385,7 +385,7 @@ def test_commands_and_flags_of_an_absent_addon_name_it(
     bare: Path, tmp_path: Path, words: str, said: str
 ) -> None:
     absent = without(bare, tmp_path, *words.split())
-    assert (absent.returncode, f"{said}, which is not there" in absent.stderr) == (2, True), absent.stderr
+    assert (absent.returncode, f"{said}, which is not installed" in absent.stderr) == (2, True), absent.stderr
 
 
 def test_flags_and_urls_of_an_absent_addon_are_errors_that_name_it(bare: Path, tmp_path: Path) -> None:
@@ -395,8 +395,8 @@ def test_flags_and_urls_of_an_absent_addon_are_errors_that_name_it(bare: Path, t
     )
     asked = ("run", "d.jsonl", "-m", "RR")
     said = {
-        (*asked, "--part", "1/2"): "--part is a flag of the add-on cluster, which is not there",
-        (*asked, "--engine=dask"): "--engine is a flag of the add-on cluster, which is not there",
+        (*asked, "--part", "1/2"): "--part is a flag of the add-on cluster, which is not installed",
+        (*asked, "--engine=dask"): "--engine is a flag of the add-on cluster, which is not installed",
         (
             *asked,
             "--ledger",
@@ -405,7 +405,7 @@ def test_flags_and_urls_of_an_absent_addon_are_errors_that_name_it(bare: Path, t
         (*asked, "-o", "s3://b/out"): "a path that is a URL needs the add-on cluster",
         ("run", "memory://d.jsonl", "-m", "RR"): "a path that is a URL needs the add-on cluster",
         ("rank", "https://h/run", "--qrels", "g"): "a path that is a URL needs the add-on cluster",
-        ("merge", "a", "-o", "b"): "merge is a command of the add-on cluster, which is not there",
+        ("merge", "a", "-o", "b"): "merge is a command of the add-on cluster, which is not installed",
         (*asked, "--replay", "postgres://u:secret@h/d"): "a ledger at postgres:// needs the add-on cluster",
         ("ledger", "stats", "--ledger", "postgres://h/d"): "a ledger at postgres:// needs the add-on cluster",
     }
@@ -415,7 +415,7 @@ def test_flags_and_urls_of_an_absent_addon_are_errors_that_name_it(bare: Path, t
         assert "secret" not in done.stdout + done.stderr
     assert germane(tmp_path, *asked, "--part", "1/1", "-o", "p").returncode == 0
     assert (
-        "options of an add-on that is not there: part"
+        "options of an add-on that is not installed: part"
         in without(bare, tmp_path, "run", "--resume", "p").stderr
     )
     assert "1.0000" in without(bare, tmp_path, "report", "p").stdout
@@ -435,7 +435,7 @@ def test_files_of_an_absent_addon_are_errors_that_name_it(bare: Path, tmp_path: 
         "run t.jsonl -m RR": "traces",
     }.items():
         done = without(bare, tmp_path, *words.split())
-        assert (done.returncode, f"the add-on {owner}, which" in done.stderr) == (2, True), (
+        assert (done.returncode, f"the add-on {owner}, which is not installed" in done.stderr) == (2, True), (
             words,
             done.stderr,
         )

@@ -193,7 +193,7 @@ _BROUGHT: Mapping[str, Mapping[str, str]] = {
         "writers": ".phoenix.jsonl, .langfuse.jsonl",
     },
 }
-"""Names (folded) that germane's own add-ons bring, for the error if one is not there; of `flags`, those of core commands."""
+"""Names (folded) that germane's own add-ons bring, for the error if one is not installed; of `flags`, those of core commands."""
 
 
 def absent(kind: str, name: str) -> str:
@@ -213,7 +213,7 @@ def required(kind: str, name: str, what: str, fix: str) -> Any:
     if (target := find(kind, name)) is not None:
         return load(target)
     owner = absent(kind, name)
-    why = f" needs the add-on {owner}, which is not there" if owner else ": no add-on knows it"
+    why = f" needs the add-on {owner}, which is not installed" if owner else ": no add-on knows it"
     raise InputError(f"{what}{why}", fix=fix)
 
 

@@ -94,7 +94,7 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
             if len(flags_of(verb, installed=True)) > len(flags):  # from here on they count
                 return parse(verb, about, words)
             if owner := absent("flags", name := word.partition("=")[0]):
-                problem = f"{name} is a flag of the add-on {owner}, which is not there"
+                problem = f"{name} is a flag of the add-on {owner}, which is not installed"
                 raise InputError(problem, fix=f"see {parser.prog} --help")
             spellings = [spelling for flag in flags for spelling in flag.spellings]
             raise no_such("flag", name, spellings, parser.prog)

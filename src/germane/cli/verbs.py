@@ -91,7 +91,7 @@ def call(words: Sequence[str]) -> int:
         known = (*VERBS, *_ABOUT, *addons.all_of("verbs"))
         names = [name.removeprefix(f"{group} ") for name in known]
         if owner := addons.absent("verbs", verb):
-            problem = f"{verb} is a command of the add-on {owner}, which is not there"
+            problem = f"{verb} is a command of the add-on {owner}, which is not installed"
             raise InputError(problem, fix="see germane --help")
         what = "flag" if first.startswith("-") else "command"
         raise no_such(what, first, names, f"germane {group}".rstrip())

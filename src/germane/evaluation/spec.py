@@ -91,7 +91,7 @@ class Spec:
         options = manifest.get("options") or {}
         if unknown := _unknown_options(options):
             raise InputError(
-                f"the report has options of an add-on that is not there: {', '.join(unknown)}",
+                f"the report has options of an add-on that is not installed: {', '.join(unknown)}",
                 fix="install the add-on, then resume the run",
             )
         types = [(name, kind | None, None) for name, kind in _stored_options().items()]

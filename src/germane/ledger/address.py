@@ -60,7 +60,7 @@ def store_of(where: str | Path) -> str | None:
     declared: str | None = find("stores", scheme) if scheme else None
     if declared is None and (owner := absent("stores", scheme)):
         raise InputError(
-            f"a ledger at {scheme}:// needs the add-on {owner}, which is not there",
+            f"a ledger at {scheme}:// needs the add-on {owner}, which is not installed",
             fix="install it, or name a file: --ledger ledger.sqlite",
         )
     return declared

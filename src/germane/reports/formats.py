@@ -211,7 +211,7 @@ def known_format(path: Path) -> str | None:
         return max(known, key=len, default=None)
 
     if owner := absent("writers", name) or absent("writers", "".join(path.suffixes[-2:]).lower()):
-        problem = f"{path}: the add-on {owner}, which writes this format, is not installed"
+        problem = f"{path}: this format needs the add-on {owner}, which is not installed"
         raise InputError(problem, fix=f"name a file that ends in {', '.join(ENDINGS)}")
     known = longest([*ENDINGS, *all_of("writers")])
     return known or (longest(all_of("writers", installed=True)) if path.suffix else None)

@@ -163,7 +163,9 @@ class RowReader:
                 wrong.problem += f"; its fields are {fields}"
                 wrong.fix = f"{wrong.fix}, or one of {', '.join(FIELDS['query'].names)}"
                 if owner := next(filter(None, (absent("readers", fold(key)) for key in row)), ""):
-                    wrong.fix = f"install the add-on {owner}, which reads exports of traces, or write samples"
+                    wrong.fix = (
+                        f"write samples: exports of traces need the add-on {owner}, which is not installed"
+                    )
             return wrong
         field = str(wrong.path[0])
         names = {name: key for key, name, _ in self._plan(tuple(row), tuple(row)).fields}
