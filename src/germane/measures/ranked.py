@@ -166,11 +166,6 @@ def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
     return result[0] * scale, result[1] * scale
 
 
-def dcg_gains(table: RankedLabels, dcg: str) -> Floats:
-    """Return the gain of each place in a DCG, before the discount of its rank."""
-    return np.exp2(table.gain) - 1.0 if dcg == "exp-log2" else table.gain
-
-
 def _top_size(table: RankedLabels, k: int | None) -> Ints:
     """Return the number of places in the top k of each row."""
     return table.length if k is None else np.minimum(table.length, k)

@@ -42,11 +42,6 @@ class Grade(Struct, frozen=True, gc=False):
     probabilities: tuple[float, ...] = ()
 
 
-def most_probable(probabilities: Sequence[float]) -> int:
-    """Return the most probable grade, from 0; in a tie the lowest, so that yes and no make a no."""
-    return max(range(len(probabilities)), key=lambda grade: (probabilities[grade], -grade))
-
-
 def distribution_in_words(probabilities: Sequence[float]) -> str:
     """Return the probabilities of grades as text: `0: 5%, 1: 15%, 2: 60%, 3: 20%`, or `yes: 60%`."""
     if len(probabilities) == 2:
