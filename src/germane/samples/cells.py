@@ -137,7 +137,9 @@ def named_rows(
     for first, names in rows:
         header, place = [cell.strip() for cell in names], SourceLocation(name, first)
         if twice := next((cell for cell in header if cell and header.count(cell) > 1), None):
-            raise InputError(f"two columns are named {twice!r}", fix=f"rename one {twice}", place=place)
+            raise InputError(
+                f"two columns are named {twice!r}", fix="rename one of the two columns", place=place
+            )
         check(header, place)
         for line, cells in rows:
             place = SourceLocation(name, line)
