@@ -47,6 +47,7 @@ def test_a_failed_row_is_an_error(failed: dict[str, Any], tmp_path: Path) -> Non
         {"contexts": [], "error": ""},
         {"contexts": [], "error": False},
         {"calls": [{"contexts": [], "error": None}]},
+        {"calls": [{"query": "rye", "error": "timeout"}, {"query": "rye", "contexts": []}]},  # asked again
     ],
     ids=str,
 )

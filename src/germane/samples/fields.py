@@ -372,14 +372,25 @@ def _call(value: Json) -> Json:
 
 
 def without_errors(calls: Json) -> tuple[Json, str | None]:
-    """Return calls without their `error` keys, and the first error among them or None."""
+    """Return calls without their `error` keys, and the first error among them or None.
+
+    A failed search that was repeated, so that a later one with its query did not fail, is left out.
+    """
     if not isinstance(calls, _LISTS):
         return calls, None
-    records = [call for call in calls if isinstance(call, dict)]
-    error = next((call["error"] for call in records if call.get("error") is not None), None)
-    return [
-        {k: v for k, v in call.items() if k != "error"} if isinstance(call, dict) else call for call in calls
-    ], error
+    kept: list[Json] = []
+    error, answered = None, []
+    for call in reversed(calls):
+        record = call if isinstance(call, dict) else {}
+        query, failure = record.get("query"), record.get("error")
+        if failure is None:
+            answered.append(query)
+        elif query in answered:
+            continue
+        else:
+            error = failure
+        kept.append({k: v for k, v in record.items() if k != "error"} if record else call)
+    return kept[::-1], error
 
 
 def _stage(value: Json) -> Json:
