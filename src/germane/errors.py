@@ -205,7 +205,7 @@ def describe(value: Any) -> str:
     if isinstance(value, list | tuple):
         kind = "a list" if value else "an empty list"
     node = getattr(value, "kind", None)  # of a YAML file
-    return kind or (node if isinstance(node, str) else type(value).__name__)
+    return kind or (node if isinstance(node, str) else f"a value of type {type(value).__name__}")
 
 
 def excerpt(value: Any, most: int = 200) -> str:

@@ -50,11 +50,11 @@ for target in (
     retriever,
     chain,
     InMetadata(),
-    Asynchronous(),
+    Asynchronous().ainvoke,
     store.similarity_search_with_score,
     lambda query: {"result": "because", "source_documents": retriever.invoke(query)},
 ):
     report = evaluate(QUESTIONS, "RR", target=target)
     assert (report["RR"].mean, report["RR"].n) == (1.0, 2), (target, report)
-report = asyncio.run(aevaluate(QUESTIONS, "RR", target=Asynchronous()))
+report = asyncio.run(aevaluate(QUESTIONS, "RR", target=Asynchronous().ainvoke))
 assert report["RR"].mean == 1.0, report

@@ -1,4 +1,4 @@
-"""Spans of LangGraph and LangChain that OpenInference's instrumentation writes, as germane reads them from three exports."""
+"""Spans of LangGraph and LangChain that OpenInference's instrumentation writes, as germane reads them from two exports."""
 
 # mypy: disable-error-code="misc,import-not-found,import-untyped,no-untyped-def"
 
@@ -56,7 +56,6 @@ for asked in (
 spans = exporter.get_finished_spans()
 exports = {
     "otlp.json": json.dumps(MessageToDict(encode_spans(spans))),
-    "snake.json": json.dumps(MessageToDict(encode_spans(spans), preserving_proto_field_name=True)),
     "console.jsonl": "\n".join(span.to_json(indent=None) for span in spans),
 }
 for name, text in exports.items():

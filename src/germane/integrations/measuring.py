@@ -9,6 +9,7 @@ import re
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -287,6 +288,8 @@ def _fields(value: Any, *, text: str, sequence: str | None = None) -> dict[str, 
     if isinstance(value, str):
         return {text: value}
     value = value.tolist() if hasattr(value, "tolist") else value  # of NumPy
+    if isinstance(value, AbstractSet) and sequence == "qrels":
+        return {sequence: sorted(value, key=str)}
     if isinstance(value, Sequence) and not isinstance(value, bytes) and sequence is not None:
         return {sequence: list(value)}
     if value is None:

@@ -191,6 +191,8 @@ def _native(value: Any) -> Json:
         return list(records(value)) if is_table(value) else _native(value.tolist())
     if hasattr(value, "source_nodes"):  # the response of an engine of LlamaIndex
         return {"response": str(value), "contexts": _native(list(value.source_nodes))}
+    if hasattr(value, "role") and isinstance(getattr(value, "text", None), str):  # a message of a chat
+        return value.text
     fields = document(value) or fields_of(value)
     if fields is None and isinstance(value, list | tuple):
         return list(map(_native, value))

@@ -11,9 +11,9 @@ import pytest
 from tests.command import invoke
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["failed", "failed and asked again"])
+@pytest.mark.parametrize("again", [False, True], ids=["failed", "asked again"])
 def test_a_failed_span_is_an_error(again: bool, tmp_path: Path) -> None:
-    """Whatever it returned, and also where the same query was put again and answered."""
+    """Whatever it returned, unless the same query was put again and answered."""
 
     def span(name: str, trace: str, start: int, document: str, status: str = "OK") -> dict[str, Any]:
         documents = [{"document.id": document, "document.content": "The moon makes the tides."}]
@@ -36,4 +36,4 @@ def test_a_failed_span_is_an_error(again: bool, tmp_path: Path) -> None:
     file.write_text("".join(json.dumps(row) + "\n" for row in spans))
     ran = invoke("run", file, "-m", "context_precision", "--judge", "lexical", "--json", "--no-cache")
     measure = ran.json["measures"]["context_precision"]
-    assert (measure["n"], measure["errors"], ran.code) == (1, 1, 3)
+    assert (measure["n"], measure["errors"], ran.code) == ((2, 0, 0) if again else (1, 1, 3))
