@@ -66,39 +66,24 @@ _log = logging.getLogger("germane")
 
 @dataclass(slots=True)
 class ModelCall:
-    """The state of one call (one group of questions), from its first request to its last.
+    """The state of one call (one group of questions), from its first request to its last."""
 
-    Attributes:
-        left: Seconds left until the call's deadline.
-        id: The id of the call in judgements.
-        used: Counts of `requests`, of those asked to wait (`waits`) or failed in transit (`faults`), of
-            unusable answers asked again (`reasked`), and of tokens (`input`, `output`, `cached` input).
-        estimated: True if tokens were estimated from bytes, because the endpoint does not count them.
-        last: The last answer.
-        mode: The index in MODES of the next request, unless the capabilities name a later one.
-        limit: The token limit of the last request's answer; 0 if it named none.
-        own_limit: True if that limit was computed from the question, not set by the user.
-        limited: True if the schema of the last request limits the length of lists and texts.
-        thrown_away: The number of answers with a schema that the endpoint discarded.
-        failures: The attempts that failed in transit for the current question.
-        room: The token limit of the next answer, after one was cut off; 0 if none was.
-        slot: The slot of the last request, held until the next request, or until the answers are stored.
-    """
-
-    left: float
-    id: str = field(default_factory=lambda: uuid4().hex)
+    left: float  # seconds until the call's deadline
+    id: str = field(default_factory=lambda: uuid4().hex)  # names the call in judgements
     started: float = field(default_factory=monotonic)
+    # counts of `requests`, of those asked to wait (`waits`) or failed in transit (`faults`), of unusable
+    # answers asked again (`reasked`), and of tokens (`input`, `output`, `cached` input)
     used: Counter[str] = field(default_factory=Counter)
-    estimated: bool = False
-    last: Completion = NOTHING
-    mode: int = 0
-    limit: int = 0
-    own_limit: bool = False
-    limited: bool = False
-    thrown_away: int = 0
-    failures: int = 0
-    room: int = 0
-    slot: Slot | None = None
+    estimated: bool = False  # tokens were estimated from bytes: the endpoint does not count them
+    last: Completion = NOTHING  # the last answer
+    mode: int = 0  # index in MODES of the next request, unless the capabilities name a later one
+    limit: int = 0  # token limit of the last request's answer; 0 if it named none
+    own_limit: bool = False  # that limit was computed from the question, not set by the user
+    limited: bool = False  # the schema of the last request limits the length of lists and texts
+    thrown_away: int = 0  # answers with a schema that the endpoint discarded
+    failures: int = 0  # attempts that failed in transit for the current question
+    room: int = 0  # token limit of the next answer, after one was cut off; 0 if none was
+    slot: Slot | None = None  # of the last request, held until the next, or until the answers are stored
 
     def count(self, sent: int | None, back: int | None, cached: int) -> None:
         """Add the input, output and cached tokens of one request to the call's usage."""
@@ -113,12 +98,7 @@ class ModelCall:
 class ModelClient:
     """A client that asks one model at one endpoint.
 
-    Args:
-        transport: Sends the requests.
-        capabilities: The forms of request that the model accepts, as learned from its refusals.
-        policy: Timeouts, attempts, backoff.
-        concurrency: The limit of concurrent requests.
-        limiter: The limit of requests and tokens per minute; None if there is none.
+    `capabilities` are the forms of request that the model accepts, as learned from its refusals.
     """
 
     def __init__(
@@ -144,10 +124,7 @@ class ModelClient:
     async def complete(self, ask: Ask, call: ModelCall, note: Correction | None = None) -> Completion:
         """Return one answer of the model, in the first output mode that the endpoint accepts.
 
-        Args:
-            ask: The text and schema of the request.
-            call: The call that the request is part of; its usage is counted here.
-            note: The previous unusable answer and what was wrong with it, to be shown to the model.
+        The call counts its usage. `note` shows the model its previous unusable answer and what was wrong.
 
         Raises:
             GaveUp: The model or its provider declined, the texts are too long for the model, the endpoint
@@ -161,14 +138,15 @@ class ModelClient:
             if call.left <= 0:
                 raise GaveUp(f"the judge gave no answer within {self.policy.deadline:g} s", spent=True)
             slot = await self._admit(ask, call, pause)
-            body, call.limit, call.own_limit, call.limited = self._compose(ask, note, call)
+            body = self._compose(ask, note, call)
             decision, size = await self._send(body, call, slot), len(body) // BYTES_PER_TOKEN
             pause = 0.0
             match decision.action:
                 case "take":
-                    got = completion_in(decision.body, ask.name)
-                    self._count(got, call, slot, size)
-                    return self._checked(got, ask, call, size, corrected=note is not None)
+                    got = self._count(completion_in(decision.body, ask.name), call, slot, size)
+                    if note is None and got.input_tokens is not None and len(ask.user) > _LONG_CHARACTERS:
+                        self._check_read(got.input_tokens, ask, size)
+                    return got
                 case "more room":
                     return Completion("", cut=True)
                 case "retry" | "wait":
@@ -176,19 +154,15 @@ class ModelClient:
                 case "stop":
                     raise self._stop(f"cannot be used: {decision.why}")
                 case _:
-                    outdated = self._compose(ask, note, call)[0] != body  # another call has learned meanwhile
-                    self._change(decision, call, size, outdated=outdated)
+                    self._refused(decision, call, size)
+                    if self._compose(ask, note, call) == body:  # no other call has changed the form meanwhile
+                        self._change(decision, call)
                     forms += 1
                     if forms == STEPS:
                         raise GaveUp(decision.why)
 
     async def _admit(self, ask: Ask, call: ModelCall, pause: float) -> Slot:
-        """Wait for the backoff, then until the limits let a request be sent.
-
-        Raises:
-            GaveUp: The evaluation was stopped, or the endpoint is down.
-            JudgeError: The endpoint cannot be used.
-        """
+        """Wait for the backoff, then until the limits let a request be sent; raise as `_check_usable` does."""
         call.release()
         with waiting():
             if pause:
@@ -210,21 +184,18 @@ class ModelClient:
         typical = sum(len(str(question.typical())) for item in ask.items for question in item.questions)
         return (size + typical) / BYTES_PER_TOKEN
 
-    def _compose(self, ask: Ask, note: Correction | None, call: ModelCall) -> tuple[bytes, int, bool, bool]:
-        """Return a request's body and token limit, if the limit is the question's own, if the schema has any.
-
-        The body is composed just before it is sent, to use what other calls learned while this one waited.
-        """
+    def _compose(self, ask: Ask, note: Correction | None, call: ModelCall) -> bytes:
+        """Return the body of a request just before it is sent, so that it uses what other calls have learned."""
         capabilities = self.capabilities
         if call.room and not capabilities.limit_names:
             raise GaveUp(
                 "the answer was cut off, and this endpoint accepts no higher token limit; use another model or endpoint"
             )
-        limit = call.room or (capabilities.limit(ask) if capabilities.limit_names else 0)
+        call.limit = call.room or (capabilities.limit(ask) if capabilities.limit_names else 0)
         call.mode = max(call.mode, capabilities.mode)
-        own = bool(limit) and not call.room and not capabilities.max_tokens
-        limited = capabilities.schema_limits and call.mode < PROMPT
-        return capabilities.body(ask, note, limit, call.mode), limit, own, limited
+        call.own_limit = bool(call.limit) and not call.room and not capabilities.max_tokens
+        call.limited = capabilities.schema_limits and call.mode < PROMPT
+        return capabilities.body(ask, note, call.limit, call.mode)
 
     async def _send(self, body: bytes, call: ModelCall, slot: Slot) -> RetryDecision:
         """Send one request, and return what to do next according to its response."""
@@ -251,30 +222,23 @@ class ModelClient:
         call.count(*tokens_in(decision.body))
         return decision._replace(text=secrets.mask_text(decision.text))
 
-    def _count(self, got: Completion, call: ModelCall, slot: Slot, size: int) -> None:
-        """Count the tokens of an answer; estimate them if the endpoint does not (`size`: the request's)."""
+    @staticmethod
+    def _count(got: Completion, call: ModelCall, slot: Slot, size: int) -> Completion:
+        """Count an answer's tokens and return it, marked as cut off if it filled its limit and is not JSON.
+
+        `size` is the estimate of the request's tokens, for an endpoint that counts none. Raises GaveUp if the
+        model declined to answer.
+        """
         sent, back = got.input_tokens, got.output_tokens
         if sent is None or back is None:
             call.estimated, sent, back = True, size, got.size // BYTES_PER_TOKEN
         call.count(sent, back, got.cached_tokens)
         call.last = got
         slot.correct(sent + back)
-
-    def _checked(
-        self, got: Completion, ask: Ask, call: ModelCall, size: int, *, corrected: bool
-    ) -> Completion:
-        """Return the answer, marked as cut off if it used its whole token limit and is not JSON.
-
-        Raises:
-            GaveUp: The model declined to answer, or the server truncated the texts.
-        """
         if got.refusal:
             raise GaveUp(got.refusal)
-        if not corrected and got.input_tokens is not None and len(ask.user) > _LONG_CHARACTERS:
-            self._check_read(got.input_tokens, ask, size)
-        if call.limit and (got.output_tokens or 0) >= call.limit and not got.cut and got.fault:
-            return replace(got, cut=True)  # whatever the server calls it
-        return got
+        full = call.limit and (got.output_tokens or 0) >= call.limit  # whatever the server calls it
+        return replace(got, cut=True) if full and got.fault else got
 
     def _check_read(self, read: int, ask: Ask, sent: int) -> None:
         """Raise GaveUp if the server read far fewer tokens than it got, as Ollama does without notice."""
@@ -313,11 +277,8 @@ class ModelClient:
         """Return the seconds to wait before a request is sent again, within the time left for the call.
 
         A Retry-After costs no attempt. A failure in transit costs one, unless the circuit is open: then all
-        requests pause.
-
-        Raises:
-            LimitReached: The endpoint asks to wait longer than a call may take.
-            GaveUp, JudgeError: Attempts, the time of an outage or the call's own time are used up.
+        requests pause. Raises LimitReached if the endpoint asks to wait longer than a call may take, GaveUp or
+        JudgeError if attempts, the time of an outage or the call's own time are used up.
         """
         policy, breaker, why = self.policy, self.breaker, decision.why
         if decision.action == "wait":
@@ -358,15 +319,11 @@ class ModelClient:
         self._unusable = f"{self.transport.url} {why}"
         return JudgeError(self._unusable)
 
-    def _change(self, decision: RetryDecision, call: ModelCall, size: int, *, outdated: bool) -> None:
-        """Change the form of later requests after a refusal of this one (of `size` tokens).
+    def _refused(self, decision: RetryDecision, call: ModelCall, size: int) -> None:
+        """Raise the error of a refusal that no other form of request avoids; drop a limit or schema it is about.
 
-        An `outdated` request needs no change: another call has changed the form in the meantime.
-
-        Raises:
-            GaveUp: There is no other form to try, or no other form would help.
-            AnswerError: The endpoint discarded the answer, and the question is asked again in the same form.
-            JudgeError: An endpoint that has never answered refused too many requests.
+        `size` is the request's length in tokens. Raises GaveUp, or AnswerError if the endpoint discarded an
+        answer and the question is to be asked again in the same form.
         """
         capabilities, too_long, why = self.capabilities, decision.action == "too long", decision.why
         if call.limit and is_over_limit(decision.text):
@@ -387,12 +344,15 @@ class ModelClient:
             if call.mode == PROMPT or call.thrown_away < min(2, self.policy.attempts):
                 raise AnswerError(f"the endpoint says that the answer breaks the schema: {decision.text}")
             call.mode = PROMPT
-        elif not outdated and not capabilities.learn(decision.text, call.mode, limited=call.limit > 0):
-            self._try_next(decision, call)
 
-    def _try_next(self, decision: RetryDecision, call: ModelCall) -> None:
-        """Drop the token limit, or use the next output mode, after a refusal that does not give a reason."""
+    def _change(self, decision: RetryDecision, call: ModelCall) -> None:
+        """Change the form of later requests as a refusal says, else drop limits or use the next output mode.
+
+        Raises GaveUp if no form is left, JudgeError if an endpoint that never answered refused too many requests.
+        """
         capabilities = self.capabilities
+        if capabilities.learn(decision.text, call.mode, limited=call.limit > 0):
+            return
         if not capabilities.proven and capabilities.drop_limits(tokens=call.own_limit):
             return
         self._rejected += 1
