@@ -40,13 +40,7 @@ def _asks_several(items: Sequence[FusedRequest]) -> bool:
 
 
 class GroupCall:
-    """One call of the model judge, for one group of questions.
-
-    Args:
-        client: Sends the requests.
-        prompts: The prompts of the questions.
-        items: The FusedRequests to send together: one, or several as a list.
-    """
+    """One call of the model judge, for one group of questions: one FusedRequest, or several as a list."""
 
     def __init__(self, client: ModelClient, prompts: Prompts, items: Sequence[FusedRequest]) -> None:
         self.client, self.prompts, self.items = client, prompts, items
@@ -84,12 +78,11 @@ class GroupCall:
         common = {name: value for name, value in common.items() if value}  # what is as usual is left out
         for question in questions:
             stored = self._results[id(question)]
-            how = FrozenDict(common | stored.provenance)
-            reply = replace(stored, usage=usage, ms=ms, request=call.id, provenance=how, children=())
+            reply = replace(stored, request=call.id, provenance=FrozenDict(common | stored.provenance))
+            window = replace(reply, usage=_FREE, children=())
+            windows = [(part, replace(window, payload=inner.payload)) for part, inner in stored.children]
+            replies.append(replace(reply, usage=usage, ms=ms, children=tuple(windows)))
             usage, ms = _FREE, None
-            part = replace(reply, usage=usage, ms=ms)
-            parts = [(window, replace(part, payload=inner.payload)) for window, inner in stored.children]
-            replies.append(replace(reply, children=tuple(parts)))
         return replies
 
     def _fail(self, why: str, items: Sequence[FusedRequest]) -> None:

@@ -23,9 +23,6 @@ class TransportError(Exception):
     """Raised if a request got no complete response: no connection, or a broken or oversized body."""
 
 
-_SHOWN = 8000
-"""Bytes of an error that are read."""
-
 UNKNOWN = 200
 """The status of a body that is neither an answer nor an error that can be recognized."""
 
@@ -75,8 +72,8 @@ def _words(error: Json) -> Iterator[str]:
 def failure_in(body: Mapping[str, Json]) -> tuple[int, Json] | None:
     """Return the error in the body of a 2xx response with the status it should have had, or None.
 
-    It stands next to the choices, in the first of them (OpenRouter), or alone. The status is the error's own number, else 500;
-    UNKNOWN where nothing says that it is an error. A completion without choices is an empty answer.
+    It is next to the choices, in the first of them (OpenRouter), or alone. The status is the error's own number, else 500;
+    UNKNOWN if nothing says that it is an error. A completion without choices is an empty answer.
     """
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
@@ -165,11 +162,8 @@ Action: TypeAlias = Literal[
 def next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
     """Return what to do after a response without an answer: the action of the first rule that applies.
 
-    Args:
-        status: The HTTP status, or the status that an error sent as a success should have had.
-        text: The error message on one line.
-        body: The beginning of the whole body.
-        worked: True if the endpoint has answered before.
+    `text` is the error message on one line, `body` the beginning of the whole body; `worked` is True if the
+    endpoint has answered before.
     """
     low, busy = text.lower(), status in {429, 503, 529}
     poor = is_out_of_money(text, body)
@@ -200,20 +194,12 @@ def next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
 
 
 class RetryDecision(NamedTuple):
-    """The client's next step after a request, with the response that it follows from.
-
-    Attributes:
-        action: The next step.
-        text: The endpoint's error message, or the failure in transit.
-        status: The HTTP status; 0 if there was no response.
-        seconds: The seconds of Retry-After; None if the response named none.
-        body: The response's JSON.
-    """
+    """The client's next step after a request, with the response that it follows from."""
 
     action: Action
-    text: str = ""
-    status: int = 0
-    seconds: float | None = None
+    text: str = ""  # the endpoint's error message, or the failure in transit
+    status: int = 0  # 0 if there was no response
+    seconds: float | None = None  # of Retry-After
     body: Mapping[str, Json] = FrozenDict()
 
     @property
@@ -234,7 +220,7 @@ def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool)
             return RetryDecision("take", body=result)
         status, raw = failed[0], json.dumps(failed[1]).encode()
     text = message_of(raw, status, headers) + (", sent as a success" if sent_as_success else "")
-    body = raw[:_SHOWN].decode("utf-8", "replace")
+    body = raw[:8000].decode("utf-8", "replace")
     action = next_action(status, text, body, worked=worked)
     seconds = retry_after(headers, body) if action == "wait" else None
     return RetryDecision(action, text, status, seconds, result or FrozenDict())

@@ -15,12 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic_ai.direct import model_request
-from pydantic_ai.exceptions import (
-    ModelAPIError,
-    ModelHTTPError,
-    UnexpectedModelBehavior,
-    UserError,
-)
+from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior, UserError
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -37,7 +32,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from germane.clean import mask_urls
-from germane.errors import AnswerError, JudgeError
+from germane.errors import JudgeError
 from germane.judges.client.errors import TransportError
 from germane.judges.client.output import LIMIT_NAMES
 from germane.judges.client.parsing import chat_completion
@@ -58,10 +53,9 @@ class PydanticAITransport:
     def __init__(self, service: Service, key: str, headers: Mapping[str, str]) -> None:
         self.url = mask_urls(service.url)
         self.secrets = Secrets(headers, key, service.url)
-        self._loop: asyncio.AbstractEventLoop | None = None
         self.provider, self._extra_headers = service.provider, dict(headers)
         self.model = _model(service, key)
-        self._entered = False
+        self._loop: asyncio.AbstractEventLoop | None = None  # the one in which the connections are open
 
     @property
     def takes_temperature(self) -> bool:
@@ -73,11 +67,18 @@ class PydanticAITransport:
 
     async def send(self, body: bytes) -> Response:
         """Send one request through pydantic-ai and return the response as a server would send it."""
-        await self.enter()
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:  # connections of another loop are dropped
+            self._loop = loop
+            await self.model.__aenter__()
+        request = json.loads(body)
         try:
-            completion = await self._complete(json.loads(body))
-        except AnswerError:
-            raise
+            response = await model_request(
+                self.model,
+                _messages(request["messages"]),
+                model_settings=self._settings(request),
+                model_request_parameters=_parameters(request),
+            )
         except ModelHTTPError as error:
             return error.status_code, error.headers or {}, _error_body(error.body, str(error))
         except UserError as error:  # what this model does not take: as a server would say with a 400
@@ -88,30 +89,7 @@ class PydanticAITransport:
             if "credential" in type(error).__name__.lower():
                 return 401, {}, _error_body(None, str(error))
             raise TransportError(f"{type(error).__name__}: {error}") from None
-        return 200, {}, json.dumps(completion, ensure_ascii=False).encode("utf-8", "replace")
-
-    async def _complete(self, request: Mapping[str, Json]) -> dict[str, Json]:
-        """Return the model's answer to a request body as a chat completion."""
-        response = await model_request(
-            self.model,
-            _messages(request["messages"]),
-            model_settings=self._settings(request),
-            model_request_parameters=_parameters(request),
-        )
-        return self.completion(response)
-
-    @staticmethod
-    def completion(response: ModelResponse) -> dict[str, Json]:
-        """Return a response of pydantic-ai as the body of a chat completion."""
-        message: dict[str, Json] = {
-            "content": "".join(part.content for part in response.parts if isinstance(part, TextPart))
-        }
-        if calls := [part for part in response.parts if isinstance(part, ToolCallPart)]:
-            message["tool_calls"] = [
-                {"function": {"name": call.tool_name, "arguments": call.args_as_json_str()}} for call in calls
-            ]
-        finish = "stop" if response.finish_reason == "tool_call" else response.finish_reason
-        return chat_completion(message, finish, response.model_name, vars(response.usage))
+        return 200, {}, json.dumps(_completion(response), ensure_ascii=False).encode("utf-8", "replace")
 
     def _settings(self, request: Mapping[str, Json]) -> ModelSettings:
         """Return a request's parameters as pydantic-ai's settings; unknown ones go into `extra_body`."""
@@ -131,17 +109,10 @@ class PydanticAITransport:
             settings["extra_body"] = rest
         return settings  # type: ignore[return-value]
 
-    async def enter(self) -> None:
-        """Open the connections in the running event loop; those of another loop are dropped."""
-        loop = asyncio.get_running_loop()
-        if not self._entered or self._loop is not loop:
-            self._entered, self._loop = True, loop
-            await self.model.__aenter__()
-
     async def close(self) -> None:
         """Close the connections; a later call opens new ones."""
-        entered, self._entered = self._entered, False
-        if entered and self._loop is asyncio.get_running_loop():
+        opened, self._loop = self._loop, None
+        if opened is asyncio.get_running_loop():
             await self.model.__aexit__(None, None, None)
 
 
@@ -157,6 +128,19 @@ def _model(service: Service, key: str) -> Model:
         return infer_model(service.name, lambda _: provider(**options))
     except (UserError, ValueError) as error:
         raise JudgeError(f"{service.name} cannot be used: {error}") from None
+
+
+def _completion(response: ModelResponse) -> dict[str, Json]:
+    """Return a response of pydantic-ai as the body of a chat completion."""
+    texts = (part.content for part in response.parts if isinstance(part, TextPart))
+    calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+    message: dict[str, Json] = {"content": "".join(texts)}
+    if calls:
+        message["tool_calls"] = [
+            {"function": {"name": call.tool_name, "arguments": call.args_as_json_str()}} for call in calls
+        ]
+    finish = "stop" if response.finish_reason == "tool_call" else response.finish_reason
+    return chat_completion(message, finish, response.model_name, vars(response.usage))
 
 
 def _messages(messages: list[Mapping[str, str]]) -> list[ModelMessage]:
@@ -177,12 +161,8 @@ def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
         return ModelRequestParameters(output_mode="native", output_object=output)
     if "tools" in request:
         function = request["tools"][0]["function"]
-        tool = ToolDefinition(
-            name=function["name"],
-            description=function["description"],
-            parameters_json_schema=function["parameters"],
-            kind="output",
-        )
+        schema = function.pop("parameters")
+        tool = ToolDefinition(**function, parameters_json_schema=schema, kind="output")
         return ModelRequestParameters(output_mode="tool", output_tools=[tool], allow_text_output=False)
     return ModelRequestParameters()
 

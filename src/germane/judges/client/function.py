@@ -57,12 +57,8 @@ def settings_of(model: OwnModel) -> dict[str, Json]:
     if not isinstance(params, Mapping):
         return {}
     plain = (str, int, float, bool)
-    kept = {
-        str(key): value
-        for key, value in params.items()
-        if type(value) in plain and "key" not in str(key).lower()
-    }
-    return {"parameters": kept} if kept else {}
+    names = [name for name in params if type(params[name]) in plain and "key" not in str(name).lower()]
+    return {"parameters": {str(name): params[name] for name in names}} if names else {}
 
 
 def at_once(model: OwnModel) -> int | None:
@@ -77,8 +73,7 @@ class FunctionTransport:
     secrets = Secrets({})
 
     def __init__(self, model: OwnModel, name: str) -> None:
-        self.url = name
-        self._model = model
+        self.url, self._model = name, model
 
     async def send(self, body: bytes) -> Response:
         """Call the model once and return its answer as a chat completion.

@@ -59,35 +59,20 @@ Correction: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True, kw_only=True)
 class ModelCapabilities:
-    """The forms of request that a model at an endpoint accepts, as learned from its responses.
-
-    Attributes:
-        model: The name of the model.
-        temperature: The temperature to send; None sends none.
-        parameters: The user's own request parameters, sent unchanged.
-        max_tokens: The user's token limit of an answer; None sends none, unless an answer was cut off.
-        limit_names: The names of the token limit that may still be accepted; the first is sent.
-        schema_limits: True if the schema limits the length of lists and texts.
-        token_limits: True if requests set a token limit computed from the question, where the user set none.
-        thoughts: Tokens added to that limit for the model's reasoning.
-        mode: The current output mode, as an index in MODES.
-        proven: True if an answer in that mode was usable.
-        system: True if system messages are accepted.
-        left_out: Features that were refused and are not sent any more.
-    """
+    """The forms of request that a model at an endpoint accepts, as learned from its responses."""
 
     model: str
-    temperature: float | None = None
-    parameters: Mapping[str, Json] = field(default_factory=dict)
-    max_tokens: int | None = None
-    limit_names: tuple[str, ...] = LIMIT_NAMES
-    schema_limits: bool = False
-    token_limits: bool = False
-    thoughts: int = 0
-    mode: int = 0
-    proven: bool = False
-    system: bool = True
-    left_out: tuple[str, ...] = ()
+    temperature: float | None = None  # None sends none
+    parameters: Mapping[str, Json] = field(default_factory=dict)  # the user's own, sent unchanged
+    max_tokens: int | None = None  # the user's limit of an answer; None sends none, unless one was cut off
+    limit_names: tuple[str, ...] = LIMIT_NAMES  # those that may still be accepted; the first is sent
+    schema_limits: bool = False  # the schema limits the length of lists and texts
+    token_limits: bool = False  # requests set a limit computed from the question, where the user set none
+    thoughts: int = 0  # tokens added to that limit for the model's reasoning
+    mode: int = 0  # the current output mode, as an index in MODES
+    proven: bool = False  # an answer in that mode was usable
+    system: bool = True  # system messages are accepted
+    left_out: tuple[str, ...] = ()  # features that were refused and are not sent any more
     _ignored: int = 0
 
     def __post_init__(self) -> None:
@@ -149,10 +134,7 @@ class ModelCapabilities:
     def learn(self, error: str, mode: int, *, limited: bool = False) -> bool:
         """Learn from an error message how to change later requests; return False if it does not say.
 
-        Args:
-            error: The error message.
-            mode: The output mode of the refused request.
-            limited: True if that request set a token limit.
+        The refused request was in output mode `mode`, and `limited` if it set a token limit.
         """
         text = error.lower()
         if "temperature" in text and self.temperature is not None:
@@ -185,11 +167,8 @@ class ModelCapabilities:
             return
         self.mode = mode
         if mode == PROMPT:
-            _log.warning(
-                "%s is asked without structured output (%s): only the prompt names the schema of answers",
-                self.model,
-                why[:200],
-            )
+            told = "%s is asked without structured output (%s): only the prompt names the schema of answers"
+            _log.warning(told, self.model, why[:200])
 
     def usable(self, mode: int) -> None:
         """Record that an answer in this output mode was usable."""

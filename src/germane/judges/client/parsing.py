@@ -29,26 +29,16 @@ _REASONING = ("reasoning_content", "reasoning", "thinking")
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One answer of a model, as read from a chat completion.
+    """One answer of a model, as read from a chat completion."""
 
-    Attributes:
-        text: The text, or the arguments of the tool call.
-        cut: True if it ended at the token limit.
-        model: The model that answered, as the endpoint names it.
-        problem: The reason why the text cannot be an answer; "" if none is known.
-        refusal: The reason why the model or its provider declined to answer; "" if it did not.
-        input_tokens, output_tokens: The token counts; None if the endpoint does not count.
-        cached_tokens: The input tokens that came from the provider's prompt cache.
-    """
-
-    text: str
-    cut: bool = False
-    model: str = ""
-    problem: str = ""
-    refusal: str = ""
-    input_tokens: int | None = None
+    text: str  # or the arguments of the tool call
+    cut: bool = False  # it ended at the token limit
+    model: str = ""  # the model that answered, as the endpoint names it
+    problem: str = ""  # why the text cannot be an answer; "" if nothing is known against it
+    refusal: str = ""  # why the model or its provider declined to answer; "" if it did not
+    input_tokens: int | None = None  # None if the endpoint does not count
     output_tokens: int | None = None
-    cached_tokens: int = 0
+    cached_tokens: int = 0  # input tokens that came from the provider's prompt cache
 
     @property
     def fault(self) -> str:

@@ -22,26 +22,16 @@ __all__ = ["PROVIDERS", "Service"]
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One provider: its base URL, its environment variables, and the details in which it differs from others.
+    """One provider: its base URL, its environment variables, and the details in which it differs from others."""
 
-    Attributes:
-        url: The base URL; "" if the user must give one.
-        key, base: The environment variables that hold the key and another base URL.
-        model: The default model; "" if there is none.
-        path: The path added to a base URL without one.
-        header: The header that has the key.
-        local: True if no key is needed.
-        extra: True if it has a protocol of its own, supported by the extra of the same name.
-    """
-
-    url: str
-    key: str
-    base: str
-    model: str = ""
-    path: str = ""
-    header: str = "authorization"
-    local: bool = False
-    extra: bool = False
+    url: str  # "" if the user must give one
+    key: str  # the environment variable with the key
+    base: str  # the environment variable with another base URL
+    model: str = ""  # the default model
+    path: str = ""  # added to a base URL without a path
+    header: str = "authorization"  # the header that has the key
+    local: bool = False  # no key is needed
+    extra: bool = False  # it has a protocol of its own, supported by the extra of the same name
 
 
 _GOOGLE = "https://generativelanguage.googleapis.com"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from germane.judges.client.retry import RetryPolicy, check_number
 SLOW = 2.5
 """Latency of this many times the lowest one means that more requests would only queue."""
 FORGOTTEN = 1.02
-"""The growth of the lowest latency per answer: one very fast answer is not what all are held against for good."""
+"""The growth of the lowest latency per answer, so that one very fast answer does not count for good."""
 MINUTE = 61.0
 """Seconds in which the units of a minute leave: one more, for requests that are on their way to the endpoint."""
 
@@ -82,10 +83,10 @@ class AdaptiveConcurrency:
 
 
 class Pace:
-    """A limit of units (requests or tokens) per minute, which are used evenly over the minute."""
+    """A limit of units (requests or tokens) per minute, used evenly over the minute; None is no limit."""
 
-    def __init__(self, per_minute: float) -> None:
-        self._interval = MINUTE / per_minute
+    def __init__(self, per_minute: float | None) -> None:
+        self._interval = MINUTE / per_minute if per_minute else 0.0
         self._next = 0.0
 
     def wait(self) -> float:
@@ -122,64 +123,54 @@ class RateLimiter:
         for name, value in (("rpm", rpm), ("tpm", tpm)):
             if value is not None:
                 check_number(name, value)
-        self._requests = Pace(floor(rpm) if rpm >= 1 else rpm) if rpm else None
-        self._tokens = Pace(tpm) if tpm else None
-        self._in_flight = AdaptiveConcurrency(in_flight) if in_flight else None
+        self._paced = bool(rpm or tpm)
+        self._requests = Pace(floor(rpm) if rpm and rpm >= 1 else rpm)
+        self._tokens = Pace(tpm)
+        self._in_flight = AdaptiveConcurrency(in_flight or sys.maxsize)
         self._turn = asyncio.Lock()
 
     async def acquire(self, tokens: Callable[[], float]) -> float:
         """Wait until a request may be sent; return the tokens that are counted for it, `tokens()` by then."""
-        if self._in_flight is not None:
-            await self._in_flight.acquire()
-        paces = [pace for pace in (self._requests, self._tokens) if pace is not None]
-        if not paces:
+        await self._in_flight.acquire()
+        if not self._paced:
             return 0.0
         if not self._turn.locked():
             self._turn = asyncio.Lock()  # one that was waited for belongs to the event loop of then
         try:
             async with self._turn:  # the first in line waits for the rates, the others for the lock
                 while True:
-                    wait = max(pace.wait() for pace in paces)
+                    wait = max(self._requests.wait(), self._tokens.wait())
                     if wait <= 0:
-                        return self._take(tokens())
+                        break
                     await asyncio.sleep(min(wait, 1.0))  # what others took may turn out to be less
+                taken = tokens()
+                self._requests.take(1)
+                self._tokens.take(taken)
+                return taken
         except asyncio.CancelledError:
             self.release()
             raise
 
-    def _take(self, tokens: float) -> float:
-        """Count one request with this number of tokens, and return the number."""
-        if self._requests is not None:
-            self._requests.take(1)
-        if self._tokens is not None:
-            self._tokens.take(tokens)
-        return tokens
-
     def correct(self, taken: float, tokens: float) -> None:
         """Replace the estimated tokens of a request (`taken`) by the real number, known from its answer."""
-        if self._tokens is not None:
-            self._tokens.correct(tokens - taken)
+        self._tokens.correct(tokens - taken)
 
     def give_back(self, taken: float) -> None:
         """Uncount a request that was not sent, and its `taken` tokens."""
         self.correct(taken, 0)
-        if self._requests is not None:
-            self._requests.correct(-1)
+        self._requests.correct(-1)
         self.release()
 
     def release(self) -> None:
         """Count one request less in flight."""
-        if self._in_flight is not None:
-            self._in_flight.release()
+        self._in_flight.release()
 
 
 class CircuitBreaker:
     """Counts failures in a row of an endpoint that has answered before: `open` slows, `exhausted` ends."""
 
     def __init__(self, policy: RetryPolicy) -> None:
-        self.reached = False
-        """True if the endpoint has ever answered."""
-
+        self.reached = False  # True once the endpoint has ever answered
         self._policy = policy
         self._failures, self._last = 0, ""
         self._opened: float | None = None
@@ -217,10 +208,6 @@ class EndpointLimits:
     A pause holds all requests back until the time of a Retry-After, or for the backoff of an endpoint that is
     down. An answer to a request that was sent after the refused one ends the pause early, since the refusal
     was not for all.
-
-    Args:
-        concurrency: The limit of concurrent requests.
-        limiter: The limit of requests and tokens per minute; None if there is none.
     """
 
     def __init__(self, concurrency: AdaptiveConcurrency, limiter: RateLimiter | None = None) -> None:
@@ -237,7 +224,7 @@ class EndpointLimits:
                 taken = await self.limiter.acquire(tokens)
                 undo.callback(self.limiter.give_back, taken)
                 check()
-                if not self._paused_until or self._paused_until <= monotonic():
+                if self._paused_until <= monotonic():
                     undo.pop_all()
                     return Slot(self, taken)
 

@@ -82,20 +82,16 @@ class Secrets:
     def mask_response(self, response: Response) -> Response:
         """Return a response with the keys in its body and, if it is an error, its headers masked."""
         status, headers, body = response
-        if 200 <= status < 300:
-            return status, headers, self.mask(body)
-        masked = {name.lower(): self.mask_text(value) for name, value in headers.items()}
-        return status, masked, self.mask(body)
+        if not 200 <= status < 300:
+            headers = {name.lower(): self.mask_text(value) for name, value in headers.items()}
+        return status, headers, self.mask(body)
 
 
 class HTTPTransport:
     """A transport that sends every request as a POST to one URL.
 
-    Args:
-        url: The URL.
-        headers: The headers of every request.
-        connect: Seconds to wait for a connection. The caller sets the timeout of an answer.
-        most: Maximum requests in flight.
+    `connect` is the seconds to wait for a connection (the caller sets the timeout of an answer), `most` the
+    maximum of requests in flight.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], *, connect: float, most: int) -> None:
