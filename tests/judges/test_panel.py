@@ -13,7 +13,7 @@ from germane import evaluate
 from germane.errors import InputError
 from germane.judges import FakeJudge, LabelsJudge, PanelJudge, repeated
 from germane.judges.judge import Judge, Reply
-from germane.judges.panel import panel_of, whole
+from germane.judges.panel import panel_of
 from germane.judging.asker import Asker
 from germane.ledger.sqlite import SQLiteLedger
 from germane.questions import (
@@ -213,13 +213,6 @@ def test_a_member_that_fails_leaves_the_vote_to_the_others() -> None:
     assert "agreement" not in ask([failing("x"), *graded(3)]).provenance
     lost = ask([failing("x"), failing("y")])
     assert lost.error == "x: a bad day; y: a bad day"
-
-
-def test_a_judgement_is_whole_where_every_member_answered() -> None:
-    """What is to be asked again after a bad day: errors, and verdicts that a member is missing from."""
-    assert whole(ask(graded(3, 1)))
-    assert not whole(ask([failing("x"), *graded(3, 3)]))
-    assert not whole(ask([failing("x"), failing("y")]))
 
 
 def test_what_a_report_says_of_a_panel() -> None:

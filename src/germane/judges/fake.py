@@ -54,13 +54,12 @@ class FakeJudge(LocalJudge):
             absent = AnswerError(f"the fake judge has no answer to a question of kind {question.kind}")
             result = result.get(question.about, result.get(question.kind, absent))
         try:
-            result = (
-                question.typical() if result is None else result(question) if callable(result) else result
-            )
+            if result is None:
+                result = question.typical()
+            elif callable(result):
+                result = result(question)
+            if isinstance(result, Exception):
+                raise result
         except AnswerError as error:
-            result = error
-        if isinstance(result, AnswerError):
-            return Reply(error=str(result))
-        if isinstance(result, Exception):
-            raise result
+            return Reply(error=str(error))
         return result if isinstance(result, Reply) else Reply(payload=result)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 from germane.errors import AnswerError, InputError
-from germane.questions.question import AnyQuestion, ending, key_of, keys_under
+from germane.questions.question import AnyQuestion, key_of, keys_of
 from germane.questions.relevance import Passages
 from germane.types import FrozenDict, Json, Usage
 
@@ -73,27 +73,18 @@ class Judge:
 
     def key(self, question: AnyQuestion) -> str:
         """Return the ledger's key of this judge's answer to the question (see `questions.key_of`)."""
-        if "reads" in self.identity:  # the label stands behind the item, and is another each time
-            return key_of(question, self.identity, self.prompt_hash(question), self.label_of(question))
-        return keys_under(question, [question.item], self._ending(self.prompt_hash(question)))[0]
+        return key_of(question, self.identity, self.prompt_hash(question), self.label_of(question))
 
-    def keys(self, questions: Sequence[AnyQuestion]) -> list[str]:
-        """Return the ledger key of each question, in order."""
-        own = "reads" in self.identity or getattr(self.key, "__func__", None) is not Judge.key
-        if own or not isinstance(questions, Passages):
-            return list(map(self.key, questions))
-        return keys_under(
-            questions.example, questions.items, self._ending(self.prompt_hash(questions.example))
-        )
+    def keys(self, passages: Passages) -> list[str]:
+        """Return the ledger key of each passage's question, in order."""
+        if "reads" in self.identity or getattr(self.key, "__func__", None) is not Judge.key:
+            return list(map(self.key, passages))
+        example = passages.example
+        return keys_of(example, passages.items, self.identity, self.prompt_hash(example))
 
     def label_of(self, _question: AnyQuestion) -> Json:
         """Return the label of the question's passage if this judge reads labels; None without a label."""
         return None
-
-    @cached_property
-    def _ending(self) -> Callable[[str], bytes]:
-        """A function from a prompt's hash to the end of the key's JSON that its questions share."""
-        return cache(partial(ending, self.identity))
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """Return the questions in groups, each for one call of `answer`; by default groups of one."""
@@ -177,7 +168,7 @@ class LocalJudge(Judge):
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """Return the reply to each question, in order, by calling `reply`."""
-        return [self.reply(question) for question in questions]
+        return list(map(self.reply, questions))
 
     def reply(self, question: AnyQuestion) -> Reply:
         """Return the reply to one question. Subclasses define this, or override `answer`."""
@@ -186,21 +177,17 @@ class LocalJudge(Judge):
 
 def trivial_answer(question: AnyQuestion) -> Reply | None:
     """Return the reply to a question about an empty or unknown text; None if a judge must be asked."""
-    error = question.unasked()
-    if isinstance(error, AnswerError):
-        return Reply(error=str(error))
-    return None if error is None else Reply(payload=error, provenance=_UNASKED)
-
-
-_UNASKED = FrozenDict(unasked=True)
+    payload = question.unasked()
+    if isinstance(payload, AnswerError):
+        return Reply(error=str(payload))
+    return None if payload is None else Reply(payload=payload, provenance=FrozenDict(unasked=True))
 
 
 class GaveUp(Exception):
     """Raised if one question gets no answer while other questions may still get theirs.
 
-    Attributes:
-        too_long: True if the texts are longer than the model accepts.
-        spent: True if the attempts or the time are used up; False if asking again would not help.
+    `too_long`: the texts are longer than the model accepts. `spent`: the attempts or the time are used up; if
+    not, asking again would not help.
     """
 
     def __init__(self, why: str, *, too_long: bool = False, spent: bool = False) -> None:
@@ -212,8 +199,7 @@ class GroupScope:
     """The state that the asker and a judge share while the current task answers one group of questions.
 
     The asker may stop the group: no further request is sent, and responses to earlier requests are still
-    awaited. The functions in `after_storing` are called once the answers are stored. A custom judge can
-    ignore this class.
+    awaited. The functions in `after_storing` are called once the answers are stored.
     """
 
     def __init__(self) -> None:
@@ -263,10 +249,7 @@ _scope: ContextVar[GroupScope | None] = ContextVar("germane_group_scope", defaul
 
 
 def waiting() -> AbstractContextManager[None]:
-    """Return a context manager for a wait before a request, so that stopping the evaluation ends the wait.
-
-    Outside of an evaluation it does nothing. See `GroupScope.waiting`.
-    """
+    """Return `GroupScope.waiting` of the current group; outside of an evaluation it does nothing."""
     scope = _scope.get()
     return nullcontext() if scope is None else scope.waiting()
 

@@ -14,7 +14,6 @@ from germane.questions.relevance import HELPS, Relevance
 from germane.types import Context, FrozenDict, Json
 
 Turns: TypeAlias = Sequence[tuple[str, str]]
-"""The conversation before a query, as (role, text)."""
 
 
 class LabelsJudge(LocalJudge):
@@ -54,9 +53,9 @@ class LabelsJudge(LocalJudge):
         self, query: str, contexts: Sequence[Context], history: Turns, qrels: Mapping[str, int] | None
     ) -> None:
         """Store the labels of these passages of a query; an item that has a label already keeps it."""
-        labels = [self._label(context, qrels) for context in contexts]
         items = relevance_items([(query, context.text) for context in contexts], history)
-        for item, label, context in zip(items, labels, contexts, strict=True):
+        for item, context in zip(items, contexts, strict=True):
+            label = self._label(context, qrels)
             if label is not None and context.text:
                 self._labels.setdefault(item, label)
 
@@ -70,9 +69,8 @@ class LabelsJudge(LocalJudge):
     def reply(self, question: AnyQuestion) -> Reply:
         """Return the label of the question's item as a reply, or an error reply if the item has no label."""
         if not isinstance(question, Relevance):
-            return Reply(
-                error=f"{self.source} cannot answer a question of kind {question.kind}, only relevance"
-            )
+            why = f"{self.source} cannot answer a question of kind {question.kind}, only relevance"
+            return Reply(error=why)
         label = self.label_of(question)
         return Reply(error=self.lacking) if label is None else self.read(question, label)
 

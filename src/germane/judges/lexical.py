@@ -114,10 +114,6 @@ def _sufficiency(question: Sufficiency) -> Json:
     return {"reasoning": reason("query", query, names), "sufficient": coverage(query, names) >= ANSWERS}
 
 
-def _union(contexts: Sequence[frozenset[str]], positions: Sequence[int]) -> frozenset[str]:
-    return frozenset[str]().union(*(contexts[position - 1] for position in positions))
-
-
 def _missing(required: Terms, present: frozenset[str]) -> list[str]:
     return [word for stem, (word, _) in required.items() if stem not in present]
 
@@ -161,13 +157,15 @@ def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Js
     covered = [context.intersection(required) for context in contexts]
     alone = [position for position, present in enumerate(covered, start=1) if carries(required, present)]
     positions = alone or _pair(required, covered)
-    closest = max(covered, key=lambda present: coverage(required, present), default=frozenset[str]())
-    missing = few(_missing(required, _union(covered, positions) if positions else closest))
-    if not positions:
-        why = f"not enough of the claim's words in one context or two; the closest lacks {missing}"
-    else:
+    if positions:
+        present = frozenset[str]().union(*(covered[position - 1] for position in positions))
         why = f"{'one context covers' if alone else 'two contexts together cover'} the claim's words"
-        why += f", though no context has {missing}" if missing else ""
+        if missing := few(_missing(required, present)):
+            why += f", though no context has {missing}"
+    else:
+        closest = max(covered, key=lambda present: coverage(required, present), default=frozenset[str]())
+        missing = few(_missing(required, closest))
+        why = f"not enough of the claim's words in one context or two; the closest lacks {missing}"
     return {"claim": number, "contexts": positions, "reasoning": why}
 
 

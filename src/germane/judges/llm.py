@@ -15,14 +15,7 @@ from germane.judges.client.call import GroupCall
 from germane.judges.client.client import ModelClient
 from germane.judges.client.function import FunctionTransport, OwnModel, at_once, service_of, settings_of
 from germane.judges.client.output import LIMIT_NAMES, PROMPT, ROOM, ModelCapabilities
-from germane.judges.client.providers import (
-    PROVIDERS,
-    Price,
-    Service,
-    check_headers,
-    find,
-    price_of,
-)
+from germane.judges.client.providers import PROVIDERS, Price, Service, check_headers, find, price_of
 from germane.judges.client.ratelimits import AdaptiveConcurrency, RateLimiter
 from germane.judges.client.retry import RetryPolicy, check_number
 from germane.judges.client.transport import HTTPTransport
@@ -214,9 +207,8 @@ class LLMJudge(Judge):
     def prompt_hash(self, question: AnyQuestion) -> str:
         """Return the hash of the question's prompt, including the list prompt if it is asked in a batch."""
         prompt = self.prompts.of(question)
-        if self._batch > 1 and question.batched and not prompt.pieces:
-            return fingerprint(prompt.hash, fragment("list"))
-        return prompt.hash
+        listed = self._batch > 1 and question.batched and not prompt.pieces
+        return fingerprint(prompt.hash, fragment("list")) if listed else prompt.hash
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """Split the questions into requests, as the settings `reading` and `batch` say."""
@@ -322,9 +314,9 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
 def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
     """Return True if requests set a token limit per question, and the limit's parameter names to try.
 
-    Only a server of the user's own gets such limits: hosted models stop by themselves, while the provider
-    reserves the requested tokens and counts reasoning against them. OpenAI's newer models refuse the older
-    name with an error; most other servers silently ignore the newer one.
+    Only a server of the user's own gets such limits: hosted models stop by themselves, and the provider
+    reserves the requested tokens. OpenAI's newer models refuse the older name with an error; most other
+    servers silently ignore the newer one.
     """
     own_server = service.provider in PROVIDERS and bool(service.custom or service.traits.local)
     limited = own_server and not service.traits.extra

@@ -15,11 +15,9 @@ from germane.types import FrozenDict, Json, Judgement, freeze
 
 
 class Replica(Judge):
-    """The n-th sample of a judge. The first one is the judge itself, and so shares its stored answers.
+    """The n-th sample of a judge (n is negative for `germane audit --again`); n is part of the key.
 
-    Args:
-        judge: The judge to ask.
-        number: The sample's number, from 1 (negative for `germane audit --again`). It is part of the key.
+    The first sample is the judge itself, and so shares its stored answers.
     """
 
     def __init__(self, judge: Judge, number: int) -> None:
@@ -85,7 +83,8 @@ class PanelJudge(Judge):
                 fix="leave them out; `germane audit` compares a judge with labels",
             )
         self.members = members
-        self.name = f"majority of {', '.join(_names(self.members))}"
+        self._names = _names(members)
+        self.name = f"majority of {', '.join(self._names)}"
         self.stand_in = " ".join(dict.fromkeys(filter(None, (member.stand_in for member in members))))
         self.identity = freeze({"panel": [member.identity for member in members], "vote": "majority"})
 
@@ -111,7 +110,7 @@ class PanelJudge(Judge):
 
     def combine(self, key: str, question: AnyQuestion, answers: Sequence[Answer]) -> Judgement:
         """Return the panel's judgement from the members' answers, without usage: the members' have it."""
-        named = list(zip(_names(self.members), answers, strict=False))
+        named = list(zip(self._names, answers, strict=False))
         votes = [(name, answer.judgement.answer) for name, answer in named if answer.usable]
         lost = {name: answer.value.why for name, answer in named if not answer.usable}
         answer: Json = None
@@ -144,21 +143,15 @@ def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
     return PanelJudge(members) if len(members) > 1 else members[0]
 
 
-def whole(judgement: Judgement) -> bool:
-    """Return True if the judgement has an answer and, for a panel, no member failed."""
-    return judgement.error is None and not judgement.provenance.get("failed")
-
-
 def _names(members: Sequence[Judge]) -> list[str]:
     """Return the members' names, numbered if equal. Raises InputError for a repeated member."""
     names = [member.name for member in members]
-    visible = [
-        f"{name} #{names[: n + 1].count(name)}" if names.count(name) > 1 else name
-        for n, name in enumerate(names)
-    ]
     if len({str(dict(member.identity)) for member in members}) < len(members):
         raise InputError(
             f"the panel has the same judge twice: {', '.join(names)}",
             fix="ask one judge several times with --repeat N; name functions apart: LLMJudge(..., name='a')",
         )
-    return visible
+    return [
+        f"{name} #{names[: n + 1].count(name)}" if names.count(name) > 1 else name
+        for n, name in enumerate(names)
+    ]

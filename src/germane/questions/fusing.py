@@ -30,19 +30,12 @@ EXTRACTED = 8000
 
 @dataclass(slots=True)
 class FusedRequest:
-    """Questions about one text whose answers share no field name, so that one JSON object can answer all.
+    """Questions about one text whose answers share no field name, so that one JSON object can answer all."""
 
-    Attributes:
-        about: The text.
-        questions: The questions.
-        text: The name of the prompt section with the text; "" if the text has no section of its own.
-        inputs: The other inputs in the prompt, by name.
-    """
-
-    about: str
+    about: str  # the text
     questions: list[AnyQuestion] = field(default_factory=list)
-    text: str = ""
-    inputs: dict[str, Json] = field(default_factory=dict)
+    text: str = ""  # the name of the prompt section with the text; "" if it has no section of its own
+    inputs: dict[str, Json] = field(default_factory=dict)  # the other inputs in the prompt, by name
 
     def add(self, question: AnyQuestion) -> bool:
         """Add a question and return True; return False if it does not fit.
@@ -55,12 +48,10 @@ class FusedRequest:
         last = "passage" if last == "text" else last
         text = last if inputs.get(last) == self.about else ""
         inputs.pop(text, None)
+        answered = question.schema()["properties"].keys()
         if self.questions and (
             text != self.text
-            or any(
-                question.schema()["properties"].keys() & other.schema()["properties"]
-                for other in self.questions
-            )
+            or any(answered & other.schema()["properties"] for other in self.questions)
             or (inputs and self.inputs and inputs != self.inputs)
         ):
             return False
@@ -98,8 +89,7 @@ def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) ->
     """Yield the requests in lists of at most `size` that share everything except their text.
 
     The list and the place of a text depend on content alone: no rank, id or order of arrival. Questions that
-    show nothing but the text are listed across samples, with shorter lists for long texts, since long texts
-    make long answers.
+    show nothing but the text are listed across samples, in shorter lists for long texts (and long answers).
     """
     groups: dict[tuple[object, ...], list[FusedRequest]] = {}
     for number, request in enumerate(requests):
@@ -183,9 +173,8 @@ def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | 
             raise AnswerError(f"an item has {named}: the passages are numbered from 1 to {count}")
         result[number] = AnswerError(f"item {number} was given twice") if number in result else item
     if result and (last := max(result)) < count:
-        raise AnswerError(
-            f"the items end with id {last}, but there are {count} passages: give one item for each"
-        )
+        lacking = f"there are {count} passages: give one item for each"
+        raise AnswerError(f"the items end with id {last}, but {lacking}")
     return result
 
 
@@ -231,15 +220,11 @@ def _schema(request: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
     schemas = [question.limited()[0] if limited else question.schema() for question in request.questions]
     if len(schemas) == 1:
         return schemas[0]
-    return _object(
-        {name: _said_once(field) for schema in schemas for name, field in schema["properties"].items()}
-    )
-
-
-def _said_once(field: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the schema of a field without a description that only repeats its minimum and maximum."""
-    described = field.get("description") != f"{field.get('minimum')} to {field.get('maximum')}"
-    return {name: value for name, value in field.items() if described or name != "description"}
+    fields = {name: dict(field) for schema in schemas for name, field in schema["properties"].items()}
+    for schema in fields.values():
+        if schema.get("description") == f"{schema.get('minimum')} to {schema.get('maximum')}":
+            del schema["description"]  # it only repeats the minimum and maximum
+    return _object(fields)
 
 
 def _listing(row: Mapping[str, Json], count: int | None = None) -> dict[str, Json]:

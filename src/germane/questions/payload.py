@@ -36,21 +36,13 @@ _OVERHEAD, _CHARACTERS, _DRAWN_UP = 16, 3, 128
 
 
 class Limits(NamedTuple):
-    """The limits on the length of an answer. They are in no key and no prompt hash.
+    """The limits on the length of an answer. They are in no key and no prompt hash."""
 
-    Attributes:
-        size: The text's length in bytes: a list drawn up from it has at most one entry for every four bytes.
-        numbers: The maximum number of contexts in one list.
-        verdicts: The name of the list with one verdict per subject.
-        subjects: The number of subjects.
-        bytes_each: The text's bytes per character, since tokens correspond to bytes in every script.
-    """
-
-    size: int = 0
-    numbers: int = LIST_LENGTH
-    verdicts: str = ""
+    size: int = 0  # the text's length in bytes: a list drawn up from it has at most an entry for every four
+    numbers: int = LIST_LENGTH  # the maximum number of contexts in one list
+    verdicts: str = ""  # the name of the list with one verdict per subject
     subjects: int = 0
-    bytes_each: int = 1
+    bytes_each: int = 1  # per character of the text, since tokens correspond to bytes in every script
 
     def limit(self, schema: Mapping[str, Json], name: str = "") -> tuple[dict[str, Json], int]:
         """Return a schema with generous `maxItems` and `maxLength` added, and the answer's maximum tokens."""

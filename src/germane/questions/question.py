@@ -96,19 +96,14 @@ class Question(ABC, Generic[A]):
 
     def non_empty(self, names: Iterable[str]) -> dict[str, Json]:
         """Return the values of the fields with these names, except empty ones."""
-        values = {name: getattr(self, name) for name in names}
-        return {
-            name: value
-            for name, value in values.items()
-            if value and not (type(value) is str and blank(value))
-        }
+        values = {name: value for name in names if (value := getattr(self, name))}
+        return {name: value for name, value in values.items() if type(value) is not str or not blank(value)}
 
     @classmethod
     def prompt_fields(cls) -> tuple[str, ...]:
         """Return the names of all fields that a prompt of this kind may show."""
-        return tuple(
-            name for name in (*cls.item_fields, *cls.context_fields) if name not in cls.hidden_fields
-        )
+        fields = (*cls.item_fields, *cls.context_fields)
+        return tuple(name for name in fields if name not in cls.hidden_fields)
 
     def judged(self) -> dict[str, Json]:
         """Return the values whose digest is the item: `item_fields`, or all inputs if there are none."""
@@ -127,7 +122,8 @@ class Question(ABC, Generic[A]):
         """Return the item of each subject with a verdict of its own (each claim), in order; else ()."""
         if self.verdicts is None:
             return ()
-        rest = {name: value for name, value in self.judged().items() if name != self._subjects_name}
+        subjects_name = self.subjects_field or self.verdicts[0]
+        rest = {name: value for name, value in self.judged().items() if name != subjects_name}
         begun = hashlib.sha256(canonical({"judged": rest, "kind": self.kind})[:-1] + b',"part":')
         result = []
         for subject in self.subjects:
@@ -223,11 +219,9 @@ class Question(ABC, Generic[A]):
     @property
     def subjects(self) -> tuple[Any, ...]:
         """The claims, nuggets or sentences that get one verdict each; () if the answer is no such list."""
-        return tuple(getattr(self, self._subjects_name)) if self.verdicts is not None else ()
-
-    @property
-    def _subjects_name(self) -> str:
-        return self.subjects_field or (self.verdicts or ("",))[0]
+        if self.verdicts is None:
+            return ()
+        return tuple(getattr(self, self.subjects_field or self.verdicts[0]))
 
     # Voted on
 
@@ -288,9 +282,8 @@ def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tupl
     for item in items:
         n = getattr(item, number)
         if not 1 <= n <= count or n in result:
-            raise Miscounted(
-                f"{number} {n} was judged twice or does not exist: the {name} are numbered from 1 to {count}"
-            )
+            numbered = f"the {name} are numbered from 1 to {count}"
+            raise Miscounted(f"{number} {n} was judged twice or does not exist: {numbered}")
         result[n] = item
     if missing := [n for n in range(1, count + 1) if n not in result]:
         raise Miscounted(f"{len(items)} verdicts for {count} {name}: {number} {missing[0]} is missing")
@@ -305,13 +298,7 @@ def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str
     base URL, parameters, replica). Ids, ranks, retriever scores, the rest of the request and the output mode
     are not in it. If the judge's identity says that it `reads` labels, the label is in it too.
     """
-    read = {"label": label} if "reads" in identity else {}
-    return keys_under(question, [question.item], ending(identity, prompt_hash, read))[0]
-
-
-def ending(identity: Mapping[str, Json], prompt_hash: str, label: Mapping[str, Json] | None = None) -> bytes:
-    """Return the end of a key's JSON, after the item, which all questions with one prompt and judge share."""
-    return b"," + canonical({"judge": identity, "prompt": prompt_hash, **(label or {})})[1:]
+    return keys_of(question, [question.item], identity, prompt_hash, label)[0]
 
 
 def asked_as(question: AnyQuestion) -> dict[str, Json]:
@@ -320,16 +307,21 @@ def asked_as(question: AnyQuestion) -> dict[str, Json]:
     return {**question.settings(), **({"beside": digest(texts)} if texts else {})}
 
 
-def keys_under(example: AnyQuestion, items: Iterable[str], end: bytes) -> list[str]:
-    """Return the keys of questions that differ from `example` only in their item; `end` is their `ending`.
+def keys_of(
+    example: AnyQuestion,
+    items: Iterable[str],
+    identity: Mapping[str, Json],
+    prompt_hash: str,
+    label: Json = None,
+) -> list[str]:
+    """Return the keys, as of `key_of`, of questions that differ from `example` only in their item.
 
-    A key is the digest of {"as": ..., "beside": ..., "item": ..., "judge": ..., ...}: `as` has the question's
-    settings, `beside` its `context_fields`.
+    A key is the digest of {"as": settings, "beside": `context_fields`, "item", "judge", "label", "prompt"}.
     """
-    spelt = canonical(
-        {"as": example.settings(), "beside": example.non_empty(example.context_fields), "item": ""}
-    )
-    begun, end = hashlib.sha256(spelt[:-2]), b'"' + end
+    beside = example.non_empty(example.context_fields)
+    spelt = canonical({"as": example.settings(), "beside": beside, "item": ""})
+    judged = {"judge": identity, "prompt": prompt_hash, **({"label": label} if "reads" in identity else {})}
+    begun, end = hashlib.sha256(spelt[:-2]), b'",' + canonical(judged)[1:]
     result = []
     for item in items:
         value = begun.copy()

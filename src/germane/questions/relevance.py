@@ -50,11 +50,10 @@ def distribution_in_words(probabilities: Sequence[float]) -> str:
 
 
 @cache
-def _payload(form: tuple[bool, bool]) -> type[PayloadModel]:
+def _payload(*, binary: bool = False, probabilities: bool = False) -> type[PayloadModel]:
     """Return the payload type of an answer: binary or graded, with or without probabilities."""
     from germane.questions import payload
 
-    binary, probabilities = form
     if probabilities:
         return payload.RelevantDistribution if binary else payload.GradeDistribution
     return payload.RelevantPayload if binary else payload.GradePayload
@@ -96,7 +95,7 @@ class Relevance(AboutPassage[Grade]):
     @classmethod
     def usual_payload(cls) -> type[PayloadModel]:
         """Return the payload type of a grade from 0 to 3, whose field descriptions are in the prompt hash."""
-        return _payload((False, False))
+        return _payload()
 
     def payload_type(self, payload: Json = None) -> type[PayloadModel]:
         """Return the payload type for the question's scale, or for the fields of a given payload.
@@ -105,7 +104,7 @@ class Relevance(AboutPassage[Grade]):
         """
         fields = payload if isinstance(payload, dict) else {}
         binary = self.scale == "binary" or ("relevant" in fields and "grade" not in fields)
-        return _payload((binary, "probabilities" in fields))
+        return _payload(binary=binary, probabilities="probabilities" in fields)
 
     @property
     def prompt(self) -> str:
@@ -150,20 +149,14 @@ class Relevance(AboutPassage[Grade]):
 
     def typical(self) -> Json:
         """Return a payload of ordinary size: one sentence as the reason, and grade 2 or a yes."""
-        verdict = {"relevant": True} if self.scale == "binary" else {"grade": 2}
-        return {
-            "reasoning": "The passage names the thing that the query asks about and explains it.",
-            **verdict,
-        }
+        reasoning = "The passage names the thing that the query asks about and explains it."
+        return {"reasoning": reasoning, **({"relevant": True} if self.scale == "binary" else {"grade": 2})}
 
 
 class Passages(Sequence[Relevance]):
     """A sequence of relevance questions with the same settings, each made on demand.
 
-    Args:
-        cells: A (query, passage) pair for each question.
-        history: The conversation before the query.
-        shared: The fields that all questions share: scale, rubric, reference, response, criterion.
+    `cells` has a (query, passage) pair per question, `shared` the fields that all have: scale, rubric, reference, ...
     """
 
     def __init__(

@@ -21,22 +21,16 @@ Schemas: TypeAlias = Mapping[str, Mapping[str, Json]]
 
 
 class Vote(NamedTuple):
-    """The result of a vote.
+    """The result of a vote."""
 
-    Attributes:
-        payload: The verdict, as a payload that the question can parse.
-        agreement: The share of the votes that agree with the verdict; for a list, the mean over its items.
-    """
-
-    payload: dict[str, Json]
-    agreement: float
+    payload: dict[str, Json]  # the verdict, as the question can parse it
+    agreement: (
+        float  # the share of the votes that agree with the verdict; for a list, the mean over its items
+    )
 
 
 def verdict_parts(schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Schemas:
-    """Return the JSON Schema of each field of one verdict in a list, except the number of its subject.
-
-    `verdicts` is the question's attribute: the name of the list, and of the field with the number.
-    """
+    """Return the JSON Schema of each field of one verdict in a list, except the number of its subject."""
     name, number = verdicts
     fields: Schemas = schema["properties"][name]["items"]["properties"]
     return {key: field for key, field in fields.items() if key != number}
@@ -73,10 +67,8 @@ def of_verdicts(answers: Sequence[Answer], fields: Schemas) -> Vote:
     ]
     # the reason of the first vote that agrees most and gives one
     same = [sum(_equal(answer[name], value) for name, value in decided.items()) for answer in answers]
-    texts = [
-        {name: answer[name] for name in fields if name not in decided and answer.get(name)}
-        for answer in answers
-    ]
+    free = [name for name in fields if name not in decided]
+    texts = [{name: answer[name] for name in free if answer.get(name)} for answer in answers]
     closest = max(range(len(answers)), key=lambda n: (same[n], bool(texts[n])))
     verdict = {**texts[closest], **decided}
     return Vote({name: verdict[name] for name in fields if name in verdict}, sum(agree) / len(agree))
@@ -98,8 +90,7 @@ def in_short(answer: Answer, fields: Schemas) -> str:
 def _number(values: Sequence[int]) -> int:
     """Return the highest grade (or yes over no) that more than half of the votes reach: the lower median.
 
-    Grades have an order, so the most frequent of 0, 0, 2, 2 and 3 would be 0 although three of five votes say
-    relevant; the median agrees with the majority at every threshold.
+    It agrees with the majority at every threshold; the most frequent of 0, 0, 2, 2 and 3 would not.
     """
     return sorted(values)[(len(values) - 1) // 2]
 
@@ -107,8 +98,7 @@ def _number(values: Sequence[int]) -> int:
 def _named(values: Sequence[Sequence[int]]) -> list[int]:
     """Return the context numbers that more than half of the votes name.
 
-    If more than half of the votes name some context but no context reaches that, return the ones named most
-    often.
+    If no number is named that often but more than half name some, return those named most often.
     """
     enough = (len(values) + 1) / 2
     counts = Counter(number for numbers in values for number in set(numbers))
