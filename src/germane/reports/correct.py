@@ -40,10 +40,7 @@ class Corrections:
 
     A mean is corrected by labels that were drawn at random (queue `random`); of several draws the one with
     the most labels is used. If everything that was judged has a label, labels of any queue correct the mean.
-
-    Attributes:
-        labels: The labels of people, oldest first.
-        book: The same labels, looked up by item.
+    `labels` are people's labels, oldest first; `book` looks them up by item.
     """
 
     def __init__(self, tables: Tables, manifest: Mapping[str, Json]) -> None:
@@ -71,7 +68,7 @@ class Corrections:
             return None, "nothing was measured"
         if not self.book:
             return None, "no human labels"
-        if not (self._drawn or self._all_labelled()):
+        if not self._drawn and not self._all_labelled():
             return None, "no labels were drawn at random"
         rows = self.terms(summary)
         if not rows.items:
@@ -86,10 +83,7 @@ class Corrections:
         return self._terms[summary.measure, summary.system]
 
     def pool(self, kind: str) -> Pool:
-        """Return the items of a kind (relevance, support, sufficiency) that the report judged, by query.
-
-        They are read once per kind.
-        """
+        """Return the items of a kind (relevance, support, sufficiency) that the report judged, by query."""
         if kind not in self._pools:
             self._pools[kind] = pool_of(self._tables, kind)
         return self._pools[kind]
@@ -183,8 +177,7 @@ class Corrections:
     def human(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> Floats | str:
         """Return each case's score by people's labels (nan if a label is missing), or why none can be computed.
 
-        A label "unsure" counts as the answer with the smallest score if `unsure` is 0, the largest if it is
-        1.
+        A label "unsure" counts as the answer with the smallest score (`unsure` 0) or the largest (1).
         """
         labels = rows.people(rows.items, book, unsure)
         if not np.isnan(rows.weight).any():
@@ -214,27 +207,22 @@ class Corrections:
 
 
 def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> CorrectedMean | str:
-    """Return the mean corrected with labels of some passages or claims of each query, or why there is none.
-
-    Each verdict is scaled by its weight in the score, so that the mean of a query's verdicts is its score.
-    """
+    """Return the mean corrected with labels of some passages or claims per query, or why there is none."""
     total, per_case = len(rows.cases), np.bincount(rows.case, minlength=len(rows.cases))
     judged = fsum((rows.weight * rows.values).tolist()) / total
     if summary.mean is None or abs(judged - summary.mean) > 1e-9:
         return "the stored verdicts do not add up to the stored mean: score again with germane score"
+    # scaled by its weight, so that the mean of a query's verdicts is its score
     scale = rows.weight * per_case[rows.case] * np.count_nonzero(per_case) / total
-    both = [
-        corrected_query_mean(
-            rows.values * scale,
-            labels * scale,
-            rows.case,
-            proxy=rows.proxy * scale,
-            population=population,
-            value_range=(0.0, max(1.0, float(scale.max()))),
-        )
-        for population in POPULATIONS
-    ]
-    result = _both(both, rows.measure.definition.range)
+    mean = partial(
+        corrected_query_mean,
+        rows.values * scale,
+        labels * scale,
+        rows.case,
+        proxy=rows.verdict * scale,  # a grade predicts a person's yes or no better than the judge's yes or no
+        value_range=(0.0, max(1.0, float(scale.max()))),
+    )
+    result = _both([mean(population=of) for of in POPULATIONS], rows.measure.definition.range)
     queries = len(np.unique(rows.case[~np.isnan(labels)]))
     return result if isinstance(result, str) else result.replace(queries=queries)
 
@@ -242,9 +230,8 @@ def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> Corr
 def _both(means: Iterable[CorrectedMean | str], limits: tuple[float, float]) -> CorrectedMean | str:
     """Return one corrected mean with both intervals: for queries like these, and for these queries alone.
 
-    `means` holds the corrected mean (or the reason why there is none) for each of `POPULATIONS`; the reason
-    is returned if there is no mean for queries like these. Intervals are clipped to the measure's range, and
-    the first is widened to contain the second, which estimated variances do not ensure.
+    `means` holds the corrected mean, or why there is none, for each of `POPULATIONS`. Intervals are clipped
+    to `limits`; the first is widened to contain the second, which estimated variances do not ensure.
     """
     of_set, of_queries = means
     if isinstance(of_queries, str):

@@ -24,6 +24,7 @@ from germane.places.settings import Settings
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
+from germane.questions.support import Support
 from germane.reports.data import ReportData
 from germane.reports.derived.explained import (
     CallLine,
@@ -67,10 +68,7 @@ _BLOCK = 500
 
 
 def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
-    """Return the explained result of every grader of each case, by the case's key, in the order of the scores.
-
-    The result is empty if the report has no graders or more than `MOST_EXPLAINED` scores.
-    """
+    """Return the explained results of each case's graders; {} without graders or above `MOST_EXPLAINED`."""
     result: dict[SampleKey, list[Facts]] = {}
     if not report.manifest.get("graders") or len(report.tables.scores) > MOST_EXPLAINED:
         return result
@@ -87,10 +85,8 @@ def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
 
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
     """Return the judgement row that stores a grader's result for a case (a measure's result is recomputed)."""
-    key, provenance = result_item(sample.key, grader), FrozenDict(of=result_of_case(sample.key, grader))
-    return Judgement(
-        key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=provenance
-    )
+    key, of = result_item(sample.key, grader), FrozenDict(of=result_of_case(sample.key, grader))
+    return Judgement(key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=of)
 
 
 def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
@@ -126,11 +122,8 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
         yield signs.get(score.key, ""), score, sample.query if sample else ""
 
 
-def strip(places: Places, sample: int, measure: Measure, most: int = 20) -> str:
-    """Return one sign per retrieved passage, up to `most` per search; a bar separates an agent's searches.
-
-    The signs are ■ relevant, □ not relevant, · unjudged, and ? for a judge's failure.
-    """
+def strip(places: Places, sample: int, measure: Measure) -> str:
+    """Return a sign per passage (■ relevant, □ not, · unjudged, ? failed), 20 per search, bars between."""
     least = least_level(measure)
 
     def sign(at: int) -> str:
@@ -138,13 +131,13 @@ def strip(places: Places, sample: int, measure: Measure, most: int = 20) -> str:
             return "?" if at in places.failed else "·"
         return "■" if places.level[at] >= least else "□"
 
-    return "|".join("".join(map(sign, span[:most])) or "-" for span in places.spans_of(sample, None))
+    return "|".join("".join(map(sign, span[:20])) or "-" for span in places.spans_of(sample, None))
 
 
 def explain_query(report: ReportData, query: str | None, measure: str | None = None) -> ExplainDocument:
     """Return the explanation of a sample's scores (or of one `measure`), given its id or its query's text.
 
-    Raises InputError if `query` is None or the report lacks the sample or measure; the message suggests some.
+    Raises InputError, which suggests others, if the report lacks the sample or measure.
     """
     sample = None if query is None else next(report.tables.samples_named(query), None)
     if sample is None:
@@ -152,15 +145,11 @@ def explain_query(report: ReportData, query: str | None, measure: str | None = N
         raise InputError(problem, fix=_worst(report))
     scores = list(report.tables.scores.of_sample(sample.key))
     if measure is not None:
-        name = report.reported(measure)
+        name, all_names = report.reported(measure), ", ".join(score.measure for score in scores)
         scores = [score for score in scores if score.measure == name]
         if not scores:
-            others = (
-                ", ".join(score.measure for score in report.tables.scores.of_sample(sample.key)) or "none"
-            )
-            raise InputError(
-                f"{measure} was not measured for {sample.id}", fix=f"name one that was: {others}"
-            )
+            problem = f"{measure} was not measured for {sample.id}"
+            raise InputError(problem, fix=f"name one that was: {all_names or 'none'}")
     return Explainer(report).facts(sample, scores)
 
 
@@ -168,9 +157,8 @@ def _worst(report: ReportData) -> str:
     """Return the fix of a message: name a sample, e.g. one of the worst by the first measure with values."""
     for line in report.summaries:
         if worst := report.worst(line.measure, 5, line.system):
-            return (
-                f"name a sample; the worst by {line.measure} are {', '.join(score.sample for score in worst)}"
-            )
+            names = ", ".join(score.sample for score in worst)
+            return f"name a sample; the worst by {line.measure} are {names}"
     some = next(iter(report.tables.samples), None)
     fix = "name the folder that `germane run` wrote: this report holds no samples"
     return fix if some is None else f"name a sample by its id, e.g. {some.id}"
@@ -204,9 +192,8 @@ class Explainer:
     ) -> tuple[Explanation, tuple[Places, int] | None, Sequence[tuple[AnyQuestion, Any]] | None]:
         """Return a score's explanation, the labelled ranking it was computed from, and the judge's questions.
 
-        The ranking (as `Places` and the number of the sample in them) is None unless the measure is ranked.
-        Both are None if the score cannot be computed again: it was skipped, or the sample or its measure is
-        unknown.
+        The ranking (`Places`, and the sample's number there) is None unless the measure is ranked. Both are
+        None if the score cannot be computed again: skipped, or of an unknown sample or measure.
         """
         outcome = Outcome(score.value, score.status, score.why, score.bounds)
         measure = known_measure(score.type)
@@ -285,21 +272,19 @@ class Explainer:
         calls = [CallLine(call.query or sample.query, []) for call in sample.calls or ()]
         if sample.contexts or (calls and sample.contexts is not None):
             calls.append(CallLine(sample.query, [], True if calls else UNSET))
-        for (item, context), (call, rank, _) in zip(
-            labelled_contexts(sample), places_of(sample), strict=True
-        ):
+        places = zip(labelled_contexts(sample), places_of(sample), strict=True)
+        for (item, context), (call, rank, _) in places:
             labels: list[LabelLine] = []
             if context.id is not None and (grade := (sample.qrels or {}).get(context.id)) is not None:
                 labels.append(LabelLine("gold", grade, grade >= 1))
-            asked_with = (
-                (query, context.text) for query in dict.fromkeys((sample.query, calls[call - 1].query))
-            )
-            labels += [verdicts[value] for value in asked_with if value in verdicts]
+            queries = dict.fromkeys((sample.query, calls[call - 1].query))
+            pairs = [(query, context.text) for query in queries]
+            labels += [verdicts[pair] for pair in pairs if pair in verdicts]
             if (label := self._people.get(item)) is not None:
                 helps = label.answer if isinstance(label.answer, bool) else label.answer >= HELPS
                 labels.append(LabelLine("human", label.answer, helps, label.who, label.reason or ""))
-            place = PlaceLine(rank, context.id, context.score, context.text, item, labels)
-            calls[call - 1].contexts.append(place)
+            line = PlaceLine(rank, context.id, context.score, context.text, item, labels)
+            calls[call - 1].contexts.append(line)
         return calls
 
 
@@ -313,16 +298,11 @@ def _verdict(answer: Any) -> LabelLine:
 
 
 def _matrix(question: AnyQuestion, answer: Any) -> MatrixLine | None:
-    """Return which contexts support each claim or nugget of a question; None if the question has no claims."""
-    claims = getattr(question, "claims", None) or getattr(question, "nuggets", None)
-    if not claims or isinstance(answer, Unanswered) or not isinstance(answer, Sequence):
+    """Return the contexts that support each claim of a question about claims; None for other questions."""
+    if not isinstance(question, Support) or not question.claims or isinstance(answer, Unanswered):
         return None
-    rows = []
-    for claim, verdict in zip(claims, answer, strict=False):
-        if not hasattr(verdict, "contexts"):
-            return None
-        text = claim if isinstance(claim, str) else getattr(claim, "text", str(claim))
-        rows.append(SupportLine(text, list(verdict.contexts), verdict.reasoning))
+    both = zip(question.claims, answer, strict=True)
+    rows = [SupportLine(claim, list(verdict.contexts), verdict.reasoning) for claim, verdict in both]
     return MatrixLine(question.kind, rows)
 
 

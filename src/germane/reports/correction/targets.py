@@ -20,15 +20,11 @@ _LEAST_QUERIES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelTarget:
-    """The judged means of a report that one kind of people's labels can correct.
+    """The judged means that one `kind` of people's labels (relevance, support or sufficiency) can correct.
 
-    Attributes:
-        kind: The kind of the labels: relevance, support or sufficiency.
-        design: The unit of the random draw: single passages or claims, or whole queries.
-        measures: The names of the measures.
-        ordered: The measures that depend on the order of the passages, and so need whole queries.
-        cases: The queries for which each of the measures has a value; labels of other queries correct
-            nothing.
+    `design` is the unit of the random draw: single passages or claims, or whole queries. `ordered` are the
+    measures that depend on the order of the passages, and so need whole queries. `cases` are the queries for
+    which each of the measures has a value; labels of other queries correct nothing.
     """
 
     kind: str
@@ -38,10 +34,7 @@ class LabelTarget:
     cases: frozenset[str] = frozenset()
 
     def answers_needed(self, cases: Sequence[str]) -> int:
-        """Return the number of answers after which the means are corrected, at most that of all tasks.
-
-        `cases` holds the query of each passage or claim to label, in the order of the draw.
-        """
+        """Return how many answers correct the means; `cases` holds the query of each task, as drawn."""
         labels, answers, seen = 0, 0, set[str]()
         if self.design == "queries":
             for case, size in Counter(cases).items():
@@ -70,9 +63,8 @@ class LabelTarget:
 def label_targets(report: ReportData) -> tuple[list[LabelTarget], list[str]]:
     """Return the kinds of labels that correct a report's judged means, and the measures that no labels correct.
 
-    Measures that depend on the order of the passages need labels of whole queries, others of some passages of
-    every query. context_recall and faithfulness need labels of single claims, context_sufficiency one answer
-    per query.
+    Measures that depend on the order of the passages need labels of whole queries, others of some passages.
+    context_recall and faithfulness need labels of single claims, context_sufficiency one answer per query.
     """
     wanted: dict[str, list[str]] = {"relevance": [], "support": [], "sufficiency": []}
     ordered, never = list[str](), list[str]()
@@ -105,10 +97,7 @@ def label_targets(report: ReportData) -> tuple[list[LabelTarget], list[str]]:
 def choose_targets(
     report: ReportData, kind: str | None, design: Design | None
 ) -> tuple[list[LabelTarget], list[str]]:
-    """Return the targets of the given kind and design, and the judged measures that they do not correct.
-
-    None means that the user gave no kind or no design.
-    """
+    """Return the targets of a kind and design (None = any), and the judged measures that they leave out."""
     targets, never = label_targets(report)
     if kind is None and design is not None and any(target.kind == "relevance" for target in targets):
         kind = "relevance"
@@ -125,9 +114,9 @@ def choose_targets(
 def shared_budget(
     targets: Sequence[LabelTarget], orders: Sequence[Sequence[str]], budget: int | None
 ) -> list[int]:
-    """Return how many answers of the budget each target gets, reserving what later ones need; None means all.
+    """Return each target's share of the budget (None: no limit), reserving the answers that later ones need.
 
-    `orders` holds, for each target, the query of each passage or claim to label in the order of its draw.
+    `orders` holds the query of each task of each target, in the order of its draw.
     """
     needed = [target.answers_needed(cases) for target, cases in zip(targets, orders, strict=True)]
     left, shares = sum(map(len, orders)) if budget is None else budget, list[int]()

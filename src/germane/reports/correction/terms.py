@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import fsum, nan
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,7 @@ class ScoreTerms:
     """The verdicts that a system's scores of one measure are computed from: a row per passage or claim.
 
     `weight` is what a relevant or supported item adds to the case's score, nan if the score is no such sum.
-    `rank` is the first rank of a passage, 0 for a claim. The trials of a case share its rows.
+    The trials of a case share its rows.
     """
 
     measure: Measure
@@ -78,7 +78,6 @@ class ScoreTerms:
     case: Ints
     verdict: Floats
     weight: Floats
-    rank: Ints
     scale: str
 
     @property
@@ -91,12 +90,7 @@ class ScoreTerms:
     @property
     def values(self) -> Floats:
         """The value of each verdict: 1 if the item counts as relevant (or supported, sufficient), else 0."""
-        return np.asarray(_counted(self.measure, self.verdict, self.scale), float)
-
-    @property
-    def proxy(self) -> Floats:
-        """The judge's grade of each item, which predicts a person's yes or no better than the judge's yes or no."""
-        return self.verdict
+        return _counted(self.measure, self.verdict, self.scale)
 
     def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
         """Return for each item the share of people who call it relevant (or supported), nan without a label.
@@ -121,14 +115,14 @@ class ScoreTerms:
         return None
 
 
-def _counted(measure: Measure, answer: Any, scale: str) -> Any:
+def _counted(measure: Measure, answer: float | Floats, scale: str) -> Floats:
     """Return 1 if an answer (or each of an array) reaches the grade from which a passage is relevant, else 0."""
     threshold = 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
     return np.where(np.asarray(answer) >= threshold, 1.0, 0.0)
 
 
-_Row: TypeAlias = tuple[int, str, str, float, float, int]
-"""The number of a sample, an item that its score rests on, the verdict's scale, the verdict, the weight and the rank."""
+_Row: TypeAlias = tuple[int, str, str, float, float]
+"""The number of a sample, an item that its score rests on, and the verdict's scale, value and weight."""
 
 
 def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], ScoreTerms]:
@@ -150,9 +144,7 @@ def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], Sco
         read = answers.places_reader(samples, settings)
         numbers = [table.keys.find(sample.key) for sample in samples]
         for names, (measure, of_sample) in values.items():
-            here = {
-                at: number for at, number in enumerate(numbers) if number is not None and number in of_sample
-            }
+            here = {at: n for at, n in enumerate(numbers) if n is not None and n in of_sample}
             if here and reads_verdicts(measure, settings):
                 places = read(measure.choice, measure.depth)
                 found[names] += _rows_of(places, measure, here)
@@ -162,20 +154,15 @@ def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], Sco
                         rankings[names][number] = lists
             for at, number in here.items() if measure.name in VERDICT_MEANS else ():
                 for _, item, _, verdict, weight in claim_verdicts(measure, samples[at], settings, answers):
-                    found[names].append((number, item, "binary", verdict, weight, 0))
+                    found[names].append((number, item, "binary", verdict, weight))
     ids = list(table.keys.ids())
     return {names: _joined(*values[names], rows, rankings[names], ids) for names, rows in found.items()}
 
 
 def _rows_of(places: Places, measure: Measure, samples: Mapping[int, int]) -> Iterator[_Row]:
-    """Yield a row for each passage that a ranked measure reads of these samples.
-
-    `samples` maps each sample's position in `places` to its number in the report.
-    """
-    pointers, counts = np.array(places.pointers), np.diff(places.rows)
-    lengths = np.diff(pointers)
-    ranks = np.arange(len(places.level)) - np.repeat(pointers[:-1], lengths) + 1
-    weights = np.full(len(ranks), nan)
+    """Yield a row per passage that a ranked measure reads; `samples` are sample numbers by position."""
+    counts, lengths = np.diff(places.rows), np.diff(np.array(places.pointers))
+    weights = np.full(len(places.level), nan)
     if measure.name in PASSAGE_MEANS:
         cut = measure.k if measure.name == "P" else None
         weights = np.repeat(1 / (np.repeat(counts, counts) * (cut or np.maximum(lengths, 1))), lengths)
@@ -188,7 +175,6 @@ def _rows_of(places: Places, measure: Measure, samples: Mapping[int, int]) -> It
         [places.scales[scale] if of_judge else own for scale, of_judge in known],
         places.grades.tolist(),
         weights.tolist(),
-        ranks.tolist(),
         strict=True,
     )
     return (row for row in rows if row[0] >= 0)
@@ -218,7 +204,7 @@ def _joined(
         else:
             weights[key] = [row[4]]
             first.append(row)
-    _, items, scales, verdict, _, rank = zip(*first, strict=True) if first else ((),) * 6
+    _, items, scales, verdict, _ = zip(*first, strict=True) if first else ((),) * 5
     trials = [*map(len, cases.values())]
     return ScoreTerms(
         measure=measure,
@@ -228,6 +214,5 @@ def _joined(
         case=np.array([case for case, _ in weights], np.intp),
         verdict=np.array(verdict, float),
         weight=np.array([fsum(of) / trials[case] for (case, _), of in weights.items()]),
-        rank=np.array(rank, np.intp),
         scale="binary" if {*scales} == {"binary"} else "graded",
     )
