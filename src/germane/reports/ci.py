@@ -20,10 +20,7 @@ _MOST = 10
 
 
 def junit(report: ReportData) -> Iterator[str]:
-    """Yield a report as JUnit XML: a suite with a test per gate, and a suite with a test per case.
-
-    A failed gate or case is a failure, an undecided one an error; a case without a verdict is skipped.
-    """
+    """Yield a report as JUnit XML: a suite of gates and one of cases; an undecided one is an error."""
     root = Element("testsuites", name="germane")
     cases = (_case(report, case) for case in report.cases())
     start = str(report.manifest.get("created") or "").partition("+")[0]
@@ -107,9 +104,8 @@ def _location(report: ReportData, case: CaseResult) -> Sequence[Json] | None:
 def github_commands(report: ReportData, workspace: Path | None = None) -> Iterator[str]:
     """Yield GitHub workflow commands: one at the line of each failed case, one per gate that did not pass.
 
-    A failed case is an error if a required grader failed, else a warning. Texts, ids and file names are
-    escaped, so that none of them can end a command or begin another one. File names are relative to GitHub's
-    `workspace`, else as they were given.
+    A failed case is an error if a required grader failed, else a warning. Texts are escaped, so that none can
+    end a command or begin another. File names are relative to GitHub's `workspace`, else as they were given.
     """
     failed = [case for case in report.cases() if case.failed]
     for case in failed[:_MOST]:

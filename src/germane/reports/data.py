@@ -75,12 +75,9 @@ class JudgeLine(Line, rename=internal("identity")):
 
     @classmethod
     def stored(cls, entry: Mapping[str, Json] | None) -> JudgeLine:
-        """Return the judge stored in a manifest or a `--json` document; missing counts are 0.
-
-        Raises ValidationError if the entry is damaged.
-        """
+        """Return the judge of a manifest or `--json` document; raises ValidationError if it is damaged."""
         given = entry or {}
-        none = {"source": None, "cost_usd": None, "tokens": dict.fromkeys(("input", "output"), 0)}
+        none = {"source": None, "cost_usd": None, "tokens": {"input": 0, "output": 0}}
         counts = dict.fromkeys(JUDGE_COUNTS, 0)
         return convert({**none, **counts, **given, "_identity": given.get("identity") or {}}, cls)
 
@@ -98,8 +95,9 @@ class JudgeLine(Line, rename=internal("identity")):
             words.append(counted(self.requests, "request"))
             about = "about " if self.estimated else ""
             words.append(f"{about}{self.tokens.input:,} + {self.tokens.output:,} tokens")
-            price = "price unknown (--price)" if self.cost_usd is None else f"{about}${self.cost_usd:.4f}"
-            words.append(price)
+            words.append(
+                "price unknown (--price)" if self.cost_usd is None else f"{about}${self.cost_usd:.4f}"
+            )
         if self.errors:
             words.append(f"{self.errors} failed")
         return ", ".join(words)
@@ -108,13 +106,10 @@ class JudgeLine(Line, rename=internal("identity")):
 class ReportData:
     """The tables of one evaluation, its manifest, a summary per measure and system, and the verdict.
 
-    Attributes:
-        folder: The report folder; None if the report is in memory.
-        where: The path that the report was opened with; "" for a report in memory.
-        stopped: Why the evaluation stopped before its end; "" if it did not.
-        corrections: The corrections of the judged means; None without labels.
-        given_name: The name that `name` was set to; "" if it was not.
-        by: The tag or metadata field whose slices the report shows; None if it shows no slices.
+    `folder` is the report folder (None in memory), `where` the path that the report was opened with,
+    `stopped` the reason why the evaluation stopped early, `corrections` the `Corrections` of the judged means
+    (None without labels), `given_name` the name that `name` was set to, and `by` the tag or metadata field
+    whose slices are shown.
     """
 
     def __init__(
@@ -192,7 +187,18 @@ class ReportData:
 
         Raises InputError if no sample is in any slice.
         """
-        return self._slices(self.cases_by(by))
+        cases_of = self.cases_by(by)
+        names: dict[str, list[str]] = {}
+        for name, cases in cases_of.items():
+            for case in cases:
+                names.setdefault(case, []).append(name)
+        kept = {name: array("q") for name in cases_of}
+        for number, case in enumerate(self.tables.scores.keys.ids()):
+            for name in names.get(case, ()):
+                kept[name].append(number)
+        numbers = ((name, np.array(samples, np.int64)) for name, samples in kept.items())
+        slices = [Slice(name, self.summaries_of(keep), keep) for name, keep in numbers]
+        return [value for value in slices if value.summaries]  # none of a slice without scores
 
     def cases_by(self, by: str) -> Mapping[str, set[str]]:
         """Return the ids of the cases of each slice, by name. Raises InputError if no sample is in any slice."""
@@ -206,20 +212,6 @@ class ReportData:
             return self.slices(self.by), ""
         except InputError as error:
             return [], str(error)
-
-    def _slices(self, cases_of: Mapping[str, Collection[str]]) -> list[Slice]:
-        """Return the slices given the case ids of each; slices without a score are left out."""
-        names: dict[str, list[str]] = {}
-        for name, cases in cases_of.items():
-            for case in cases:
-                names.setdefault(case, []).append(name)
-        kept = {name: array("q") for name in cases_of}
-        for number, case in enumerate(self.tables.scores.keys.ids()):
-            for name in names.get(case, ()):
-                kept[name].append(number)
-        numbers = ((name, np.array(samples, np.int64)) for name, samples in kept.items())
-        slices = [Slice(name, self.summaries_of(keep), keep) for name, keep in numbers]
-        return [value for value in slices if value.summaries]
 
     def values_of(self, line: MeasureSummary) -> NDArray[np.float64]:
         """Return the scores of the summary's system by the summary's measure, one per sample, in input order."""
@@ -252,16 +244,12 @@ class ReportData:
     def summaries_of(self, keep: NDArray[np.int64], why: str = "") -> list[MeasureSummary]:
         """Return the summaries over the samples with these numbers; `why` is the reason for no corrected means."""
         bases = {(line.measure, line.type, line.system): line.basis for line in self.summaries}
-        lines = summarise(self.case_scores, clusters=self._clusters, keep=keep)
+        lines = summarise(self.case_scores, clusters=self.tables.clusters(), keep=keep)
         for line in lines:
             basis = bases[line.measure, line.type, line.system]
             line.basis = basis.replace(interval_note=line.basis.interval_note)
             line.corrected_why = why or None
         return lines
-
-    @cached_property
-    def _clusters(self) -> dict[str, str]:
-        return self.tables.clusters()
 
     # the tables
 
@@ -301,7 +289,6 @@ class ReportData:
         return to_frame(self._columns(), "polars")
 
     def _columns(self) -> dict[str, Sequence[Json]]:
-        """Return the columns of a table with one row per sample: id, query, system, trial, measures and `why`."""
         rows: dict[SampleKey, dict[str, Json]] = {}
         for score in self.tables.scores:
             row = rows.setdefault(score.key, {})
@@ -325,10 +312,9 @@ class ReportData:
         declared = [Gate.of_stored(gate) for gate in self.manifest.get("gates", ())]
         pending = {str(gate) for gate in declared if gate.how == "change"}
         others = [gate for gate in self.verdict.gates if gate.gate not in pending]
-        rows = (
-            {key: value for key, value in asdict(of).items() if value and key != "word"} for of in changes
-        )
-        self.manifest = {**self.manifest, "changes": list(rows)}
+        fields = [asdict(change).items() for change in changes]
+        rows = [{key: value for key, value in of if value and key != "word"} for of in fields]
+        self.manifest = {**self.manifest, "changes": rows}
         self.decide([*changes, *others])
 
     def decide(self, results: Sequence[GateResult]) -> None:
@@ -345,10 +331,7 @@ class ReportData:
     # what is derived from them
 
     def cases(self) -> Iterator[CaseResult]:
-        """Yield the result of each sample over its graders: weighted score, verdict and failed requirements.
-
-        Yields nothing if the report has no graders.
-        """
+        """Yield the result of each sample over its graders: weighted mean, verdict, failed requirements."""
         open_to = frozenset[str]() if self.manifest.get("allow_stand_in") else self.stand_ins
         for key, scores in groupby(self.scores() if self._sets else (), key=lambda score: score.key):
             yield case_of(key, list(scores), self.graders_of(key), open_to)
@@ -389,10 +372,7 @@ class ReportData:
         return [*names, *[CASE_SCORE] * any(grader.threshold is not None for grader in graders)]
 
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
-        """Return the `n` worst scores of a measure, worst first; ties are in input order.
-
-        The worst are the highest scores of a measure for which lower is better.
-        """
+        """Return the `n` worst scores of a measure (the highest where lower is better), ties in input order."""
         rows, goodness = self.goodness(measure, system)
         return list(self.tables.scores.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
 
@@ -408,10 +388,7 @@ class ReportData:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A named group of cases (by tag, metadata or eval file) with the summary of each measure over its cases.
-
-    `keep` holds the numbers of the group's samples in the report.
-    """
+    """A group of cases (by tag, metadata or eval file): its summaries, and its samples' numbers (`keep`)."""
 
     name: str
     summaries: Sequence[MeasureSummary]

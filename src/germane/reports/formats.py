@@ -146,14 +146,11 @@ def html(
     excerpt: Excerpt | None = None,
     **sections: Json,
 ) -> Iterator[str]:
-    """Yield the text of the report's HTML page, piece by piece.
+    """Yield the text of the report's HTML page, piece by piece, compared with a `baseline`.
 
-    Args:
-        report: The report.
-        baseline: A report to compare with.
-        excerpt: The queries on the page; None means all, or a random sample of a large report's queries.
-        sections: Further sections as JSON: `audit`, `comparison`, `stages` (without the documents) and
-            `diagnosis` are the documents of `germane audit`, `compare`, `stages` and `diagnose`.
+    `excerpt` None means all queries, or a random sample of a large report's. `sections` are more sections:
+    `audit`, `comparison`, `stages` (without the documents) and `diagnosis`, the `--json` documents of these
+    commands.
     """
     from germane.reports.page.data import SOURCES, page_data
     from germane.reports.page.excerpt import Excerpt
@@ -201,8 +198,7 @@ ENDINGS = (*FORMATS, *_PICTURES, ".parquet")
 def known_format(path: Path) -> str | None:
     """Return the longest ending of a file's name that is a report format, of germane or an add-on, or None.
 
-    Raises:
-        InputError: The add-on of germane that writes this format is not installed.
+    Raises InputError if it is the format of an add-on of germane that is not installed.
     """
     name = path.name.lower()
 
@@ -227,10 +223,9 @@ def format_of(path: Path) -> str:
 
 
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
-    """Write a report to a file, in the format that its extension names.
+    """Write a report to a file, in the format of its extension; InputError for an unknown one or an own file.
 
-    HTML and pictures take `baseline`, a report to compare with. Markdown takes `comparison`, and HTML the
-    sections of `html`. Raises InputError if the extension is unknown or the file is one of the report's own.
+    HTML and pictures compare with `baseline`; Markdown takes `comparison`, and HTML the sections of `html`.
     """
     kind = format_of(path)
     if report.folder is not None and is_own(path, report.folder):

@@ -71,19 +71,12 @@ _FIX = "write e.g. lower(nDCG@10)>=0.65, mean(nDCG@10)>=0.7 or change(nDCG@10)>-
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A gate: the condition `how(measure) op limit`, e.g. `mean(nDCG@10)>=0.7`.
+    """A gate: the condition `how(measure) op limit`, e.g. `mean(nDCG@10)>=0.7`; see `FUNCTIONS`.
 
-    Attributes:
-        how: mean, min, max or share (of the cases' values), lower or upper (end of the mean's interval), or
-            change (the paired difference to a baseline, over its whole interval).
-        measure: The reported or the canonical name of the measure.
-        op: The comparison: >=, >, <=, < or ==.
-        limit: The number that the value is compared with.
-        location: The eval file that declares the gate; None if a flag or a call does.
-        mean_of: "corrected" for the mean corrected by people's labels, "judged" for the judge's own mean, ""
-            for the corrected mean if there is one.
-        share: The condition that cases must meet to be counted, as ">=0.5"; "" unless `how` is share.
-        by: The tag or metadata field whose slices are compared; "" for none.
+    `measure` is a reported or canonical name. `mean_of` is "corrected" for the mean corrected by people's
+    labels, "judged" for the judge's own mean, "" for the corrected mean if there is one. `share` is the
+    condition on the counted cases, as ">=0.5", `by` the tag or metadata field of the compared slices; both
+    are "" for none. `location` is the eval file that declares the gate.
     """
 
     how: str
@@ -129,11 +122,7 @@ class Gate:
         )
 
     def check_named(self, measured: Iterable[str]) -> None:
-        """Raise InputError if the gate can never be decided.
-
-        Its measure is not among the `measured` names, reads labels=best, or cannot change as much as the
-        limit.
-        """
+        """Raise InputError if the measure is not `measured`, reads labels=best or cannot change so much."""
         names = dict.fromkeys(measured)
         if self.measure in names:
             measure = known_measure(self.measure)
@@ -235,15 +224,11 @@ def check_gate(
 ) -> list[GateResult]:
     """Decide a gate and return one result per system.
 
-    Args:
-        gate: The gate.
-        summaries: The summaries of all measures.
-        cases: The scores by case, needed by gates on the values of cases (`share`, `by`).
-        slices_by: Returns the ids of the cases of each slice, given a tag or a metadata field.
-        keep: The numbers of the samples that count; None means all.
+    Gates on the values of cases (`share`, `by`) need `cases` and `slices_by`, which returns the ids of the
+    cases of each slice of a tag or metadata field. `keep` holds the numbers of the samples that count; None
+    means all.
 
-    Raises:
-        InputError: The measure was not computed, its labels are mixed, or no case is in a slice.
+    Raises InputError if the measure was not computed, its labels are mixed, or no case is in a slice.
     """
     gate.check_named(name for summary in summaries for name in (summary.measure, summary.type))
     mine = [summary for summary in summaries if gate.measure in {summary.measure, summary.type}]
@@ -253,14 +238,19 @@ def check_gate(
         slices = slices_by(gate.by) if gate.by and cases is not None and slices_by is not None else {}
     except InputError:
         raise gate.no_slices() from None
+    outcome: GateOutcome
     results = []
     for summary in mine:
-        by, stand_in = _source(summary), summary.basis.stand_in
-        if cases is not None and (gate.share or gate.by):  # on the values of the cases
+        by, stand_in = _DECIDED_BY.get(summary.basis.source, "judged"), summary.basis.stand_in
+        of_mean = gate.how in {"mean", "lower", "upper"} and gate.mean_of != "judged"
+        if cases is not None and (gate.share or gate.by):
             values = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type), keep)
-            names = [cases.cases[at] for at in values.case.tolist()]
-            outcome, detail = _by_case(gate, names, (values.low, values.high), slices)
-        elif decides_corrected(gate, summary):
+            names, ends = [cases.cases[at] for at in values.case.tolist()], (values.low, values.high)
+            if not names:
+                outcome, detail = "failed", UNMEASURED
+            else:
+                outcome, detail = _by_slice(gate, names, ends, slices) if gate.by else _share(gate, ends)
+        elif gate.mean_of == "corrected" or (of_mean and summary.corrected is not None):
             by, stand_in = "corrected", False
             outcome, detail = _corrected(gate, summary)
         elif summary.mean_bounds is None or summary.edges is None:
@@ -286,16 +276,8 @@ def with_count(result: GateResult, n: int, total: int, unit: str = "sample", mor
     return result.replace(detail=result.detail + seen, sentence=sentence)
 
 
-def decides_corrected(gate: Gate, summary: MeasureSummary) -> bool:
-    """Return True if the mean corrected by people's labels decides the gate."""
-    of_mean = gate.how in {"mean", "lower", "upper"} and gate.mean_of != "judged"
-    return gate.mean_of == "corrected" or (of_mean and summary.corrected is not None)
-
-
-def _source(summary: MeasureSummary) -> DecidedBy:
-    """Return the kind of labels that a mean was computed from, as `decided_by` names it."""
-    sources: dict[str, DecidedBy] = {"gold": "gold", "human": "labels"}
-    return sources.get(summary.basis.source, "judged")
+_DECIDED_BY: dict[str, DecidedBy] = {"gold": "gold", "human": "labels"}
+"""The figures that decide on an uncorrected mean, by the source of its labels; of others the judge's."""
 
 
 def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
@@ -308,11 +290,9 @@ def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
     end = POINT if gate.how == "mean" else f", {_printed_end(gate, mean.ends)}"
     of_set = f"; {interval_in_words(mean.set_ends)} {THESE}" if mean.set_ends else ""
     ends = f"{interval_in_words(mean.ends)} {LIKE_THESE}{of_set}"
-    text = (
-        f"corrected {mean.mean:.4f}{end} ({ends}, {counted(mean.labels, 'label')}); judged {mean.judged:.4f}"
-    )
-    inside = gate.how == "mean" and low < gate.limit < high
-    return gate.holds(value, value), text + "; the limit is inside the interval" * inside
+    text = f"corrected {mean.mean:.4f}{end} ({ends}, {counted(mean.labels, 'label')})"
+    inside = "; the limit is inside the interval" if gate.how == "mean" and low < gate.limit < high else ""
+    return gate.holds(value, value), f"{text}; judged {mean.judged:.4f}{inside}"
 
 
 def _end(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
@@ -359,15 +339,12 @@ SMALLEST = 5
 """Cases that a slice must have for its mean to decide anything."""
 
 
-def _by_case(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[GateOutcome, str]:
-    if not names:
-        return "failed", UNMEASURED
-    if gate.by:
-        return _by_slice(gate, names, ends, slices)
+def _share(gate: Gate, ends: Ends) -> tuple[GateOutcome, str]:
+    """Decide a gate on the share of the cases that meet its condition."""
     limit = gate.share.lstrip("<>=")
     op = gate.share.removesuffix(limit)
-    results = [float(np.mean(COMPARE[op](end, float(limit)))) for end in ends]
-    return _between(gate, min(results), max(results), f"over {counted(len(names), 'case')}")
+    shares = [float(np.mean(COMPARE[op](end, float(limit)))) for end in ends]
+    return _between(gate, min(shares), max(shares), f"over {counted(len(ends[0]), 'case')}")
 
 
 def _between(gate: Gate, low: float, high: float, about: str) -> tuple[GateOutcome, str]:
@@ -377,10 +354,7 @@ def _between(gate: Gate, low: float, high: float, about: str) -> tuple[GateOutco
 
 
 def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[GateOutcome, str]:
-    """Decide a gate on the smallest or largest mean of all slices.
-
-    The gate is undecided if a slice of fewer than `SMALLEST` cases would change its outcome.
-    """
+    """Decide a gate on the smallest or largest mean of a slice; undecided where a too small slice decides."""
     numbers = {name: at for at, name in enumerate(names)}
     rows_of = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
     rows = {name: mine for name, mine in rows_of.items() if mine}
@@ -423,20 +397,16 @@ class Verdict:
         return _WORDS.get(self.exit_code, "interrupted")
 
     def lines(self, *, exit_code: bool = True) -> list[str]:
-        """Return the printed lines: the verdict with its reasons, then one line per gate, failed ones first.
-
-        Control characters and workflow commands are removed, as sample ids may contain them.
-        """
+        """Return the printed lines: the verdict with its reasons, then a line per gate, failed ones first."""
         reasons = [reason for reason in self.reasons if not reason.startswith(_OF_GATES)]
         because = f": {'; '.join(reasons)}" if reasons else ""
         code = f" (exit code {self.exit_code})" if exit_code else ""
         gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))
         width = max((len(gate.word) for gate in gates), default=0)
-        lines = [
-            f"verdict  {self.word}{code}{because}",
-            *(f"  {gate.word:{width}}  {gate.text}" for gate in gates),
-        ]
-        return list(map(clean, lines))
+        lines = [f"  {gate.word:{width}}  {gate.text}" for gate in gates]
+        return list(
+            map(clean, [f"verdict  {self.word}{code}{because}", *lines])
+        )  # ids may hold control characters
 
     def as_json(self) -> dict[str, Json]:
         """Return the verdict as it is stored in manifest.json and printed by `--json`."""
@@ -455,7 +425,7 @@ _OF_GATES = ("gate failed", "gate undecided", "the gate passed", "all ", "no gat
 def decide(
     gates: Iterable[GateResult], summaries: Sequence[MeasureSummary], *, max_unmeasured: float = 0.05
 ) -> Verdict:
-    """Return the verdict of an evaluation: its exit code with the reasons, from the gates and missing scores.
+    """Return the verdict of an evaluation from the results of its gates and its missing scores.
 
     The exit code is the first that applies: 2 if some measure could not be computed for any sample (unless
     another gate failed, or the measure is itself a required grader); 3 if more than `max_unmeasured` of the
@@ -476,9 +446,8 @@ def decide(
     below = any(g.outcome == "failed" and not g.detail.startswith(UNMEASURED) for g in results)
     too_much = bool(due) and lost / due > max_unmeasured
     if too_much:
-        unmeasured.append(
-            f"{lost:,} of {counted(due, 'score')} could not be measured ({lost / due:.0%}, more than {max_unmeasured:.0%} allowed)"
-        )
+        shares = f"{lost / due:.0%}, more than {max_unmeasured:.0%} allowed"
+        unmeasured.append(f"{lost:,} of {counted(due, 'score')} could not be measured ({shares})")
     reasons = (*unmeasured, *undecided, *failed)
     if never and not below:
         return Verdict(2, reasons, results)

@@ -164,9 +164,9 @@ class MeasureComparison(
         ends, corrected = interval.ends, self.corrected
         least = min((abs(value) for value in (difference, *(ends or ())) if value), default=1.0)
         digits = next((n for n in (2, 3) if least >= 10.0**-n), 4)
-        text = (
-            f"95% interval {interval_in_words(ends, digits, '+')}" if ends else f"no interval: {interval.why}"
-        )
+        text = f"no interval: {interval.why}"
+        if ends:
+            text = f"95% interval {interval_in_words(ends, digits, '+')}"
         labels = f", corrected by {counted(corrected.labels, 'label')}" if corrected else ""
         return f"{difference:+.{digits}f} ({text}{labels})"
 
@@ -181,9 +181,8 @@ class MeasureComparison(
         if self.corrected is None and self.n == self.due and not self.wins + self.losses:
             return f"{counted(self.n, 'query')}, no score differs"
         if p is not None and p <= ALPHA and self.p_holm is not None:
-            return (
-                f"{self.figure}, p {p_in_words(p)}; over {self.tests} tests (Holm) {p_in_words(self.p_holm)}"
-            )
+            holm_p = f"over {self.tests} tests (Holm) {p_in_words(self.p_holm)}"
+            return f"{self.figure}, p {p_in_words(p)}; {holm_p}"
         if self.corrected is None and self.mde is not None and abs(difference) < self.mde:
             return f"{counted(self.n, 'query')} detect{'s' * (self.n == 1)} {self.mde:.2g} or more"
         return self.figure
@@ -192,10 +191,8 @@ class MeasureComparison(
         """Return the outcome as a sentence: "B is better than A in nDCG@10: +0.03 (...)"."""
         match self.outcome or self.finding:
             case "same":
-                margin = self.decision.margin if self.decision else 0.0
-                return (
-                    f"{self.b} and {self.a} are the same within {margin:g} in {self.measure}: {self.figure}"
-                )
+                within = f"within {self.decision.margin if self.decision else 0.0:g} in {self.measure}"
+                return f"{self.b} and {self.a} are the same {within}: {self.figure}"
             case "not shown":
                 of = f" ({self.b} against {self.a})" if self.several else ""
                 return f"no difference shown in {self.measure}{of}: {self.why_not_shown}"
@@ -235,13 +232,9 @@ def _p(row: MeasureComparison) -> float | None:
 
 
 class Side:
-    """One of two compared systems, with the report that holds its scores.
+    """One of two compared systems: its printed `name`, the report with its scores, and its name there.
 
-    Attributes:
-        name: The printed name of the system.
-        report: The report that holds the system's scores.
-        system: The name of the system in that report.
-        types: The canonical name of each of its measures, by the reported name.
+    `types` gives the canonical name of each of its measures, by the reported name.
     """
 
     def __init__(self, name: str, report: ReportData, system: str) -> None:
@@ -276,10 +269,8 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
     """Return the systems to compare, the baseline first.
 
     One report contributes all of its systems, or those named in `systems`. Several reports contribute one
-    system each; if a report holds several, `systems` names one for all reports, or one for each.
-
-    Raises:
-        InputError: A system is unknown or ambiguous, or there are fewer than two.
+    system each; if a report holds several, `systems` names one for all reports, or one for each. Raises
+    InputError if a system is unknown or ambiguous, or there are fewer than two.
     """
     if len(reports) == 1:
         chosen = [(reports[0], system) for system in systems or reports[0].systems]
@@ -292,20 +283,14 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
         if len(systems) == 1 and any(systems[0] in report.systems for report in reports):
             chosen = [(of, "" if of.systems == ("",) else name) for of, name in chosen]  # it names none
     else:
-        raise InputError(
-            f"--systems names {len(systems)} systems for {len(reports)} reports",
-            fix="name one system for all reports, or one for each",
-        )
+        problem = f"--systems names {len(systems)} systems for {len(reports)} reports"
+        raise InputError(problem, fix="name one system for all reports, or one for each")
     for report, system in chosen:
         if system not in report.systems:
             have = ", ".join(name for name in report.systems if name)
             problem = f"unknown system {system!r} in {report.where or 'the report'}"
-            fix = (
-                f"name one of these: {have}"
-                if have
-                else "leave --systems out: the report's system has no name"
-            )
-            raise InputError(problem, fix=fix)
+            unnamed = "leave --systems out: the report's system has no name"
+            raise InputError(problem, fix=f"name one of these: {have}" if have else unnamed)
     if len(chosen) < 2:
         fix = "name a second report, or a report of several systems: germane compare A B"
         raise InputError("there is only one system, and nothing to compare it with", fix=fix)
@@ -318,8 +303,7 @@ def pairs_of(
 ) -> list[tuple[Side, Side]]:
     """Return the pairs of systems to compare: the first with each other one, printed under these `names`.
 
-    Two reports that both hold several systems are paired by system name, unless `systems` are named. Raises
-    InputError as `sides_of` does.
+    Two reports that both hold several systems are paired by system name, unless `systems` are named.
     """
     if len(reports) == 2 and not systems and all(len(report.systems) > 1 for report in reports):
         a, b = reports
@@ -358,12 +342,7 @@ def measures_in_common(sides: Sequence[Side]) -> list[str]:
 
 
 class PairedSystems:
-    """Two systems, `a` the baseline and `b` the one compared with it, with the pairing of their cases.
-
-    Args:
-        a: The baseline.
-        b: The system that is compared with the baseline.
-    """
+    """Two systems, `a` the baseline and `b` the one compared with it, with the pairing of their cases."""
 
     def __init__(self, a: Side, b: Side) -> None:
         self.a, self.b = a, b
@@ -394,11 +373,6 @@ class PairedSystems:
         names = map(self.case_in_a, theirs.cases) if self.by_query else theirs.cases
         return np.array([-1 if name is None else ours.numbers.get(name, -1) for name in names], np.int64)
 
-    @cached_property
-    def asked(self) -> int:
-        """The number of cases of the system that has more of them, measured or not."""
-        return max(len(side.scores.cases_of(side.system)) for side in (self.a, self.b))
-
     def only_in(self) -> tuple[list[str], list[str]]:
         """Return the ids of the cases that only A has, and of those that only B has."""
         a, b = (
@@ -411,7 +385,8 @@ class PairedSystems:
 
     def _due(self, measure: str) -> list[CaseValues]:
         """Return, for A and for B, the values of all cases that a measure should have scored."""
-        of, span = (measure, self.a.types[measure]), range_of(self.a.types[measure])
+        canonical = self.a.types[measure]
+        of, span = (measure, canonical), range_of(canonical)
         return [side.scores.of(side.system, of, span) for side in (self.a, self.b)]
 
     def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
@@ -427,8 +402,7 @@ class PairedSystems:
     def too_few(self, comparison: MeasureComparison) -> str:
         """Return why too few queries have scores of both systems to decide anything; "" if enough do.
 
-        Too few are fewer than half of the queries that either system should have scores for. A system that
-        was evaluated on a random sample of the queries does not count.
+        Enough are half of the queries of each system that was not evaluated on a random sample of them.
         """
         n, due = comparison.n, [len(side.case) for side in self._due(comparison.measure)]
         sampled = [side.report.manifest.get("sampled") for side in (self.b, self.a)]
@@ -442,12 +416,9 @@ class PairedSystems:
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
     ) -> MeasureComparison:
-        """Return the comparison of the two systems by one measure.
+        """Return the comparison of the two systems by one measure, given its reported name.
 
-        Args:
-            measure: The reported name of the measure.
-            keep: True for each case of A's report that counts; None means all cases.
-            name: The name of the slice that `keep` selects; "" for none.
+        `keep` is True for each case of A's report that counts, as those of the slice `name`; None means all.
         """
         ours, theirs = self.values(measure)
         if keep is not None:
@@ -485,7 +456,7 @@ class PairedSystems:
             mde=counted.detectable,
             stand_in=any(side.report[measure, side.system].basis.stand_in for side in (self.a, self.b)),
             decided_by=by,  # type: ignore[arg-type]  # one of the three
-            asked=self.asked,
+            asked=max(len(side.scores.cases_of(side.system)) for side in (self.a, self.b)),
         )
 
     def _difference(self, ours: CaseValues, theirs: CaseValues, canonical: str) -> PairedDifference:

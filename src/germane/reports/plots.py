@@ -47,22 +47,17 @@ _MOST_SYSTEMS = 8
 
 
 def tag(name: str, *children: str, **attributes: object) -> str:
-    """Return an SVG element as text; `children` are SVG texts, attribute values are escaped.
+    """Return an SVG element with `children` (SVG texts) and escaped attributes: `text_anchor` is text-anchor.
 
-    `color` names a colour of `_COLOURS`, which has a light and a dark form. In names of attributes a trailing
-    underscore is dropped and others become hyphens: `class_` is class, `text_anchor` is text-anchor.
+    `color` names a colour of `_COLOURS`, which has a light and a dark form.
     """
     if (colour := attributes.pop("color", None)) is not None:
         attributes = {"class_": f"c-{colour}", "color": _COLOURS[str(colour)][0], **attributes}
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-") if key != "viewBox" else key}="{escape(_number(value))}"'
-        for key, value in attributes.items()
-    )
+    written = ""
+    for key, value in attributes.items():
+        text = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+        written += f' {key.rstrip("_").replace("_", "-")}="{escape(text)}"'
     return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
-
-
-def _number(value: object) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def _text(words: object, x: float, y: float, color: str = "quiet", **more: object) -> str:
@@ -162,14 +157,10 @@ def ranks(
 ) -> list[Chart]:
     """Return a chart for each system: the shares of relevant, irrelevant and unlabelled contexts at each rank.
 
-    Shares are of the lists that reach the rank. Systems without a relevant context have no chart.
-
-    Args:
-        report: The report.
-        strips: (system, strip) for each sample. A strip has one sign per retrieved context: ■ or A to D if it
-            is relevant, □ or a to d if not, any other if unknown; a bar separates an agent's searches. None
-            means the labels of the report's first measure.
-        whose: The source of the labels, for the title, e.g. "gold labels".
+    Shares are of the lists that reach the rank. Systems without a relevant context have no chart. `strips`
+    are (system, strip) for each sample, with one sign per retrieved context: ■ or A to D if it is relevant, □
+    or a to d if not, any other if unknown; a bar separates an agent's searches. None means the labels of the
+    first measure. `whose` is the source of the labels, for the title, e.g. "gold labels".
     """
     if strips is None:
         first = [score for score in report.scores() if score.measure == report.measures[0]]
@@ -224,9 +215,8 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
     gain = theirs.values - ours.values
     labelled = np.flatnonzero(~np.isnan(gain))
     if not len(labelled):
-        raise InputError(
-            f"no query has {measure} in both reports", fix=f"evaluate the same queries with -m {measure}"
-        )
+        fix = f"evaluate the same queries with -m {measure}"
+        raise InputError(f"no query has {measure} in both reports", fix=fix)
     order = labelled[np.argsort(-gain[labelled], kind="stable")]
     change, comparison = gain[order], pair.compare(name)
     interval, higher = comparison.interval.ends, higher_is_better(comparison.type)
@@ -255,37 +245,26 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
 
 
 def differences_of(report: ReportData, baseline: ReportData) -> list[Chart]:
-    """Return a chart per system of the differences to a baseline, by the report's first measure.
-
-    Raises InputError if no query has the measure in both reports.
-    """
+    """Return a chart per system of the differences to a baseline, by the report's first measure."""
     name = baseline.reported(report.measures[0])
     return [differences(report, baseline, name, system) for system in report.systems]
 
 
 def charts_of(report: ReportData, baseline: ReportData | None = None) -> list[Chart]:
-    """Return the charts that a report has data for: relevance by rank, and differences to a baseline.
-
-    Raises InputError if there are none.
-    """
+    """Return the charts of relevance by rank and of differences to a baseline; InputError without any."""
     if not report.measures:
         problem = "the report has no measure, and so no chart to draw"
         raise InputError(problem, fix="name a report with scores: germane run SAMPLES -m nDCG@10")
     charts = [*ranks(report), *(differences_of(report, baseline) if baseline else [])]
     if not charts:
+        problem = "the report has no chart to draw: none of its contexts is labelled relevant"
         fix = "name a report of `germane run` with a ranked measure, e.g. nDCG@10, or give --baseline REPORT"
-        raise InputError(
-            "the report has no chart to draw: none of its contexts is labelled relevant", fix=fix
-        )
+        raise InputError(problem, fix=fix)
     return charts
 
 
 def write_picture(report: ReportData, path: Path, baseline: ReportData | None = None) -> None:
-    """Write the charts of a report to a .svg or .png file.
-
-    Raises InputError if there are none, MissingPart if the extra `png` is not installed and the file is a
-    .png.
-    """
+    """Write the charts of a report to a .svg or .png file; InputError if it has none."""
     drawn = document(charts_of(report, baseline))
     if path.suffix.lower() != ".png":
         write_whole(path, drawn.encode())

@@ -31,12 +31,8 @@ def means_table(
 ) -> Table:
     """Return the table of means, one line per measure and system: of the whole report, or of each slice.
 
-    Args:
-        report: The report.
-        slices: The slices; None means the whole report.
-        first: The heading of the column with the slices' names.
-        counts: The columns of `COUNTS` to show; None means those that are not all 0.
-        of_all: The heading of the column with the number of scores.
+    `first` is the heading of the slices' names, `of_all` that of the number of scores. `counts` are the
+    columns of `COUNTS` to show; None means those that are not all 0.
     """
     zero = "0" if counts else "-"
     lines = [("", summary) for summary in report.summaries]
@@ -61,10 +57,7 @@ def means_table(
 
 
 def ranked_table(report: ReportData) -> Table:
-    """Return the means of `germane rank`: a row per measure, a column per system, each row's best mean in bold.
-
-    For one system it is the table of `means_table`.
-    """
+    """Return the means of `germane rank`: `means_table`, or a column per system with the best one in bold."""
     measures, systems = list(report), report.systems
     if len(systems) == 1:
         return means_table(report, counts=(), of_all="n/N")
@@ -91,10 +84,7 @@ def queries_table(report: ReportData) -> Table:
 
 
 def print_trec(report: ReportData, out: TextIO, *, queries: bool) -> None:
-    """Print the scores in trec_eval's format: measure, query and value by tabs, the means last as query `all`.
-
-    With `queries` the value of each query is printed too.
-    """
+    """Print the means as trec_eval does (measure, `all`, value), with `queries` each query's values first."""
     rows = list(per_query(report)) if queries else []
     for system in report.systems:
         for (query, of, _), values in rows:
@@ -122,17 +112,13 @@ def check_output(path: Path) -> None:
 
 
 def write(report: ReportData, path: Path) -> None:
-    """Write the values of each query (.csv, .parquet) or the table of means (.md, .tex with booktabs).
-
-    Raises InputError for another extension, MissingPart if a .parquet is requested without polars.
-    """
+    """Write the values of each query (.csv, .parquet) or the table of means (.md, .tex with booktabs)."""
     check_output(path)
     suffix = path.suffix.lower()
     if suffix in {".md", ".tex"}:
         table = ranked_table(report)
-        write_whole(
-            path, [table.markdown(lambda cell: cell.replace("|", "\\|")) if suffix == ".md" else table.tex()]
-        )
+        markdown = table.markdown(lambda cell: cell.replace("|", "\\|"))
+        write_whole(path, [markdown if suffix == ".md" else table.tex()])
         return
     rows = [(system, query, *values) for (query, system, _), values in per_query(report)]
     header = ["system", "query", *report]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from html import escape
@@ -24,7 +24,7 @@ from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
 from germane.measures.measure import Measure
 from germane.reports.data import JudgeLine, ReportData
-from germane.reports.derived.cases import CASE_SCORE, CaseResult
+from germane.reports.derived.cases import CASE_SCORE
 from germane.reports.gates import REQUIRED, Gate, GateOutcome, GateResult, Verdict, check_gate, with_count
 from germane.reports.manifest import Bases
 from germane.reports.summary import MeasureSummary, Sampled, in_digits, slices_of, summarise
@@ -62,19 +62,12 @@ class Report(ReportData):
         """Return the report of an evaluation's tables: summarise its scores and decide its gates.
 
         Entries of the manifest that are counted from the rows (graders, notes, prompts, how the judge was
-        asked) are taken from the tables.
+        asked) are taken from the tables. `gates` None means those of the manifest; `corrected` corrects
+        judged means with people's labels. `declared` are more entries of the manifest: `max_unmeasured` is
+        the share of scores that may be missing; with `allow_stand_in` gates also decide on verdicts of a
+        stand-in for a model; `over` is the limit that was exceeded, which makes the exit code 3.
 
-        Args:
-            tables: The samples, places, judgements, labels and scores.
-            manifest: The manifest.
-            gates: The gates; None means those stored in the manifest.
-            corrected: True to correct judged means with people's labels.
-            declared: Further entries of the manifest: `max_unmeasured` is the share of scores that may be
-                missing; with `allow_stand_in` gates also decide on verdicts of a stand-in for a model; `over`
-                is the limit that was exceeded, which makes the exit code 3.
-
-        Raises:
-            InputError: A gate names a measure that was not computed.
+        Raises InputError if a gate names a measure that was not computed.
         """
         made = {**_counted(tables), **manifest, **declared}
         if gates is None:
@@ -82,8 +75,7 @@ class Report(ReportData):
         made["gates"] = [gate.stored() if manifest.get("eval_files") else str(gate) for gate in gates]
         report = cls(tables, made, Verdict(0, ()), *_summaries(tables, made, corrected=corrected))
         results = [result for gate in gates if gate.how != "change" for result in _checked(gate, report)]
-        if required := report.required:
-            results += required_gates(report.cases(), required, report.stand_ins, report.summaries)
+        results += _required_gates(report)
         changes = [GateResult(**row) for row in made.get("changes", ())]
         for gate in gates:
             if gate.how == "change" and not any(row.gate.startswith(str(gate)) for row in changes):
@@ -106,8 +98,7 @@ class Report(ReportData):
     def open(cls, folder: str | Path, *, corrected: bool = True) -> Report:
         """Return the report in a folder; `corrected` also corrects its judged means with people's labels.
 
-        Raises InputError if the folder holds no report, the report was never finished or is of another
-        version, or a file was changed since.
+        Raises InputError if it is missing, unfinished, of another version, or a file was changed since.
         """
         tables = StoredTables.open(folder)
         try:
@@ -228,7 +219,7 @@ def complete_in(folder: Path) -> Iterator[Path]:
 def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
     """Return the report at a path: a report folder, a `--json` document, or the latest in a folder of reports.
 
-    `corrected` also corrects judged means with people's labels. Raises InputError if there is no report.
+    Raises InputError if there is none. `corrected` also corrects judged means with people's labels.
     """
     path = Path(path)
     if path.is_file():
@@ -300,11 +291,8 @@ def _of_scores(tables: BlockRows, manifest: Mapping[str, Json]) -> ReportData:
     return ReportData(tables, manifest, Verdict(0, ()), *_summaries(tables, manifest))
 
 
-def report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportData:
-    """Return the scores in another program's result file as a report without samples and verdicts.
-
-    `types` maps each measure's name in the file to germane's canonical name, see `naming.types_of`.
-    """
+def _report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportData:
+    """Return another program's result file as a report; `types` gives the canonical name of each measure."""
     tables, cluster_of = BlockRows(), dict[str, str]()
     for row in results.rows:
         status: Status = "error" if row.value is None else "ok"
@@ -330,9 +318,8 @@ def open_together(
 ) -> tuple[list[ReportData], list[str]]:
     """Open several reports, and return them with notes on guesses about measures; means are not corrected.
 
-    For result files of other programs, `ranges` (lowest and highest value) and `directions` (True if higher
-    is better) describe measures by name; otherwise they are derived from the names and values in all the
-    files.
+    `ranges` and `directions` (True if higher is better) describe measures of other programs' result files;
+    of others they are guessed from the names and values in all the files.
     """
     from germane.results.naming import types_of  # not at the top: `germane rank` reads no such files
     from germane.results.reading import read_results, stated_directions
@@ -355,35 +342,29 @@ def open_together(
         directions,
         stated_directions(files),
     )
-    return [one if isinstance(one, ReportData) else report_of_results(one, types) for one in opened], notes
+    return [one if isinstance(one, ReportData) else _report_of_results(one, types) for one in opened], notes
 
 
-def required_gates(
-    cases: Iterable[CaseResult],
-    required: Iterable[str],
-    stand_ins: Collection[str] = (),
-    summaries: Iterable[MeasureSummary] = (),
-) -> list[GateResult]:
-    """Return one gate result per required grader: failed if a case is below the grader's threshold.
-
-    `stand_ins` names the graders that a stand-in for a model judged. `summaries` tell on how many samples
-    each grader was measured.
-    """
-    listed, results = list(cases), []
+def _required_gates(report: Report) -> list[GateResult]:
+    """Return one gate result per required grader: failed if a case is below the grader's threshold."""
+    required, results = report.required, list[GateResult]()
+    cases = list(report.cases()) if required else []
     for name in required:
-        below = [case.sample for case in listed if name in case.failed_required]
-        missing = [case.sample for case in listed if name in case.undecided_required]
+        below = [case.sample for case in cases if name in case.failed_required]
+        missing = [case.sample for case in cases if name in case.undecided_required]
         outcome: GateOutcome = "failed" if below else "undecided" if missing else "passed"
         detail = "reached in every case"
         if below or missing:
             what = "below its threshold" if below else "not measured"
             detail = f"{what} in {some_of(below or missing, 3)}"
-        stand_in = bool(stand_ins) if name == CASE_SCORE else name in stand_ins
-        result = GateResult(gate=f"{REQUIRED}{name}", outcome=outcome, detail=detail, stand_in=stand_in)
-        mine = [summary for summary in summaries if summary.measure == name]
-        n, total = sum(summary.n for summary in mine), sum(summary.total for summary in mine)
         if name == CASE_SCORE:
-            n, total = sum(case.score is not None for case in listed), len(listed)
+            stand_in = bool(report.stand_ins)
+            n, total = sum(case.score is not None for case in cases), len(cases)
+        else:
+            stand_in = name in report.stand_ins
+            mine = [summary for summary in report.summaries if summary.measure == name]
+            n, total = sum(summary.n for summary in mine), sum(summary.total for summary in mine)
+        result = GateResult(gate=f"{REQUIRED}{name}", outcome=outcome, detail=detail, stand_in=stand_in)
         results.append(with_count(result, n, total))
     return results
 
@@ -409,15 +390,16 @@ def _counted(tables: Tables) -> dict[str, Json]:
     beside: dict[str, dict[str, float]] = {}  # by system the means that belong beside those over gold labels
     for (system, name), values in sorted(tables.beside.items()):
         beside.setdefault(system, {})[name] = fsum(values) / len(values)
-    return {
+    asked = tables.asked
+    counts: dict[str, Json] = {
         "graders": list(tables.graders),
-        "notes": dict(sorted({**tables.notes, **panel_notes(tables.asked)}.items())),
+        "notes": dict(sorted({**tables.notes, **panel_notes(asked)}.items())),
         "prompts": dict(sorted(tables.prompts.items())),
         "reads": {measure: sorted(kinds) for measure, kinds in sorted(tables.reads.items())},
         "references": {name: dict(sorted(of.items())) for name, of in sorted(tables.references.items())},
-        "asked": asked_json(tables.asked),
-        **({"beside": beside} if beside else {}),
+        "asked": asked_json(asked),
     }
+    return {**counts, "beside": beside} if beside else counts
 
 
 _LARGEST = 1e100
@@ -427,12 +409,11 @@ _SLACK = 1e-9
 
 def _check_values(scores: ScoreTable, path: Path) -> None:
     """Raise InputError if a score or bound in a `--json` document is outside its measure's range."""
-    definitions = [Measure.remembered(name).definition for _, name in scores.measures]
-    ours = [definition.compute.__module__.startswith("germane.") for definition in definitions]
-    ends = [
-        definition.range if own and definition.formula != "unknown" else (-inf, inf)
-        for definition, own in zip(definitions, ours, strict=True)
-    ]
+    ends = []
+    for _, name in scores.measures:
+        definition = Measure.remembered(name).definition
+        ours = definition.compute.__module__.startswith("germane.") and definition.formula != "unknown"
+        ends.append(definition.range if ours else (-inf, inf))
     least, most = np.array(ends, dtype=np.float64).reshape(-1, 2).clip(-_LARGEST, _LARGEST).T
     measure, rows = scores.measure, scores.columns
     for value, endless in ((rows.value, False), (rows.low, False), (rows.high, True)):

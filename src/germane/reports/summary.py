@@ -82,11 +82,8 @@ class Basis(Line, kw_only=True, rename=internal("labels", "stand_in", "outdated"
             elif mean < 1.0:
                 top = f"top-{name.rpartition('@')[2]} " if "@" in name else ""
                 share = "over 99%" if mean > 0.995 else f"{mean:.0%}"
-                yield (
-                    f"{share} of the {top}results have a gold label"
-                    if mean
-                    else f"no {top}result has a gold label"
-                )
+                some = f"{share} of the {top}results have a gold label"
+                yield some if mean else f"no {top}result has a gold label"
 
 
 class Sampled(Line):
@@ -192,9 +189,8 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         """Return the number of trials of each case ("5 trials each"); "" if each has one."""
         if not self.trials:
             return ""
-        return (
-            f"{self.trials if isinstance(self.trials, int) else '{} to {}'.format(*self.trials)} trials each"
-        )
+        number = self.trials if isinstance(self.trials, int) else "{} to {}".format(*self.trials)
+        return f"{number} trials each"
 
     def interval_in_words(self) -> str:
         """Return the confidence interval as text, e.g. "0.6123 to 0.7456"; "-" if there is none."""
@@ -256,14 +252,12 @@ def summarise(
 ) -> list[MeasureSummary]:
     """Return one summary per system and measure, in order of first appearance.
 
-    Args:
-        scores: The scores: grouped by case, as a table or as rows.
-        clusters: The cluster of each case that belongs to one (cases of a cluster are not independent).
-        keep: The numbers of the table's samples that count, in ascending order; None means all.
+    `clusters` gives the cluster of each case that belongs to one (cases of a cluster are not independent).
+    `keep` holds the numbers of the samples that count, in ascending order; None means all.
     """
-    if not isinstance(scores, CaseScores):
-        scores = CaseScores(scores if isinstance(scores, ScoreTable) else ScoreTable(scores))
     cases = scores
+    if not isinstance(cases, CaseScores):
+        cases = CaseScores(cases if isinstance(cases, ScoreTable) else ScoreTable(cases))
     return [_summary(cases, system, number, rows, clusters) for system, number, rows in cases.groups(keep)]
 
 
@@ -329,9 +323,9 @@ def _summary(
 def interval_of_cases(
     values: CaseValues, clusters: NDArray[np.generic] | None, span: tuple[float, float], *, times: float = 1.0
 ) -> Interval:
-    """Return the interval of the mean over all cases that were due to be measured; `span` is the measure's range.
+    """Return the interval of the mean over all cases that should have been measured, or over `times` as many.
 
-    With `times` above 1 the interval is that of so many times as many cases like these.
+    `span` is the measure's range.
     """
     low, high = values.low, values.high
     if not np.isfinite(high).all():
@@ -367,10 +361,7 @@ LIKE_THESE, THESE = "for queries like these", "for these queries"
 
 
 def interval_in_words(ends: Sequence[float] | None, digits: int = 4, sign: str = "") -> str:
-    """Return an interval as text, rounded outwards: "0.61 to 0.74", one number if it has no width, "-" for None.
-
-    `sign` "+" also prints plus signs.
-    """
+    """Return an interval as text, rounded outwards: "0.61 to 0.74", or "+0.61 to +0.74" with `sign` "+"."""
     if ends is None:
         return "-"
     if ends[1] - ends[0] <= 1e-12:
@@ -402,19 +393,17 @@ def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
     Raises InputError if no sample is in any slice.
     """
     slices: dict[str, set[str]] = {}
-    cases: set[str] = set()
-    known: dict[str, None] = {}
+    cases, known = set[str](), set[str]()
     for sample in samples:
         cases.add(sample.id)
-        known |= dict.fromkeys([*sample.tags, *sample.metadata])
+        known.update(sample.tags, sample.metadata)
         for name in sample_slices(sample, by):
             slices.setdefault(name, set()).add(sample.id)
     if set(slices) == {by}:
         return {by: slices[by], f"not {by}": cases - slices[by]}
     if not slices:
-        fix = (
-            f"name one that samples have: {some_of(sorted(known), 10)}" if known else "give the samples tags"
-        )
+        have = f"name one that samples have: {some_of(sorted(known), 10)}"
+        fix = have if known else "give the samples tags"
         raise InputError(f"no sample has a tag or a metadata field {by!r}", fix=fix)
     return dict(sorted(slices.items()))
 
@@ -432,7 +421,6 @@ def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
     for summary in summaries:
         if (mean := summary.corrected) is not None:
             system = f" of {summary.system}" if summary.system else ""
-            yield (
-                f"{summary.measure}{system}: the judge says {mean.judged:.3f}; with people's labels on {mean.labels} of "
-                f"{mean.total} it is {mean.mean:.3f} ({interval_in_words(mean.ends, 3)} {LIKE_THESE})"
-            )
+            judged = f"{summary.measure}{system}: the judge says {mean.judged:.3f}"
+            labelled = f"with people's labels on {mean.labels} of {mean.total} it is {mean.mean:.3f}"
+            yield f"{judged}; {labelled} ({interval_in_words(mean.ends, 3)} {LIKE_THESE})"

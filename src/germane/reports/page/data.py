@@ -56,10 +56,6 @@ def page_data(
     """Return the data that a page shows at once, the compressed details and passages, and the rank strips.
 
     A rank strip has one sign per retrieved passage of a sample: its label by one source.
-
-    Args:
-        excerpt: The report, with the queries that are on the page.
-        baseline: Another report on the same queries, to compare with.
     """
     report, passages = excerpt.whole, dict[str, int]()
     details, queries, positions = _queries(excerpt.report, passages)
@@ -120,7 +116,7 @@ def _queries(
 ) -> tuple[list[Facts], dict[str, Any], list[LabelSlot]]:
     """Return the details of each query, columns over all queries, and the passages that people can label.
 
-    The text of each passage is added to `passages` with a number, which stands for the text in the details.
+    Each passage's text is numbered in `passages`; the details hold its number.
     """
     systems = {name: number for number, name in enumerate(report.systems)}
     columns: dict[str, Any] = {name: [] for name in _COLUMNS}
@@ -189,10 +185,7 @@ def _sign(label: Facts) -> str:
 
 
 def _sources(report: ReportData, strips: Sequence[Sequence[str]]) -> list[str]:
-    """Return the sources (gold, judge, human, best) with a label of any passage, the first measure's first.
-
-    `strips` holds, for each sample, one string of signs per source.
-    """
+    """Return the sources (gold, judge, human, best) that label any passage, the first measure's first."""
     read = list(dict.fromkeys(summary.basis.source for summary in report.summaries))
     labelling = [
         source
@@ -242,19 +235,16 @@ def _slices_of(report: ReportData) -> list[Slice]:
 
 
 def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerpt) -> Json:
-    """Return the passages that the page offers for labelling, in the random order of `germane label`.
-
-    They are the judged passages, or all if none was judged. `ids` holds the id of each query on the page.
-    """
+    """Return the passages to label, the judged ones or else all, in the random order of `germane label`."""
     report = excerpt.whole
     targets, others = choose_targets(report, "relevance", None)
     pool = pool_of(report.tables, "relevance")
     judged = [slot for slot in slots if not pool or slot[3] in pool.get(ids[slot[0]], ())]
     cases, target = [ids[query] for query, *_ in judged], targets[0]
     order = drawing_order(cases, target.design, SEED, min(len(judged), _DRAWN))[0].tolist() if judged else []
-    words = (
-        [target.announcement([cases[at] for at in order], len(order))] if target.measures and order else []
-    )
+    words = []
+    if target.measures and order:
+        words.append(target.announcement([cases[at] for at in order], len(order)))
     if others:
         words.append(f"not corrected by labels of passages: {some_of(others, 4)}")
     return {

@@ -25,13 +25,9 @@ MOST = 1200
 class Excerpt:
     """The queries of a report that its page shows: all, or a simple random sample of a large report's queries.
 
-    As the sample is random, charts over it and labels drawn from it represent all queries.
-
-    Attributes:
-        whole: The whole report.
-        total: The number of queries of the whole report.
-        kept: The number of queries on the page.
-        report: A report in memory with the rows of these queries only; its summaries are over them.
+    As the sample is random, charts over it and labels drawn from it represent all queries. `total` is the
+    number of queries of the `whole` report, `kept` that of the queries on the page; `report` is a report in
+    memory of these queries only.
     """
 
     def __init__(self, whole: ReportData, most: int = MOST) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 
 from germane.clean import counted
 from germane.measures.measure import Measure
@@ -43,10 +42,7 @@ def in_a_sentence(doc: str) -> str:
 
 
 def weakest(report: ReportData, slices: Sequence[Slice]) -> Json:
-    """Return the slice with the worst mean of the first measure, and whether the gap may be chance.
-
-    Returns None without two slices of at least five cases.
-    """
+    """Return the slice with the worst mean of the first measure; None without two slices of five cases."""
     lines = _first(report)
     if not lines or not slices:
         return None
@@ -76,32 +72,28 @@ def weakest(report: ReportData, slices: Sequence[Slice]) -> Json:
 
 def next_steps(report: ReportData) -> list[Json]:
     """Return up to three next steps, most urgent first: a sentence with a link in the page or a command."""
-    return list(islice(_steps(report), _STEPS))
-
-
-def _steps(report: ReportData) -> Iterator[Json]:
-    """Yield all suggested next steps in the order of their urgency, see `next_steps`."""
     judge, where = report.judge, report.where or "REPORT"
+    worst = _step("Read the worst queries.", link="queries")
     if "results" in report.manifest:  # of another program, which alone can ask again
-        yield _step("Read the worst queries.", link="queries")
-        return
+        return [worst]
+    steps = []
     lost = max((summary.failed for summary in report.summaries), default=0)
     if lost and judge.source == "labels":
         missing = f"Label more passages: {counted(lost, 'score')} could not be measured without their labels."
-        yield _step(missing, f"germane label {where}", "label")
+        steps.append(_step(missing, f"germane label {where}", "label"))
     elif lost:
         missing = f"Ask again for the {counted(lost, 'score')} that could not be measured."
-        yield _step(missing, f"germane run --resume {where}", "queries?only=errors")
+        steps.append(_step(missing, f"germane run --resume {where}", "queries?only=errors"))
     if any(gate.outcome == "failed" for gate in report.verdict.gates):
-        yield _step("Read the queries that are below a gate, the worst first.", link="queries?only=gate")
+        below = "Read the queries that are below a gate, the worst first."
+        steps.append(_step(below, link="queries?only=gate"))
     if judge.stand_in:
         what = f"Judge with a model: {judge.source} stands in for one and compares words only."
-        yield _step(what, "germane run SAMPLES --judge MODEL")
+        steps.append(_step(what, "germane run SAMPLES --judge MODEL"))
     elif any(line.basis.source == "judge" and not line.basis.calibrated for line in report.summaries):
         what = "Label some passages: labels show how far the judge can be trusted, and correct its means."
-        yield _step(what, f"germane label {where}", "label")
-    if report.measures:
-        yield _step("Read the worst queries.", link="queries")
+        steps.append(_step(what, f"germane label {where}", "label"))
+    return [*steps, *[worst] * bool(report.measures)][:_STEPS]
 
 
 def _step(text: str, command: str = "", link: str = "") -> Json:

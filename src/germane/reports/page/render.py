@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from germane.encoding import encode
 from germane.reports.plots import dark_colours
-from germane.types import FrozenDict, Json
+from germane.types import Json
 
 _MAIN = "main.js"
 _IMPORT = re.compile(r'^import\s+\{[^}]*\}\s+from\s+"\./(?P<file>[\w-]+\.js)";\n', re.MULTILINE)
@@ -19,17 +19,16 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class)\b)", r
 
 
 def page_html(
-    data: Mapping[str, Json], blocks: Iterable[Iterable[bytes]] = (), charts: Mapping[str, str] = FrozenDict()
+    data: Mapping[str, Json], blocks: Iterable[Iterable[bytes]], charts: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the text of the HTML page, piece by piece.
 
-    Args:
-        data: The data that the page shows at once; it is escaped so that no text can end its script element.
-        blocks: The data that the page reads on demand: groups of compressed rows (deflated JSON).
-        charts: The charts as SVG, by name.
+    `data` is what the page shows at once, `blocks` what it reads on demand: groups of compressed rows
+    (deflated JSON). `charts` are the charts as SVG, by name.
     """
     script, style = script_text(), _file("page.css") + dark_colours("main")
-    policy = policy_of([script], [style])
+    allowed = f"script-src {_hash(script)}; style-src {_hash(style)}"
+    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
     head, _, tail = _file("page.html").replace("{{policy}}", policy).partition("{{data}}")
     before, _, after = head.partition("{{style}}")
     yield from (before, style, after)
@@ -76,12 +75,6 @@ def _file(name: str) -> str:
     return files(__package__).joinpath(name).read_text("utf-8")
 
 
-def policy_of(scripts: Iterable[str], styles: Iterable[str]) -> str:
-    """Return the content security policy that allows only these scripts and styles, by their hashes."""
-
-    def hashes(texts: Iterable[str]) -> str:
-        digests = (hashlib.sha256(text.encode()).digest() for text in texts)
-        return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-
-    scripts_and_styles = f"script-src {hashes(scripts)}; style-src {hashes(styles)}"
-    return f"default-src 'none'; {scripts_and_styles}; base-uri 'none'; form-action 'none'"
+def _hash(text: str) -> str:
+    """Return the hash by which a content security policy allows this script or style alone."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -44,23 +44,15 @@ def lines_of(facts: ExplainDocument, width: int = 100) -> Iterator[str]:
 def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
     """Yield the lines of a table of retrieved passages by rank, with their labels and the labels' reasons."""
     table = Table(["rank", "", "label", "id", "score"], "rlllr")
+    words = {True: "yes", False: "no", None: "failed"}
     for context in contexts:
-        grades = ((label.source, label.grade) for label in context.labels)
-        words = {True: "yes", False: "no", None: "failed"}  # 1 and 0 of a scale are grades, not answers
-        labels = ", ".join(
-            f"{source} {words[grade] if grade is None or isinstance(grade, bool) else grade}"
-            for source, grade in grades
-        )
-        score = "" if context.score is None else f"{context.score:g}"
-        table.add(
-            [
-                context.rank,
-                _sign_of(context.labels),
-                labels or "unjudged",
-                shorten(context.id or "", 24),
-                score,
-            ]
-        )
+        labels = []
+        for label in context.labels:
+            grade = label.grade  # 1 and 0 of a scale are grades, not answers
+            word = words[grade] if grade is None or isinstance(grade, bool) else grade
+            labels.append(f"{label.source} {word}")
+        name, score = shorten(context.id or "", 24), "" if context.score is None else f"{context.score:g}"
+        table.add([context.rank, _sign_of(context.labels), ", ".join(labels) or "unjudged", name, score])
     head, *lines = table.plain()
     indent, left = " " * head.index("label"), max(width - len(head) - 2, 16)
     yield f"{head}  passage"

@@ -57,10 +57,8 @@ def _worst(report: ReportData) -> Iterator[str]:
     table = Table(["query", "score", "why"], "l")
     failed = report.failed()
     for case in failed[:_MOST_WORST]:
-        required = ", ".join(case.failed_required)
-        table.add(
-            [case_name(case), in_digits(case.score), f"below its threshold: {required}" if required else ""]
-        )
+        why = f"below its threshold: {', '.join(case.failed_required)}" if case.failed_required else ""
+        table.add([case_name(case), in_digits(case.score), why])
     keys = {case.key for case in failed}
     others = [score for score in lowest(report, _MOST_WORST + len(failed)) if score.key not in keys]
     for strip, score, query in strips(report, others[: max(0, _MOST_WORST - len(failed))]):
@@ -69,8 +67,7 @@ def _worst(report: ReportData) -> Iterator[str]:
     if table.rows:
         lines = [counted(len(failed), "failed case")] if failed else []
         if len(failed) < len(table.rows):
-            lines.append(
-                f"worst by {markdown_text(report.summaries[0].measure)} ({SIGNS.replace('  ', ', ')})"
-            )
+            measure = markdown_text(report.summaries[0].measure)
+            lines.append(f"worst by {measure} ({SIGNS.replace('  ', ', ')})")
         yield f"{', then the '.join(lines)}:\n\n"
         yield table.markdown(most=_MOST_WORST)

@@ -40,10 +40,7 @@ def render(report: ReportData, *, every: bool = True) -> RenderableType:
 
 
 def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
-    """Yield the report's sections: slices, worst queries, notes, means, gates, and last the verdict.
-
-    The verdict is last since a terminal's last lines are read first.
-    """
+    """Yield the report's sections, the verdict last: a terminal's last lines are read first."""
     slices, problem = report.own_slices()
     if problem:
         yield Text(f"no slices: {clean(problem)}", style="yellow")
@@ -84,26 +81,20 @@ def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
         yield Text(f"note     {more}", style="dim")
 
 
-def _whys(report: ReportData) -> Iterator[str]:
-    """Return each measure's two most frequent reasons for missing scores, with their counts and measures."""
-    return with_measures(
+def remarks_of(report: ReportData) -> list[str]:
+    """Return the remarks on whose labels the means read (e.g. "uncalibrated"), each with its measures."""
+    remarks = ((remark, line.measure) for line in report.summaries for remark in line.remarks())
+    return list(with_measures(remarks))
+
+
+def quiet_notes(report: ReportData) -> Iterator[str]:
+    """Yield the notes that change what a number means: why scores are missing, and the report's own notes."""
+    yield from with_measures(
         (f"{count} x {shorten(why, 240, end=120)}", summary.measure)
         for summary in report.summaries
         if summary.n < summary.total or summary.failed
         for why, count in summary.why[:2]
     )
-
-
-def remarks_of(report: ReportData) -> list[str]:
-    """Return the remarks on whose labels the means read (e.g. "uncalibrated"), each with its measures."""
-    return list(
-        with_measures((remark, line.measure) for line in report.summaries for remark in line.remarks())
-    )
-
-
-def quiet_notes(report: ReportData) -> Iterator[str]:
-    """Yield the notes that change what a number means: why scores are missing, and the report's own notes."""
-    yield from _whys(report)
     yield from notes_of(report)
 
 
@@ -142,10 +133,7 @@ def lowest(report: ReportData, most: int) -> list[Score]:
 
 
 def _worst(report: ReportData) -> Iterator[RenderableType]:
-    """Yield a line for each of the worst queries by the first measure, cut at the terminal's width.
-
-    A line shows the score, one sign per retrieved passage (see `SIGNS`), the id and the query.
-    """
+    """Yield a line per worst query: its score, a sign per retrieved passage (see `SIGNS`), id and text."""
     rows = [
         (in_digits(score.value), strip, clean(score.sample), shorten(query, 200))
         for strip, score, query in strips(report, lowest(report, _WORST))
