@@ -1,9 +1,4 @@
-"""The agreement of a judge with people, and with its own earlier verdicts when it is asked again.
-
-Asking again shows whether a judge has changed by more than its own noise. If it has not changed, the stored
-answer and the new ones are exchangeable: any order of them is equally likely. Two tests, valid for any amount
-of noise, use this and share the error rate.
-"""
+"""The agreement of a judge with people, and with its own earlier verdicts when it is asked again."""
 
 from __future__ import annotations
 
@@ -71,17 +66,11 @@ def agreement(
     scale: Sequence[float] = (0, 1, 2, 3),
     queries: ArrayLike | None = None,
 ) -> JudgeAgreement:
-    """Return how well a judge's grades agree with people's grades of the same items.
+    """Return how well a judge's grades agree with people's grades of the same items; all arrays have shape (n,).
 
     Grades outside the scale are counted in `illegal`, and elsewhere treated as further grades; they are not
-    clipped. The bias has a Student's t interval with queries as clusters or, if all errors are equal,
-    Gaffke's.
-
-    Args:
-        judge: The judge's grade of each item, shape (n,).
-        people: People's grade of each item, shape (n,).
-        scale: The allowed grades, ascending.
-        queries: The query of each item, shape (n,); None = items are independent.
+    clipped. The bias has a Student's t interval with queries (None = items are independent) as clusters or, if
+    all errors are equal, Gaffke's.
     """
     values, truth = np.asarray(judge, float), np.asarray(people, float)
     pairs = confusion(judge, people, scale=scale)
@@ -89,10 +78,10 @@ def agreement(
     total = float(table.sum())
     names, counts = np.unique(values[~np.isin(values, list(scale))], return_counts=True)
     error = values - truth
-    reach = max(scale) - min(scale)
-    limits = (-reach, reach) if len(error) == 0 or np.abs(error).max() <= reach else None
     bias = mean_interval(error, clusters=queries)
     if bias.ends is None and len(error):  # no spread to go by: the range alone bounds the mean
+        reach = max(scale) - min(scale)
+        limits = (-reach, reach) if np.abs(error).max() <= reach else None
         bias = mean_interval(error, clusters=queries, value_range=limits)
     return JudgeAgreement(
         n=len(error),
@@ -109,12 +98,9 @@ def agreement(
 
 
 def confusion(judge: ArrayLike, people: ArrayLike, *, scale: Sequence[float] = ()) -> Confusion:
-    """Return a table of counts of people's grades (rows) against the judge's grades (columns).
+    """Return a table of counts of people's grades (rows) against the judge's grades (columns) of n items.
 
-    Args:
-        judge: The judge's grades, shape (n,).
-        people: People's grades, shape (n,).
-        scale: Grades that get a row and a column even if they do not occur.
+    Grades of `scale` get a row and a column even if they do not occur.
     """
     values, truth = np.asarray(judge, float), np.asarray(people, float)
     names = np.unique(np.concatenate([values, truth, np.asarray(scale, float)]))
@@ -170,10 +156,8 @@ def doubt_of_labels(labels: ArrayLike, judged: ArrayLike, queries: ArrayLike) ->
     A judge thus counts as much as its grades have been right; the root allows for judges with the same
     errors. If f is the probability of a yes, a yes is wrong with probability 1 - f, a no with f.
 
-    Args:
-        labels: 1 or 0, shape (n,); nan = no label, which counts as a no but not in the shares.
-        judged: The judges' grades, shape (judges, n); nan = the judge gave none.
-        queries: The query of each label, shape (n,).
+    `labels`, shape (n,), are 1, 0 or nan: no label, which counts as a no but not in the shares. `judged` are the
+    judges' grades, shape (judges, n); nan = the judge gave none.
     """
     y, grades = np.asarray(labels, float), np.atleast_2d(np.asarray(judged, float))
     known = ~np.isnan(y)
@@ -199,12 +183,9 @@ NARROW = 0.1
 class ChangedVerdicts:
     """The comparison of stored verdicts with new verdicts on the same questions.
 
-    Attributes:
-        shifts: For each mean, how much the new verdicts shift it, with an interval.
-        p_of_means: The smallest p-value of these shifts, adjusted by Holm.
-        p_of_flips: The p-value of the test whether third answers confirm more changed verdicts than
-            chance would.
-        changed: True if either test shows a change, False if a large change is excluded, None if neither.
+    `shifts` is how much the new verdicts shift each mean. `p_of_means` is the smallest p-value of these shifts,
+    adjusted by Holm; `p_of_flips` tests whether third answers confirm more changed verdicts than chance would.
+    `changed` is True if either test shows a change, False if a large change is excluded, None if neither.
     """
 
     shifts: Mapping[str, Interval]
@@ -221,54 +202,34 @@ def compare_answers(
     taken_back: int,
     largest: Mapping[str, float] | None = None,
 ) -> ChangedVerdicts:
-    """Test whether a judge has changed, with error rate 1 - LEVEL.
+    """Test whether a judge has changed, with error rate 1 - LEVEL, from `answered` verdicts that were asked again.
 
     - Shifts of means: if the judge has not changed, a new verdict raises a mean as often as it lowers it.
+      `effects` holds, for each mean, the change that each new verdict makes in it, times the number of verdicts;
+      `largest` the largest effect that one verdict can be expected to have (default 1).
     - Flips: if two answers to a question differ and the judge has not changed, a third answer equals either
-      with the same probability, since the three are exchangeable. This is a one-sided sign test.
+      with the same probability, since the three are exchangeable. Of the `flips`, the third answer `confirmed`
+      so many, and equalled the stored answer in the `taken_back`. This is a one-sided sign test.
 
     Each of the two tests gets half of the error rate (Bonferroni); several means share theirs by Holm's
     method.
-
-    Args:
-        effects: For each mean, the change that each new verdict makes in it, times the number of
-            verdicts, shape (answered,).
-        answered: The number of verdicts that were asked again.
-        flips: The number of new answers that differ from the stored one.
-        confirmed: The number of flips for which the third answer equals the new answer.
-        taken_back: The number of flips for which the third answer equals the stored answer.
-        largest: For each mean, the largest effect that one verdict can be expected to have; None = 1 for
-            all.
     """
-    ends = largest or {}
-    shifts = (
-        {name: _shift(np.asarray(values, float), ends.get(name, 1.0)) for name, values in effects.items()}
-        if answered
-        else {}
-    )
-    p_of_means = min(
-        holm([shift.p if shift.p is not None else 1.0 for shift in shifts.values()]), default=1.0
-    )
+    shifts = {}
+    for name, values in effects.items() if answered else ():
+        effect, expected = np.asarray(values, float), (largest or {}).get(name, 1.0)
+        end = max(expected, float(np.abs(effect).max(initial=0.0)))
+        shifts[name] = mean_interval(effect, value_range=(-end, end), differences=True)
+    p_of_means = min(holm([1.0 if shift.p is None else shift.p for shift in shifts.values()]), default=1.0)
     m = confirmed + taken_back
     p_of_flips = sum(comb(m, k) for k in range(confirmed, m + 1)) / 2**m
-    least = (1 - LEVEL) / 2
     changed: bool | None = None
     if answered >= FEWEST:
-        if min(p_of_means, p_of_flips) <= least:
+        ends = [shift.ends for shift in shifts.values()]
+        if min(p_of_means, p_of_flips) <= (1 - LEVEL) / 2:
             changed = True
-        elif not flips or all(_is_narrow(shift) for shift in shifts.values()):
+        elif not flips or all(some and max(map(abs, some)) <= NARROW for some in ends):
             changed = False
     return ChangedVerdicts(shifts, p_of_means, p_of_flips, changed)
-
-
-def _shift(effects: np.ndarray, largest: float) -> Interval:
-    """Return the mean effect with its interval; the range is the largest expected or observed effect."""
-    end = max(largest, float(np.abs(effects).max(initial=0.0)))
-    return mean_interval(effects, value_range=(-end, end), differences=True)
-
-
-def _is_narrow(shift: Interval) -> bool:
-    return shift.ends is not None and max(map(abs, shift.ends)) <= NARROW
 
 
 def kappa_of(stored: Sequence[str], new: Sequence[str]) -> float | None:

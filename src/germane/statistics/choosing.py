@@ -60,7 +60,7 @@ def best_system(
         gains: The gain over the first system, shape (n cases, systems), no nan; the first column is 0.
         clusters: The cluster of each case, shape (n,); None = each case is its own.
         value_range: The smallest and largest possible gain; None = unknown.
-        seed: The random seed of the splits.
+        seed: The seed of the random splits.
     """
     table = np.asarray(gains, float)
     codes = np.arange(len(table)) if clusters is None else cluster_codes(clusters)
@@ -80,10 +80,8 @@ def best_system(
         half = np.zeros(units)
         half[rng.permutation(units)[: units // 2]] = 1.0
         mine, size = np.einsum("u,uk->k", half, sums), float(half @ sizes)
-        for chose, number_of, measured, others in (
-            (mine, size, total - mine, cases - size),
-            (total - mine, cases - size, mine, size),
-        ):
+        sides = (mine, size), (total - mine, cases - size)
+        for (chose, number_of), (measured, others) in (sides, sides[::-1]):
             pick = int((chose / number_of).argmax())
             times[pick] += 1
             held.append(float(measured[pick]) / others)

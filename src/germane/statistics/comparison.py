@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, isfinite, sqrt
+from math import ceil, inf, isfinite, sqrt
 from typing import Literal
 
 import numpy as np
@@ -93,10 +93,8 @@ def paired_difference(
     change = second - first
     low_a, high_a = (np.asarray(side, float) for side in bounds_a or (first, first))
     low_b, high_b = (np.asarray(side, float) for side in bounds_b or (second, second))
-    limits = None
-    if value_range is not None:
-        limits = (value_range[0] - value_range[1], value_range[1] - value_range[0])
     bounds = (low_b - high_a, high_b - low_a)
+    limits = value_range and (value_range[0] - value_range[1], value_range[1] - value_range[0])
     interval = mean_interval(change, clusters=clusters, bounds=bounds, value_range=limits, differences=True)
     units = group_cases(change, clusters)
     complete = len(change) > 0 and not np.isnan(change).any()
@@ -139,20 +137,14 @@ def decide_change(interval: Interval, margin: float) -> Decision:
     The result is "pass" if the lower end is above -margin, "fail" if the upper end is below -margin, else
     "undecided". The number of units needed depends on the spread and the margin, never on the observed mean:
     n (h (1 + z(0.8) / z(0.975)) / margin)^2, where h is the distance from the mean to the lower end and z are
-    normal quantiles.
-
-    Args:
-        interval: The interval of the difference B - A, where higher is better.
-        margin: The acceptable loss; a negative one is the gain required at least.
+    normal quantiles. Higher is better; a negative margin is the gain required at least.
     """
-    if interval.ends is None:
-        return Decision("undecided", margin)
-    low, high = interval.ends
+    low, high = interval.ends or (-inf, inf)
     if low > -margin:
         return Decision("pass", margin)
     if high < -margin:
         return Decision("fail", margin)
-    if interval.mean is None or margin <= 0:
+    if interval.ends is None or interval.mean is None or margin <= 0:
         return Decision("undecided", margin)
     far = (interval.mean - low) * (1 + normal_quantile(POWER) / normal_quantile(UPPER))
     return Decision("undecided", margin, max(interval.n + 1, ceil(interval.n * (far / margin) ** 2)))
@@ -167,19 +159,16 @@ def detectable(units: Units, end: float | None = 1.0) -> float | None:
 
     where h(d) is the distance from the mean to the lower limit of n units with this spread around a true
     difference d, s their standard deviation, and t the quantile of Student's t with n - 1 degrees of freedom.
-
-    Args:
-        units: The differences; above 0 means a gain.
-        end: The largest possible difference; None = unknown, then h(d) is that of Student's t.
+    `end` is the largest possible difference; None = unknown, then h(d) is that of Student's t.
     """
     n = len(units.sums)
     if n < 2 or units.deviation <= 1e-12:
         return None
     deviation, result = units.deviation, 0.0
+    half = t_quantile(UPPER, n - 1) * deviation / sqrt(n)
     for _ in range(3 if n <= _FEW else 1):  # h(d) depends little on d
-        half = (
-            t_quantile(UPPER, n - 1) * deviation / sqrt(n) if end is None else _half_width(units, end, result)
-        )
+        if end is not None:
+            half = _half_width(units, end, result)
         result = half + t_quantile(POWER, n - 1) * deviation / sqrt(n)
     return result
 

@@ -43,8 +43,6 @@ _FREE = 10
 """The fewest labels, besides the first of each query, for estimating a variance within queries."""
 _RARE = 5
 """The fewest labels that must differ from the commonest one, for a variance to be estimated."""
-
-
 _ALL = "nothing is left to correct: all are labelled"
 
 
@@ -53,7 +51,7 @@ def corrected_mean(
     labels: ArrayLike,
     *,
     population: Population = "report",
-    value_range: tuple[float, float] = (-inf, inf),
+    value_range: Ends = (-inf, inf),
 ) -> CorrectedMean | str:
     """Return the corrected mean over N queries (n of them fully labelled), or why there is none.
 
@@ -119,7 +117,7 @@ def corrected_query_mean(
     *,
     proxy: ArrayLike | None = None,
     population: Population = "report",
-    value_range: tuple[float, float] | None = None,
+    value_range: Ends = (-inf, inf),
 ) -> CorrectedMean | str:
     """Return the corrected mean over queries of passage means (some labelled), or why there is none.
 
@@ -160,14 +158,12 @@ def corrected_query_mean(
         return f"labels in {len(seen)} queries: a correction needs labels in at least 3"
     if n == total:
         return _ALL
-    base: dict[str, Any] = {"method": "PPI++ by query", "judged": judge, "labels": n, "total": total}
-    base["queries"] = len(seen)
+    base = {"method": "PPI++ by query", "judged": judge, "labels": n, "total": total, "queries": len(seen)}
     group, counts = (np.cumsum(counts_all > 0) - 1)[codes[labelled]], counts_all[seen]
     y, f = y_all[labelled], f_all[labelled]
     y_mean, f_mean = (np.bincount(group, side) / counts for side in (y, f))
     f_query = np.bincount(codes, f_all) / sizes
     human = float(y_mean.mean())
-    limits = value_range or (-np.inf, np.inf)
     if _unvaried(y):
         return _labels_alone(base, y_mean, value_range)
     y_in, f_in = y - y_mean[group], f - f_mean[group]
@@ -185,16 +181,12 @@ def corrected_query_mean(
     doubt = float(gap.mean()) ** 2 * inner.weight_variance + shift**2 * outer.weight_variance
     if population == "queries" and len(seen) < len(sizes):
         doubt += outer.weight**2 * float(f_query.var(ddof=1)) / len(sizes)
-    half = stages.half_width(
-        y_in - inner.weight * f_in,
-        d - outer.weight * f_query[seen],
-        (inner.weight > 0, outer.weight > 0),
-        doubt,
-    )
+    fitted = inner.weight > 0, outer.weight > 0
+    half = stages.half_width(y_in - inner.weight * f_in, d - outer.weight * f_query[seen], fitted, doubt)
     if half <= 0 or half_alone <= 0:
         return _labels_alone(base, y_mean, value_range)
     ends, ends_alone = (mean - half, mean + half), (human - half_alone, human + half_alone)
-    return _estimated(base, mean, ends, human, ends_alone, inner.weight, limits)
+    return _estimated(base, mean, ends, human, ends_alone, inner.weight, value_range)
 
 
 def between(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> CorrectedMean:
@@ -202,22 +194,19 @@ def between(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> Correcte
 
     The mean is the middle of the two means, and the interval covers both intervals.
     """
-    ends = min(low.ends[0], high.ends[0]), max(low.ends[1], high.ends[1])
-    mean, labels = (low.mean + high.mean) / 2, low.labels - unsure
-    method = f"{low.method}, unsure bounded"
     return low.replace(
-        mean=mean, ends=ends, labels=labels, unsure=unsure, method=method, human_ends=None, human=None
+        mean=(low.mean + high.mean) / 2,
+        ends=(min(low.ends[0], high.ends[0]), max(low.ends[1], high.ends[1])),
+        labels=low.labels - unsure,
+        unsure=unsure,
+        method=f"{low.method}, unsure bounded",
+        human_ends=None,
+        human=None,
     )
 
 
 def _estimated(
-    base: Mapping[str, Any],
-    mean: float,
-    ends: Ends,
-    human: float,
-    alone: Ends,
-    weight: float,
-    limits: Ends,
+    base: Mapping[str, Any], mean: float, ends: Ends, human: float, alone: Ends, weight: float, limits: Ends
 ) -> CorrectedMean:
     """Return the CorrectedMean with both estimates, corrected and from labels alone, cut to the limits."""
     return CorrectedMean(
@@ -325,9 +314,7 @@ def _unvaried(labels: Floats) -> bool:
     return int(np.unique(labels, return_counts=True)[1].max()) > len(labels) - _RARE
 
 
-def _labels_alone(
-    base: Mapping[str, Any], labels: Floats, value_range: tuple[float, float] | None
-) -> CorrectedMean | str:
+def _labels_alone(base: Mapping[str, Any], labels: Floats, value_range: Ends) -> CorrectedMean | str:
     """Return the mean of labels that vary too little for a correction, or the reason why it has none."""
     alone = mean_interval(labels, value_range=value_range)
     if alone.mean is None or alone.ends is None:

@@ -78,8 +78,7 @@ def corrected_difference(
 
     Args:
         weights: What a hit adds to the difference B - A, for each passage in either list, shape (N,).
-        labels: People's value, shape (N,), or the lowest possible one if a person was unsure; nan = not
-            labelled.
+        labels: People's value, or the lowest possible one if a person was unsure, shape (N,); nan = none.
         grades: The judge's grade, shape (N,).
         chances: The probability that the passage was drawn, above 0 unless its weight is 0, shape (N,).
         queries: The index of each passage's query, shape (N,).

@@ -14,15 +14,13 @@ _TINY = 1e-300
 _LARGE_DF = 1e5
 """The degrees of freedom above which the expansion around the normal quantile is exact to 1e-10."""
 
+normal_quantile = NormalDist().inv_cdf
+"""The quantile function of the standard normal distribution, for probabilities strictly between 0 and 1."""
+
 
 def normal_cdf(z: float) -> float:
     """Return the probability that a standard normal variable is at most z."""
     return erfc(-z / sqrt(2)) / 2
-
-
-def normal_quantile(p: float) -> float:
-    """Return the p-quantile of the standard normal distribution, for 0 < p < 1."""
-    return NormalDist().inv_cdf(p)
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:

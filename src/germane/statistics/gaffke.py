@@ -35,14 +35,10 @@ _MIDDLE = 1e-3
 
 
 def lower_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: float = 1.0) -> float:
-    """Return the lower confidence limit of the mean of these units, with probability `tail` below it.
+    """Return the lower confidence limit of the mean of these units, with probability `tail` (< 1/2) below it.
 
-    Args:
-        sums: The sum of each unit, shape (n,).
-        sizes: The size of each unit, above 0, shape (n,).
-        end: The lower end of the range of a unit's mean (sum / size).
-        tail: The probability below the limit, 0 < tail < 1/2.
-        times: The number of copies of each unit, to see the limit of a larger sample like this.
+    `sums` and `sizes` (above 0), shape (n,), are those of the units, and `end` is the lower end of the range of
+    sum / size. With `times` each unit counts so often: the limit of a larger sample like this.
     """
     return _limit(*_with_end(sums, sizes, end, times), end, tail)
 

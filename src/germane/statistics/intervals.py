@@ -1,15 +1,7 @@
 """Confidence intervals of a mean over cases, and the test that belongs to them.
 
 The unit is the case, with its trials averaged. Cases that rephrase one another form a cluster, and then the
-cluster is the unit. The method depends on the values alone:
-
-===============================================  ============================
-values                                           method
-===============================================  ============================
-range 0 to 1, every case is 0 or 1, no clusters  Clopper-Pearson
-a range otherwise                                Gaffke
-no range                                         Student t, for 2 units or more
-===============================================  ============================
+cluster is the unit.
 """
 
 from __future__ import annotations
@@ -38,11 +30,8 @@ UPPER = (1 + LEVEL) / 2
 """LEVEL is the nominal coverage of every interval, UPPER the probability below its upper end."""
 SAME = 1e-9
 """The largest difference between two values that counts as a tie."""
-
-
 FEW_CLUSTERS = 20
 """The effective number of clusters (lower if sizes differ) below which intervals are too narrow."""
-
 
 IntervalEnds = Annotated[Sequence[float], Meta(min_length=2, max_length=2, description="the lower one first")]
 """The ends of an interval in the records of `--json`."""
@@ -153,12 +142,7 @@ class Units:
 
 
 def group_cases(values: ArrayLike, clusters: ArrayLike | None) -> Units:
-    """Return the sums and sizes of the clusters, or each value as its own unit if there are no clusters.
-
-    Args:
-        values: One value per case, shape (n,).
-        clusters: The cluster of each case, shape (n,), or None.
-    """
+    """Return the sums and sizes of the clusters of cases, or each case as its own unit if there are no clusters."""
     scores = np.asarray(values, float)
     codes = None if clusters is None else cluster_codes(clusters)
     if codes is None or not len(codes) or codes.max() + 1 == len(codes):
@@ -182,12 +166,12 @@ def mean_interval(
 ) -> Interval:
     """Return the confidence interval of the mean over cases, by the method that suits the values.
 
-    - Clopper and Pearson (1934) if every case is 0 or 1: exact, with at least the nominal coverage.
+    - Clopper and Pearson (1934) if every case is 0 or 1, without clusters: exact, at least the nominal coverage.
     - Gaffke's limits (`germane.statistics.gaffke`) for other values within a range; for clusters, those of
       sum / size. For `differences` the range is -+ reach: half the largest possible difference, or the
       largest |difference| of a unit if that is more.
-    - Student's t if there is no range: mean -+ t * s / sqrt(n); for clusters, s is that of the linearised
-      contributions, with clusters - 1 degrees of freedom.
+    - Student's t if there is no range, for 2 units or more: mean -+ t * s / sqrt(n); for clusters, s is that of
+      the linearised contributions, with clusters - 1 degrees of freedom.
 
     If scores are incomplete, the interval covers the mean wherever it is between the mean of the lower and
     that of the upper bounds: it runs from the lower limit of the one to the upper limit of the other, with
@@ -261,9 +245,8 @@ def _filled(
             raise InputError(
                 f"a value is outside value_range {start:g} to {end:g}", fix="pass the range of the measure"
             )
-        value = low is high
-        low = np.clip(low, start, end) if low.min() < start or low.max() > end else low
-        high = low if value else np.clip(high, start, end)
+        if low.min() < start or high.max() > end:
+            low, high = np.clip(low, start, end), np.clip(high, start, end)
     return low, high, not open_.any()
 
 
@@ -275,12 +258,7 @@ def clopper_pearson(successes: float, n: float, tail: float = 1 - UPPER) -> tupl
 
 
 def reach(largest: float, end: float) -> tuple[float, float]:
-    """Return the range assumed for differences, whatever the number of units.
-
-    Args:
-        largest: The largest |difference| of a unit.
-        end: The largest possible difference.
-    """
+    """Return the range assumed for differences: the `largest` |difference| of a unit, or half the possible `end`."""
     far = max(largest, end / 2)
     return -far, far
 

@@ -23,15 +23,13 @@ def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float =
     """
     if not 0 < p < 1:
         raise InputError(f"the persistence p={p} is not between 0 and 1", fix="write a number such as p=0.9")
-    short, long_ = sorted((_distinct(a), _distinct(b)), key=len)
+    short, long_ = sorted((list(dict.fromkeys(a)), list(dict.fromkeys(b))), key=len)
     s, l = len(short), len(long_)  # noqa: E741 - the paper's letters
     if not s:
         return float(not l)
-    seen_short: set[Hashable] = set()
-    seen_long: set[Hashable] = set()
+    seen_short, seen_long = set[Hashable](), set[Hashable]()
     overlap, overlap_at_s, total = 0, 0, 0.0
-    for depth in range(1, l + 1):
-        item = long_[depth - 1]
+    for depth, item in enumerate(long_, 1):
         overlap += item in seen_short
         seen_long.add(item)
         if depth <= s:
@@ -59,7 +57,3 @@ def mean_overlap(overlaps: Iterable[float]) -> Overlap | None:
     """Return the mean of the overlaps, one per query; None if there are none."""
     values = list(overlaps)
     return Overlap(fsum(values) / len(values), len(values)) if values else None
-
-
-def _distinct(items: Sequence[Hashable]) -> list[Hashable]:
-    return list(dict.fromkeys(items))

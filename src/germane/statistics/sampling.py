@@ -16,13 +16,8 @@ def drawing_order(groups: ArrayLike, design: Design, seed: int, n: int) -> tuple
     """Return the first n units of a random order, and each one's probability of being among them.
 
     With `design` "passages", one unit of every group is drawn, then another of every group, and so on. With
-    "queries", whole groups are drawn, as many as n covers, at least one. A larger n continues the same order.
-
-    Args:
-        groups: The group of each unit, such as its query, shape (N,).
-        design: What is drawn.
-        seed: The random seed, on which alone the order depends.
-        n: The number of units wanted.
+    "queries", whole groups are drawn, as many as n covers, at least one. `groups`, shape (N,), is the group of
+    each unit, such as its query. The order depends on the seed alone: a larger n continues it.
     """
     codes = np.unique(np.asarray(groups), return_inverse=True)[1]
     shuffled = np.random.default_rng([seed, 0]).permutation(len(codes))
@@ -54,12 +49,8 @@ def _earlier(codes: Ints) -> Ints:
 def chances_of_rounds(sizes: ArrayLike, n: int) -> Floats:
     """Return each group's probability that one of its units is among n, if every round draws one per group.
 
-    It is m_g / size_g, with r the number of full rounds within n and m_g = min(size_g, r); the rest of n adds
-    an equal fraction of a unit to every group that has units left.
-
-    Args:
-        sizes: The number of units in each group, shape (groups,).
-        n: The number of units drawn, at most all.
+    It is m_g / size_g, with size_g the number of the group's units, r the number of full rounds within n and
+    m_g = min(size_g, r); the rest of n adds an equal fraction of a unit to every group that has units left.
     """
     in_group = np.asarray(sizes, np.intp)
     rounds = max(r for r in range(int(in_group.max()) + 1) if np.minimum(in_group, r).sum() <= n)
