@@ -123,8 +123,9 @@ def _param(name: str, param: Param) -> Shared:
 
 def _common_facts(one: Definition) -> list[str]:
     """Return the facts that are left out of a measure where they are usual for its family."""
-    calls = "no judge calls" if one.cost == "0" else f"judge calls: {one.cost}"
-    return [f"needs {one.all_needs}", calls, f"range {one.span}", f"empty: {_nothing(one)}"]
+    facts = dict(one.facts())
+    needs, _, calls = facts["needs"].partition("; ")
+    return [f"needs {needs}", calls, f"range {facts['range']}", f"empty: {_nothing(one)}"]
 
 
 def _nothing(one: Definition) -> str:
@@ -157,11 +158,9 @@ _FAMILIES: tuple[tuple[str, Callable[[Definition], bool]], ...] = (
     ("Judged: claims of the reference", lambda one: one.asks and "claims of the reference" in one.cost),
     (
         "Judged: the contexts",
-        lambda one: (
-            one.asks and "response" not in one.all_needs and "claims of the reference" not in one.cost
-        ),
+        lambda one: one.asks and "response" not in one.needs and "claims of the reference" not in one.cost,
     ),
-    ("Judged: the response", lambda one: one.asks and "response" in one.all_needs),
+    ("Judged: the response", lambda one: one.asks and "response" in one.needs),
     ("Gold evidence in the retrieved text", lambda one: not one.asks and "evidence" in one.needs),
     ("Several searches", lambda one: not one.asks and _of_searches(one)),
     (

@@ -220,9 +220,11 @@ def test_the_threshold_belongs_to_the_scale() -> None:
     assert one("RR(rel=1)", ([1, 2], []), rel=2) == 1.0
 
 
-def test_huge_grades_overflow_nothing() -> None:
-    """Exponential gain of a grade beyond 1023 does not become infinity over infinity."""
-    assert one("nDCG(dcg=exp-log2)", ([0, 5000], [])) == pytest.approx(1 / math.log2(3))
+def test_a_grade_too_high_for_exponential_gain_is_refused() -> None:
+    """2**grade of a grade beyond 1023 does not become infinity over infinity: an error names the gain without it."""
+    with pytest.raises(MeasureError, match="dcg=log2"):
+        one("nDCG(dcg=exp-log2)", ([0, 5000], []))
+    assert one("nDCG(dcg=exp-log2)", ([0, 1000], [])) == pytest.approx(1 / math.log2(3))
 
 
 def test_a_grade_above_the_scale_is_refused() -> None:

@@ -71,7 +71,7 @@ def measure(
             "cutoff": "optional" if "k" in takes else "none",
             "settings": "settings" in takes,
         }
-        new = define(Definition(**{**usual, **given}), interactive=body.__module__ == "__main__")
+        new = define(Definition(**{**usual, **given}))
         return Measure(new.name, FrozenDict(new.when))
 
     return declare(name) if callable(name) else declare

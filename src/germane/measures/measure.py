@@ -73,8 +73,7 @@ class Definition:
         aliases: Other names. `presets` are names that also set parameters: trec_eval's `rbp` means p=0.9.
         when: The parameter value for which this definition holds, if a name has one definition per value:
             `{"unit": "context"}`. `compute` does not get that parameter; aliases imply it.
-        diagnostic: True if it describes the labels or the lists, not their quality; it is then left out
-            of significance tests.
+        diagnostic: True if it describes the labels or the lists, not their quality: no significance tests.
         answerable: True if samples with questions that the corpus cannot answer are skipped.
         settings: True if `compute` also takes the evaluation's settings.
     """
@@ -131,19 +130,6 @@ class Definition:
         return "1 per context" if asks else self.calls
 
     @property
-    def all_needs(self) -> str:
-        """The fields that a sample must have, including those with gold labels, as text."""
-        gold = ("qrels",) if self.family == "ranked" and self.labels == "gold" else ()
-        return ", ".join((*self.needs, *gold)) or "nothing"
-
-    @property
-    def span(self) -> str:
-        """The range of values as text, with a remark if lower is better."""
-        low, high = self.range
-        ends = f"{low:g} and up" if isinf(high) else f"{low:g} to {high:g}"
-        return ends if self.better == "higher" else f"{ends}, lower is better"
-
-    @property
     def spellings(self) -> list[str]:
         """The aliases and presets, sorted."""
         return sorted({*self.aliases, *self.presets})
@@ -158,10 +144,13 @@ class Definition:
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield (name, text) for each fact about the measure; a parameter's name is `name=default`."""
+        low, high = self.range
+        ends = f"{low:g} and up" if isinf(high) else f"{low:g} to {high:g}"
+        gold = ("qrels",) if self.family == "ranked" and self.labels == "gold" else ()
         calls = "no judge calls" if self.cost == "0" else f"judge calls: {self.cost}"
         yield "formula", self.formula
-        yield "range", self.span
-        yield "needs", f"{self.all_needs}; {calls}"
+        yield "range", ends if self.better == "higher" else f"{ends}, lower is better"
+        yield "needs", f"{', '.join((*self.needs, *gold)) or 'nothing'}; {calls}"
         if self.nothing:
             yield "nothing to count", self.nothing
         for name, param in self.options.items():
@@ -190,22 +179,22 @@ _ALIASES: dict[str, tuple[str, Mapping[str, Value]]] = {}
 FINDERS: list[Callable[[str], object]] = []
 """Functions that load further measures: called with an unknown name, or with "" to load all there are."""
 
-_INTERACTIVE: set[str] = set()
-"""Names defined in a notebook or at a prompt, where running a cell again defines the measure anew."""
 
-
-def define(new: Definition, *, interactive: bool = False) -> Definition:
+def define(new: Definition) -> Definition:
     """Add a measure to the registry and return it.
 
-    Raises MeasureError if the name (with the same `when`) or an alias is taken. With `interactive` (a
-    notebook or a prompt), the measure may replace the one that an earlier run of the same cell defined.
+    Raises MeasureError if the name (with the same `when`) or an alias is taken. In a notebook or at a prompt,
+    the measure may replace the one that an earlier run of the same cell defined.
     """
     if unknown := [need for need in new.needs if need not in Sample.__struct_fields__]:
         fix = f"write one of {', '.join(Sample.__struct_fields__)}"
         raise MeasureError(f"{new.title} needs {unknown[0]!r}, which is not a field of a sample", fix=fix)
-    again = interactive and new.name in _INTERACTIVE
-    others = [] if again else _REGISTRY.get(new.name, [])
-    definitions = [definition for definition in others if definition.compute is not _unknown]
+    again = new.compute.__module__ == "__main__"
+    definitions = [
+        other
+        for other in _REGISTRY.get(new.name, [])
+        if other.compute is not _unknown and not (again and other.compute.__module__ == "__main__")
+    ]
     if any(new.when == other.when or not (new.when and other.when) for other in definitions):
         raise MeasureError(f"a measure named {new.title} is defined already", fix="write another name")
     spellings = {
@@ -215,8 +204,6 @@ def define(new: Definition, *, interactive: bool = False) -> Definition:
     for alias, params in spellings.items():
         if (taken := _ALIASES.get(fold(alias), (new.name, params))) != (new.name, params):
             raise MeasureError(f"the alias {alias} already means {taken[0]}", fix="write another alias")
-    if interactive:
-        _INTERACTIVE.add(new.name)
     _REGISTRY[new.name] = [*definitions, new]
     _ALIASES.update({fold(alias): (new.name, params) for alias, params in spellings.items()})
     return new
@@ -251,24 +238,18 @@ def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mappin
     """Return the definition for a name or alias and parameters, and all parameters that they set."""
     spelled = _find(name) or (_find_more(name) and _find(name))
     if not spelled:
-        raise _unknown_measure(name)
+        near = nearest(name, [*_REGISTRY, *_ALIASES], 0.6)
+        hint = _find(near) if near else None
+        fix = f"did you mean {Measure(hint[0], FrozenDict(hint[1]))}?" if hint else "see `germane measures`"
+        raise MeasureError(f"unknown measure {name!r}", fix=fix)
     canonical, preset = spelled
     options = {**preset, **params}
+    # the same name may be defined elsewhere too, for another value of the parameter
     if not any(value.covers(options) for value in _REGISTRY[canonical]):
-        _find_more(
-            canonical
-        )  # the same name may be defined elsewhere too, for another value of the parameter
+        _find_more(canonical)
     definitions = _REGISTRY[canonical]
     # if none covers the options, the value of the parameter is not among its choices
     return next((value for value in definitions if value.covers(options)), definitions[0]), options
-
-
-def _unknown_measure(name: str) -> MeasureError:
-    """Return the MeasureError for an unknown name; its fix suggests the most similar measure."""
-    near = nearest(name, [*_REGISTRY, *_ALIASES], 0.6)
-    hint = _find(near) if near else None
-    fix = f"did you mean {Measure(hint[0], FrozenDict(hint[1]))}?" if hint else "see `germane measures`"
-    return MeasureError(f"unknown measure {name!r}", fix=fix)
 
 
 def _unknown(*_: object, **__: object) -> None:
@@ -286,8 +267,6 @@ _NAME = re.compile(
 )
 _TREC = re.compile(r"(?P<name>[A-Za-z][A-Za-z_]*?)[_.](?P<k>[01]?\.\d+|\d+)")
 _CUTOFF = re.compile(r"\d{1,9}|\d?\.\d{1,9}")
-
-
 _DECLARED = re.compile(r"(?s:.*) \[(?P<low>\S+) to (?P<high>\S+), (?P<better>higher|lower) is better\]")
 
 
@@ -349,12 +328,11 @@ class Measure:
         definition, options = _resolve(self.name, self.params)
         checked: dict[str, Value] = {}
         for name, value in options.items():
-            if name not in definition.params:
+            if (spec := definition.params.get(name)) is None:
                 have = ", ".join(definition.params) or "none"
                 raise MeasureError(
                     f"{definition.name} has no parameter {name!r}", fix=f"its parameters are {have}"
                 )
-            spec = definition.params[name]
             if (checked_value := spec.check(definition.name, name, value)) != spec.default:
                 checked[name] = checked_value
         source = checked.get("labels", definition.labels)
@@ -375,10 +353,8 @@ class Measure:
                 f"{definition.name}(against=call) needs a judge: people and gold label for the sample's query",
                 fix="leave out against=call, or write labels=judge",
             )
-        defaults = {name: spec.default for name, spec in definition.params.items()}
         k = _checked_cutoff(definition, self.k)
-        at = "" if k is None else f"@{k:.9g}"
-        settings = FrozenDict(defaults | checked)
+        settings = FrozenDict({name: spec.default for name, spec in definition.params.items()} | checked)
         cut = isinstance(k, int) and settings.get("holes") != "condensed"
         result: dict[str, Any] = {
             "name": definition.name,
@@ -390,7 +366,7 @@ class Measure:
             "choice": LabelChoice(source, settings.get("against", "need"), settings.get("over") == "final"),
             "depth": k if cut else None,
             "asks": definition.asks or (definition.family == "ranked" and source in {"judge", "best"}),
-            "_text": definition.name + _spelled(checked) + at,
+            "_text": definition.name + _spelled(checked) + ("" if k is None else f"@{k:.9g}"),
         }
         for name, value in result.items():
             object.__setattr__(self, name, value)

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from inspect import signature
-from itertools import chain, pairwise
+from itertools import pairwise
 from math import fsum, inf
 from typing import Any, TypeAlias
 
@@ -73,6 +72,8 @@ ENUMERATED = 12
 """The most uncertain labels in one person's ranking for which all yes/no combinations are tried."""
 _CERTAINTY = 1e-9
 """A probability this close to 0 or 1 counts as certain, because shares are sums of rounded numbers."""
+_HIGHEST = 1000
+"""The highest grade with an exponential gain: 2**1024 is infinite."""
 
 _OVER_GOLD = {"labels": _GOLD, "over": OVER}
 _GRADED = {"holes": _HOLES, "against": _AGAINST, **_OVER_GOLD}
@@ -158,22 +159,12 @@ Fraction: TypeAlias = tuple[Floats, Floats]
 def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
     """Return a measure's numerator and denominator for each row; None if its formula is not a fraction."""
     result: Fraction | Floats = measure.definition.compute(table, measure.settings, measure.k)
-    if not isinstance(result, tuple):
-        return None
-    if measure.settings.get("dcg") != "exp-log2":
-        return result
-    scale = np.exp2(_peak((table, _ideal(table, measure.settings["ideal"]))))
-    return result[0] * scale, result[1] * scale
+    return result if isinstance(result, tuple) else None
 
 
 def _top_size(table: RankedLabels, k: int | None) -> Ints:
     """Return the number of places in the top k of each row."""
     return table.length if k is None else np.minimum(table.length, k)
-
-
-def _cut(table: RankedLabels, k: int) -> Ints:
-    """Return k for each row, the denominator of precision."""
-    return np.full(table.rows, k)
 
 
 def _within(table: RankedLabels, k: int | None) -> Bools:
@@ -231,26 +222,22 @@ def _ideal(table: RankedLabels, ideal: str) -> RankedLabels:
 
 
 def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
-    sides = (table, _ideal(table, ideal))
-    gains = [side.gain for side in sides]
     if dcg == "exp-log2":
         _require_certain(table)
-        # 2**gain - 1, both sides divided by 2**peak: exact, and no grade overflows
-        peak = _peak(sides)
-        gains = [np.exp2(side.gain - peak[side.row]) - np.exp2(-peak[side.row]) for side in sides]
     values, best = (
-        _sum(side, _within(side, k), gain / np.log2(side.rank + 1.0))
-        for side, gain in zip(sides, gains, strict=True)
+        _sum(side, _within(side, k), _gains(side, dcg) / np.log2(side.rank + 1.0))
+        for side in (table, _ideal(table, ideal))
     )
     return values, best
 
 
-def _peak(sides: Sequence[RankedLabels]) -> Floats:
-    """Return the highest gain of each row in any of the tables."""
-    peak = np.zeros(sides[0].rows)
-    for side in sides:
-        np.maximum.at(peak, side.row, side.gain)
-    return peak
+def _gains(table: RankedLabels, dcg: str) -> Floats:
+    if dcg == "log2":
+        return table.gain
+    highest = table.gain.max(initial=0.0)
+    if highest > _HIGHEST:
+        raise MeasureError(f"the grade {highest:g} is too high for a gain of 2**grade", fix="use dcg=log2")
+    return np.exp2(table.gain) - 1.0
 
 
 def _stops(table: RankedLabels, top: int | None) -> Floats:
@@ -287,11 +274,6 @@ def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
     return value
 
 
-def _normalised_stopping(table: RankedLabels, k: int | None, top: int | None, ideal: str) -> Floats:
-    """Return ERR divided by the ERR of the ideal order, for each row."""
-    return _ratio(_stopping(table, k, top), _stopping(_ideal(table, ideal), k, top))
-
-
 def _precisions(table: RankedLabels, rel: float, k: int | None) -> Floats:
     """Return, for each row, the sum of P@r over the ranks r of relevant places: the numerator of AP."""
     relevant = _relevant(table, rel, k)
@@ -307,7 +289,7 @@ def _r_precision(table: RankedLabels, rel: float) -> Floats:
 
 
 def _interpolated(table: RankedLabels, rel: float, k: float) -> Floats:
-    relevant = (table.level >= rel) & _within(table, None)  # of gold: certain
+    relevant = table.level >= rel  # of gold: certain
     so_far = _so_far(table, relevant)
     least = np.floor(k * relevant_known(table, rel=rel) + 0.9)  # trec_eval's iprec_at_recall
     reached = relevant & (so_far >= least[table.row])
@@ -404,14 +386,16 @@ ERR = _ranked(
     aliases=("expected_reciprocal_rank",),
 )  # fmt: skip
 nERR = _ranked(
-    "nERR", _normalised_stopping,
+    "nERR", lambda table, k, top, ideal: _ratio(
+        _stopping(table, k, top), _stopping(_ideal(table, ideal), k, top)
+    ),
     formula="ERR@k / ERR@k of the ideal list",
     doc="ERR over that of the ideal ranking (as in nDCG).",
     reference="Chapelle et al. (CIKM 2009); normalised as in TREC Web and NTCIR",
     params={"top": _TOP, "ideal": _IDEAL, **_GRADED},
 )  # fmt: skip
 P = _ranked(
-    "P", lambda table, rel, k: (_hits(table, rel, k), _cut(table, k)),
+    "P", lambda table, rel, k: (_hits(table, rel, k), np.full(table.rows, k)),
     formula="relevant in the top k / k",
     doc="The share of the top k that is relevant. Divides by k even if fewer are retrieved.",
     reference="van Rijsbergen 1979; trec_eval P",
@@ -428,9 +412,7 @@ R = _ranked(
     **_OF_RECALL,
 )  # fmt: skip
 F1 = _ranked(
-    "F1", lambda table, rel, k: _ratio(
-        2 * _hits(table, rel, k), _cut(table, k) + relevant_known(table, rel=rel)
-    ),
+    "F1", lambda table, rel, k: _ratio(2 * _hits(table, rel, k), k + relevant_known(table, rel=rel)),
     formula="2 P@k R@k / (P@k + R@k)",
     doc="The harmonic mean of P@k and R@k.",
     reference="van Rijsbergen 1979; ranx f1",
@@ -577,20 +559,16 @@ context_relevance = _ranked(
 
 def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
     """Return the measures to report beside ranked gold measures: share of judged results, RBP's residual."""
-    return list(dict.fromkeys(chain.from_iterable(map(_companions, measures))))
-
-
-@cache
-def _companions(measure: Measure) -> tuple[Measure, ...]:
-    settings = measure.settings
-    if measure.definition.family != "ranked" or measure.labels != "gold":
-        return ()
-    residual = settings.get("part") == "score"
-    if not residual and settings.get("holes") != "zero":
-        return ()
-    cut = None if isinstance(measure.k, float) else measure.k
-    judged = Measure("Judged", FrozenDict(over=settings["over"]), cut)
-    return (measure(part="residual"), judged) if residual else (judged,)
+    result: dict[Measure, None] = {}
+    for measure in measures:
+        settings, k = measure.settings, measure.k
+        if measure.definition.family == "ranked" and measure.labels == "gold":
+            if settings.get("part") == "score":
+                result[measure(part="residual")] = None
+            if settings.get("part") == "score" or settings.get("holes") == "zero":
+                judged = Judged(over=settings["over"])
+                result[judged if k is None or isinstance(k, float) else judged @ k] = None
+    return [*result]
 
 
 MOST = 2**14

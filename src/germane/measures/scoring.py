@@ -70,9 +70,7 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
 class Block:
     """A batch of samples with their graders: the questions to ask, and the scores once they are answered.
 
-    A job is one sample with its graders, a program a generator that yields questions and returns an outcome.
-    Jobs may differ in their graders. With `companions`, the measures that are reported beside gold measures
-    are computed too.
+    With `companions`, the measures that are reported beside gold measures are computed too.
 
     Attributes:
         programs: The programs that ask questions, in the order of the samples.
@@ -155,7 +153,7 @@ class Block:
             column.programs[number] = self._add_program(program, number, [str(grader.measure)])
         for choice, reading in self._readings.items():
             if reading.places.asks(number):
-                asked = _verdicts(reading.places.questions(number))
+                asked = _asked(reading.places.questions(number))
                 reading.programs[number] = self._add_program(asked, number, self._readers(choice, number))
 
     def _add_program(self, program: Program[Any], number: int, measures: Iterable[str]) -> int:
@@ -216,11 +214,7 @@ class Block:
             names = [(column.grader.name, str(column.grader.measure)) for column in columns]
             values = [column.values[numbers[0] : numbers[-1] + 1] for column in columns]
             keys = [key_of(self.jobs[number].sample) for number in numbers]
-            table = ScoreTable.of_columns(keys, names, values, noted)
-            if numbers[0]:
-                scores.extend(table, distinct=True)
-            else:
-                scores = table
+            scores.extend(ScoreTable.of_columns(keys, names, values, noted), distinct=True)
         return scores
 
     def places(self, job: int, measure: Measure) -> tuple[Places, int] | None:
@@ -290,7 +284,7 @@ class Block:
 
     def graded(self, results: Sequence[Any]) -> dict[tuple[int, str], Any]:
         """Return the results of graders that are not measures, by job index and grader name."""
-        cases = [] if all(column.grader.by is None for column in self._every) else range(len(self.jobs))
+        cases = range(len(self.jobs) if any(column.grader.by for column in self._every) else 0)
         return {
             (number, column.grader.name): results[column.programs[number]]
             for number in cases
@@ -310,8 +304,8 @@ def reads_gold_alone(measure: Measure) -> bool:
 def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
     """Return the outcome of a measure if some gold is unsure: its value, or the lowest and highest possible.
 
-    Each unsure document is either relevant with its grade or not relevant. An unsure document without an id
-    may be any retrieved document without a grade, one that was not retrieved, or none.
+    Each unsure document either has its grade or is not relevant. An unknown one (its id begins with *) may be any
+    retrieved document without a grade, one that was not retrieved, or none.
     """
     qrels, choices = dict(sample.qrels or {}), []
     free = [context.id for context in sample.retrieved() if context.id is not None]
@@ -339,15 +333,13 @@ def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
 def _result_of(program: Program[Outcome]) -> Outcome:
     """Return the outcome of a generator that yields no questions."""
     try:
-        next(program)
+        raise AssertionError(f"a measure of gold alone asks {next(program)}")
     except StopIteration as end:
         outcome: Outcome = end.value
         return outcome
-    raise AssertionError("a measure of gold alone asks nobody")
 
 
-def _verdicts(questions: Passages) -> Program[tuple[Any, ...]]:
-    """Ask the questions about a sample's passages and return the verdicts."""
+def _asked(questions: Passages) -> Program[tuple[Any, ...]]:
     return (yield questions)
 
 

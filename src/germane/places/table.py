@@ -21,17 +21,12 @@ LEVELS = 4
 """The columns of a table of probabilities: grade 1 or more, 2 or more, 3 or more, and a yes."""
 
 
-def column_of(rel: float, columns: int = LEVELS) -> int:
-    """Return the index of the column, in a table of `columns`, with the probability of a grade of `rel`."""
-    return min(ceil(rel), columns) - 1 if rel < inf else columns - 1
-
-
 def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats:
     """Return whether each place's grade is at least `rel`, or its probability if labels are uncertain."""
     certain = level >= rel
     if chances is None:
         return certain
-    chance = chances[:, column_of(rel, chances.shape[1])]
+    chance = chances[:, ceil(min(rel, chances.shape[1])) - 1]
     return np.where(np.isnan(chance), certain, chance)
 
 
@@ -157,25 +152,6 @@ class RankedLabels:
         """Return the rankings with only the places marked in `mask`; the ranks are counted anew."""
         left = np.bincount(self.row[mask], minlength=self.rows)
         return replace(self, pointers=pointers_of(left), ranks=None, lengths=None, **self._columns(mask))
-
-    def variants(self, row: int, orders: Sequence[Ints]) -> RankedLabels:
-        """Return one ranking repeated once for each of `orders`, which give its places (from 0) anew.
-
-        With gold, the ideal stays the same; with other labels it is made of the places that an order
-        contains.
-        """
-        at = np.concatenate([np.empty(0, np.int64), *orders]) + self.pointers[row]
-        times, ideal = len(orders), slice(self.ideal_pointers[row], self.ideal_pointers[row + 1])
-        changed = replace(
-            self,
-            pointers=pointers_of(map(len, orders)),
-            ideal_pointers=pointers_of([ideal.stop - ideal.start] * times),
-            ideal=np.tile(self.ideal[ideal], times),
-            ideal_level=np.tile(self.ideal_level[ideal], times),
-            several=None if self.several is None else np.full(times, self.several[row]),
-            **self._columns(at),
-        )
-        return changed if self.complete else changed.over_retrieved
 
     def reranked(self) -> RankedLabels:
         """Return the same rankings sorted by gain, then by level, highest first; ties keep their order."""
