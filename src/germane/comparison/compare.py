@@ -46,6 +46,9 @@ from germane.statistics.comparison import Decision
 from germane.tables.counterparts import texts_of
 from germane.types import Json, Sample
 
+_MOST_MOVED = 5
+"""The most queries that are listed as worse, and as better."""
+
 
 def compare(
     a: ReportData | str | Path,
@@ -123,13 +126,13 @@ def compare(
     only_in: dict[str, list[str]] = {side.name: [] for side in sides}
     for pair in pairs:
         only_a, only_in[pair.b.name] = pair.only_in()
-        notes += _paired(pair, len(only_a) + len(only_in[pair.b.name]))
+        notes.append(_pairing_note(pair, len(only_a) + len(only_in[pair.b.name])))
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
     judged_rows = [] if any(map(is_of_results, reports)) else [*rows, *slices]
     notes += [*_figure_notes(judged_rows, rows), *_remarks(sides, chosen)]
     if measures is None:
         others = dict.fromkeys(name for side in sides for name in side.types if name not in chosen)
-        notes += [f"not compared, because a system lacks it: {', '.join(others)}"] if others else []
+        notes.append(f"not compared, because a system lacks it: {', '.join(others)}" if others else "")
     overlaps = {pair.b.name: pair.overlap() for pair in pairs}
     return Comparison(
         systems=tuple(side.name for side in sides),
@@ -138,8 +141,8 @@ def compare(
         slices=tuple(slices),
         only_in=only_in,
         overlaps={name: overlap for name, overlap in overlaps.items() if overlap},
-        moved={pair.b.name: moved_queries(pair, first[0]) for pair in pairs},
-        choices=tuple(best_systems(pairs, dict.fromkeys((*first, *chosen)), seed)),
+        moved={pair.b.name: _moved_queries(pair, first[0]) for pair in pairs},
+        choices=tuple(_best_systems(pairs, dict.fromkeys((*first, *chosen)), seed)),
         notes=tuple(dict.fromkeys(filter(None, notes))),
         gates=tuple(gates if allow_stand_in else [gate.without_stand_in() for gate in gates]),
         reports=tuple(reports),
@@ -202,23 +205,18 @@ def _margins(
     if not hasattr(margin, "__iter__"):
         fix = f'write margin={{"{names[0]}": {margin!r}}}'
         raise InputError(f"the argument margin={margin!r} names no measure", fix=fix)
-    texts = [margin] if isinstance(margin, str) else margin
-    margins = texts if isinstance(texts, Mapping) else parse_margins(texts)
-    result = {
-        _named(sides, canonical_name(text), names, "margin's measure")[0]: value
-        for text, value in margins.items()
-    }
-    for name, value in result.items():
+    if not isinstance(margin, Mapping):
+        margin = parse_margins([margin] if isinstance(margin, str) else margin)
+    result = {}
+    for text, value in margin.items():
+        name = _named(sides, canonical_name(text), names, "margin's measure")[0]
         check_change(sides[0].types[name], value, f"a margin of {value:g} for {name}")
+        result[name] = value
     return result
 
 
 def _rows(
-    pair: DecidedPair,
-    names: Sequence[str],
-    margins: Mapping[str, float],
-    *,
-    allow_stand_in: bool,
+    pair: DecidedPair, names: Sequence[str], margins: Mapping[str, float], *, allow_stand_in: bool
 ) -> Iterator[MeasureComparison]:
     """Yield the comparison of each measure. Raises InputError if the systems share no query.
 
@@ -231,21 +229,19 @@ def _rows(
     split = parts_of(pair, names)
     for row in rows:
         (parts, why), margin = split[row.measure], margins.get(row.measure)
-        decision = None
-        if margin is not None:
-            undecided = row.stand_in and not allow_stand_in
-            decision = Decision("undecided", margin) if undecided else row.decide(margin)
+        decision = None if margin is None else row.decide(margin)
+        if decision and row.stand_in and not allow_stand_in:
+            decision = Decision("undecided", decision.margin)
         yield row.replace(parts=parts, parts_why=why, decision=decision)
 
 
-def _paired(pair: DecidedPair, unpaired: int) -> list[str]:
-    """Return the note that queries were paired by text, or that some ids have different queries."""
-    if pair.by_query:
-        both = sum(name is not None for name in pair.by_query.values())
-        text = f"{pair.a.name} and {pair.b.name} number different queries alike (ids are line numbers): "
-        text += f"{counted(both, 'query')} paired by text"
-        return [f"{text}, {unpaired} not paired" if unpaired else text]
-    return [" ".join(map(str, note))] if (note := pair.renamed_note()) else []
+def _pairing_note(pair: DecidedPair, unpaired: int) -> str:
+    """Return the note that queries were paired by text, or that some ids have different queries; or ""."""
+    if not pair.by_query:
+        return " ".join(map(str, pair.renamed_note() or ()))
+    both = sum(name is not None for name in pair.by_query.values())
+    text = f"{pair.a.name} and {pair.b.name} number different queries alike (ids are line numbers): "
+    return f"{text}{counted(both, 'query')} paired by text{f', {unpaired} not paired' if unpaired else ''}"
 
 
 def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureComparison]:
@@ -284,16 +280,14 @@ def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
     ]
 
 
-def moved_queries(
-    pair: PairedSystems, measure: str, most: int = 5
-) -> dict[Literal["worst", "best"], list[MovedLine]]:
-    """Return the queries with the largest losses and gains in a measure, at most `most` of each."""
+def _moved_queries(pair: PairedSystems, measure: str) -> dict[Literal["worst", "best"], list[MovedLine]]:
+    """Return the queries with the largest losses and gains in a measure, at most `_MOST_MOVED` of each."""
     ours, theirs = pair.values(measure)
     change = theirs.values - ours.values
     gain = change if higher_is_better(pair.a.types[measure]) else -change
-    order = np.argsort(np.where(np.isnan(gain), 0.0, gain), kind="stable")
-    worst = [row for row in order[:most].tolist() if gain[row] < 0]
-    best = [row for row in order[::-1][:most].tolist() if gain[row] > 0]
+    order = np.argsort(np.where(np.isnan(gain), 0.0, gain), kind="stable").tolist()
+    worst = [row for row in order[:_MOST_MOVED] if gain[row] < 0]
+    best = [row for row in order[::-1][:_MOST_MOVED] if gain[row] > 0]
     case_of = {row: pair.a.scores.cases[int(ours.case[row])] for row in (*worst, *best)}
     cases = set(case_of.values())
     in_a = {case: of for case in pair.b.scores.cases if (of := pair.case_in_a(case)) in cases}
@@ -311,16 +305,16 @@ def moved_queries(
 
 def _gold_ranks(a: Sample, b: Sample) -> list[tuple[str, int | None, int | None]]:
     """Return (id, old rank, new rank) per gold document (None = not retrieved), moved ones first."""
-    old, new = (
-        {context.id: at for at, context in reversed(list(enumerate(distinct_contexts(side), 1)))}
-        for side in (a, b)
-    )
-    groups = (name for group in a.gold or () for name in group)
-    ranks = [(name, old.get(name), new.get(name)) for name in dict.fromkeys((*relevant(a, 1), *groups))]
+    old, new = dict[str | None, int](), dict[str | None, int]()
+    for sample, rank_of in ((a, old), (b, new)):
+        for rank, context in enumerate(distinct_contexts(sample), 1):
+            rank_of.setdefault(context.id, rank)
+    gold = dict.fromkeys((*relevant(a, 1), *chain.from_iterable(a.gold or ())))
+    ranks = [(name, old.get(name), new.get(name)) for name in gold]
     return sorted(ranks, key=lambda row: row[1] == row[2])
 
 
-def best_systems(pairs: Sequence[PairedSystems], measures: Iterable[str], seed: int) -> Iterator[BestSystem]:
+def _best_systems(pairs: Sequence[PairedSystems], measures: Iterable[str], seed: int) -> Iterator[BestSystem]:
     """Yield, for each measure, the best system and its gain, over the queries that all systems share.
 
     Yields nothing if fewer than three systems are compared, or not all with the same one.

@@ -43,9 +43,9 @@ class DecidedPair(PairedSystems):
     def __init__(self, a: Side, b: Side) -> None:
         super().__init__(a, b)
         self._draws: dict[str, _Drawn | str] = {}
+        self._was_read = False
         self._renamed: list[tuple[str, str, str]] = []
-        self._overlaps: list[float] | None = None
-        """The overlap of the two lists of each case; None until the samples are read."""
+        self._overlaps: list[float] = []
 
     @cached_property
     def _corrected(self) -> list[tuple[Side, Corrections]]:
@@ -54,7 +54,8 @@ class DecidedPair(PairedSystems):
 
     def samples_in_both(self) -> Iterator[tuple[str, list[Sample], list[Sample]]]:
         """Yield (case, samples of A, samples of B) for each case in both; few are in memory at a time."""
-        self._renamed, self._overlaps, sides = [], [], (self.a, self.b)
+        self._was_read, self._renamed, self._overlaps = True, [], []
+        sides = self.a, self.b
         name_of: tuple[Callable[[str], str | None], ...] = (str, self.case_in_a)
         due = [
             Counter(name(key[0]) for key in side.scores.table.keys if key[1] == side.system)
@@ -73,33 +74,32 @@ class DecidedPair(PairedSystems):
 
     def _look_at(self, case: str, ours: Sample, theirs: Sample) -> None:
         """Record whether a case's query differs between A and B, and how similar its two lists are."""
-        if ours.query != theirs.query and not self.by_query:
-            query, other = (" ".join(sample.query.split()) for sample in (ours, theirs))
-            self._renamed += [(case, query, other)] if query != other else []
-        if self._overlaps is not None and ours.contexts is not None and theirs.contexts is not None:
+        query, other = (" ".join(sample.query.split()) for sample in (ours, theirs))
+        if query != other and not self.by_query:
+            self._renamed.append((case, query, other))
+        if ours.contexts is not None and theirs.contexts is not None:
             a, b = ([c.id or c.text for c in distinct_contexts(sample)] for sample in (ours, theirs))
             self._overlaps.append(rank_biased_overlap(a, b))
 
-    def _read(self) -> list[float]:
-        """Return the overlap of the two lists of each case, after reading the samples if necessary."""
-        if self._overlaps is None and self.a.has_samples and self.b.has_samples:
+    def _read(self) -> None:
+        """Read the samples, if that was not done yet and both reports hold them."""
+        if not self._was_read and self.a.has_samples and self.b.has_samples:
             deque(self.samples_in_both(), 0)
-        return self._overlaps or []
 
     def overlap(self) -> Overlap | None:
         """Return the mean rank-biased overlap of the two systems' lists; None if there are no lists."""
-        return mean_overlap(self._read())
+        self._read()
+        return mean_overlap(self._overlaps)
 
     def renamed_note(self) -> tuple[int, str] | None:
         """Return the number of ids with different queries in A and B, and a note; None if there are none."""
         self._read()
         if not self._renamed:
             return None
-        (first, ours, theirs), count = self._renamed[0], len(self._renamed)
-        what = (
-            f"{'id has' if count == 1 else 'ids have'} another query in {self.b.name} than in {self.a.name}"
-        )
-        return count, f"{what}: {shorten(first, 40)} is {shorten(ours, 40)!r} and {shorten(theirs, 40)!r}"
+        count, (case, ours, theirs) = len(self._renamed), (shorten(text, 40) for text in self._renamed[0])
+        have = "id has" if count == 1 else "ids have"
+        texts = f"{case} is {ours!r} and {theirs!r}"
+        return count, f"{have} another query in {self.b.name} than in {self.a.name}: {texts}"
 
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
@@ -126,13 +126,14 @@ class DecidedPair(PairedSystems):
     ) -> CorrectedDifference | str:
         """Return the corrected difference of a measure over these cases, or the reason for none.
 
-        `judged` is the difference by the judge's verdicts; stored verdicts that do not add up to it are not
-        corrected.
+        `judged` is the difference by the judge's verdicts, to which the stored verdicts must add up.
         """
         labelled = [bool(len(side.report.tables.labels)) for side, _ in self._corrected]
         if not all(labelled):
             return "only one of the two reports has human labels" if any(labelled) else "no human labels"
-        sides = self._terms(measure)
+        sides = [
+            corrections.terms(side.report[measure, side.system]) for side, corrections in self._corrected
+        ]
         if not all(side.items for side in sides):
             return "people's labels answer other questions than this measure's verdicts"
         kind = sides[0].kind
@@ -144,17 +145,13 @@ class DecidedPair(PairedSystems):
             return self._of_queries(sides, drawn, numbers, clusters)
         return _of_terms(sides, drawn, numbers, clusters, judged)
 
-    def _terms(self, measure: str) -> list[ScoreTerms]:
-        """Return, for each system, the verdicts that the scores of a measure are computed from."""
-        return [corrections.terms(side.report[measure, side.system]) for side, corrections in self._corrected]
-
     def _drawn(self, kind: str) -> _Drawn | str:
         """Return the random draws from both reports with their labels, or the reason for none."""
         draws, labels = list[Draw](), list[Label]()
         for corrections in {id(side.report.tables): c for side, c in self._corrected}.values():
             pool, book = corrections.pool(kind), corrections.book
-            said = (label for label in corrections.labels if label.kind == kind)
-            mine = [label for label in said if label.item in book or book.unsure(label.item)]
+            of_kind = (label for label in corrections.labels if label.kind == kind)
+            mine = [label for label in of_kind if label.item in book or book.unsure(label.item)]
             if pool and all(item in book for items in pool.values() for item in items):
                 draws.append(Draw(mine, pool))
             else:
@@ -186,30 +183,20 @@ class DecidedPair(PairedSystems):
         values = list[tuple[Floats, ...]]()
         for side, (_, corrections) in zip(sides, self._corrected, strict=True):
             unsure = any(map(book.unsure, side.items))
-            ends = [corrections.human(side, book, end) for end in ((0.0, 1.0) if unsure else (0.0,))]
+            least = corrections.human(side, book, 0.0)
+            most = corrections.human(side, book, 1.0) if unsure else least
+            if isinstance(least, str) or isinstance(most, str):
+                return least if isinstance(least, str) else str(most)
             index_of = {name: number for number, name in enumerate(side.cases)}
             rows = [index_of[case] for case in numbers]
             verdicts = np.array([np.mean(of) if len(of) > 1 else of[0] for of in side.cases.values()])
-            of_side = []
-            for end in (ends[0], ends[-1], verdicts):
-                if isinstance(end, str):
-                    return end
-                of_side.append(end[rows])
-            values.append(tuple(of_side))
+            values.append((least[rows], most[rows], verdicts[rows]))
         (least_a, most_a, judge_a), (least_b, most_b, judge_b) = values
-        people = least_b - most_a
-        labelled, queries = ~np.isnan(people), np.arange(len(people))
-        whole, share = int(labelled.sum()), float(labelled.mean())
-        chances = np.full(len(people), share or 1.0)
+        least, most, judged = least_b - most_a, most_b - least_a, judge_b - judge_a
+        n, labelled = len(least), ~np.isnan(least)
+        whole, chances = int(labelled.sum()), np.full(n, float(labelled.mean()) or 1.0)
         difference = corrected_difference(
-            np.ones(len(people)),
-            people,
-            judge_b - judge_a,
-            chances,
-            queries,
-            len(people),
-            most=most_b - least_a,
-            clusters=clusters,
+            np.ones(n), least, judged, chances, np.arange(n), n, most=most, clusters=clusters
         )
         if isinstance(difference, str):
             return f"{whole} queries are fully labelled in both reports: a correction needs at least 10"
@@ -244,16 +231,9 @@ def _of_terms(
         return f"{of} could not be drawn: draw labels from each of the two reports"
     least, most = (sides[0].people(items, book, unsure) for unsure in (0.0, 1.0))
     units = queries if any(draw.whole for draw in draws) else None
+    weight, grade, n = weight[kept], grade[kept], len(numbers)
     return corrected_difference(
-        weight[kept],
-        least,
-        grade[kept],
-        chances,
-        queries,
-        len(numbers),
-        most=most,
-        units=units,
-        clusters=clusters,
+        weight, least, grade, chances, queries, n, most=most, units=units, clusters=clusters
     )
 
 

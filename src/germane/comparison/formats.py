@@ -38,7 +38,8 @@ _LONGEST_HEAD = 16
 _FEW_DIFFERING = 10
 """If fewer queries than this differ, a note warns that rare large losses may go unseen."""
 
-_WORDS: dict[str, str] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
+_WORDS: dict[MarginResult, str] = {"undecided": "undecided", "fail": "failed", "pass": "passed"}
+"""The outcomes of gates, the worst first, in words."""
 _COLOUR = {"passed": "green", "failed": "red", "undecided": "yellow"}
 _OF_OUTCOME = {"better": "bold green", "worse": "bold red", "same": "bold"}
 _MOST_MOVED, _MOST_NOTES, _LINE = 3, 3, 78
@@ -94,9 +95,7 @@ class Comparison(
 
     def __post_init__(self) -> None:
         outcomes = {gate.outcome for gate in self.gates}
-        self.verdict = next(
-            (word for word in ("undecided", "fail", "pass") if _WORDS[word] in outcomes), None
-        )
+        self.verdict = next((word for word in _WORDS if _WORDS[word] in outcomes), None)
         self.exit_code = {"fail": 1, "undecided": 3}.get(self.verdict or "pass", 0)
         self.passed = self.exit_code == 0
 
@@ -109,11 +108,6 @@ class Comparison(
     def rows(self) -> list[MeasureComparison]:
         """The comparisons over all cases, followed by those of each slice."""
         return [*self.comparisons, *self.slices]
-
-    @property
-    def several(self) -> bool:
-        """True if there is more than one pair of systems."""
-        return len(self.held) > 1
 
     @property
     def held(self) -> tuple[str, ...]:
@@ -150,7 +144,7 @@ class Comparison(
         """
         path = Path(path)
         if path.suffix.lower() == ".html":
-            if len(self.reports) != 2 or self.several:
+            if len(self.reports) != 2 or len(self.held) > 1:
                 fix = "name two, or write .md"
                 raise InputError(f"{path}: a page compares one system of each of two reports", fix=fix)
             write(self.reports[1], path, baseline=self.reports[0], comparison=self.to_json(), **page)
@@ -205,7 +199,7 @@ def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
 def _foot(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
     """Yield the last lines: notes, statistical methods and the verdict."""
     kept = len(comparison.notes) if every or len(comparison.notes) <= _MOST_NOTES else _MOST_NOTES - 1
-    yield from map(Text, (*_lists(comparison, "lists    "), *_only_in(comparison, "only in  ")))
+    yield from map(Text, _lists(comparison, "lists    ", "only in  "))
     yield from (Text(f"note     {clean(note)}") for note in comparison.notes[:kept])
     if hidden := len(comparison.notes) - kept:
         yield Text(f"note     {counted(hidden, 'more note')}: -v and the page show them")
@@ -226,10 +220,10 @@ def _best_of(comparison: Comparison) -> Iterator[str]:
     for line in comparison.choices:
         if line.measure in shown and line.held_out is not None:
             ends = interval_in_words(line.ends, 3, "+")
+            seen = f"{line.gain:+.3f} over {first} on these queries,"
+            gains = "the first; choosing again gains" if line.system == first else seen
             holds = f"{line.held_out:+.3f} on queries that did not choose (95% interval {ends})"
-            seen = f"{line.gain:+.3f} over {first} on these queries, {holds}"
-            gains = f"the first; choosing again gains {holds}" if line.system == first else seen
-            yield f"best in {line.measure}: {line.system}, {gains}"
+            yield f"best in {line.measure}: {line.system}, {gains} {holds}"
 
 
 def _heads(comparison: Comparison) -> tuple[str, ...]:
@@ -261,7 +255,8 @@ def _table(comparison: Comparison, rows: Sequence[MeasureComparison], *, every: 
         pair = (row.mean_a, row.mean_b)
         best = (max if higher_is_better(row.type) else min)((m for m in pair if m is not None), default=None)
         bold = {at for at, mean in enumerate(pair, len(heads)) if mean is not None and mean == best}
-        rest = {"win/tie/loss": f"{row.wins}/{row.ties}/{row.losses}", "n": _n(row)}
+        n = str(row.n) if row.n == row.due else f"{row.n}/{row.due}"
+        rest = {"win/tie/loss": f"{row.wins}/{row.ties}/{row.losses}", "n": n}
         judged = (row.difference, row.interval, row.p)
         cells = _cells(*judged, row.p_holm if row.corrected is None else None) | rest
         table.add([*names, *map(in_digits, pair), *(cells[name] for name in numbers)], bold)
@@ -284,11 +279,6 @@ def _cells(
     }
 
 
-def _n(row: MeasureComparison) -> str:
-    """Return the number of queries of a comparison as text, "n/total" if some were not measured."""
-    return str(row.n) if row.n == row.due else f"{row.n}/{row.due}"
-
-
 def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
     """Yield the notes below a difference, such as the detectable difference and its two parts."""
     name = clean(f"{row.measure}, {row.b}" if len(comparison.systems) > 2 else row.measure)
@@ -296,29 +286,25 @@ def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
     if 0 < row.wins + row.losses < _FEW_DIFFERING <= row.n:
         yield f"{name}: fewer than {_FEW_DIFFERING} queries differ: large losses in 2% of queries would show in few samples of this size"
     if (corrected := row.corrected) is not None:
+        labels = f"{counted(corrected.labels, 'label')} in {counted(corrected.queries, 'query')}"
+        if corrected.unsure:
+            labels += f", {corrected.unsure} unsure (the interval covers whatever they are)"
         alone = interval_in_words(corrected.set_ends, sign="+")
-        covered = f", {corrected.unsure} unsure (the interval covers whatever they are)"
-        yield (
-            f"{name}: decided by the corrected difference: {counted(corrected.labels, 'label')}"
-            f" in {counted(corrected.queries, 'query')}"
-            f"{covered if corrected.unsure else ''}; of these queries alone {alone}"
-        )
+        yield f"{name}: decided by the corrected difference: {labels}; of these queries alone {alone}"
     if ends is None and row.interval.why:
         yield f"{name}: no interval: {row.interval.why}"
     if parts is not None and parts.labels:
         yield f"{name}: retrieval {parts.retrieval:+.4f}, other labels on the same passages {parts.labels:+.4f}"
 
 
-def _lists(comparison: Comparison, start: str = "") -> Iterator[str]:
+def _lists(comparison: Comparison, overlaps: str = "", only_in: str = "only in ") -> Iterator[str]:
+    """Yield how similar the systems' lists are, and the queries of one system; each line begins as given."""
     for system, overlap in comparison.overlaps.items():
-        of = f" of {clean(system)}" if comparison.several else ""
-        yield f"{start}rank-biased overlap{of}: {overlap}"
-
-
-def _only_in(comparison: Comparison, start: str) -> Iterator[str]:
+        of = f" of {clean(system)}" if len(comparison.held) > 1 else ""
+        yield f"{overlaps}rank-biased overlap{of}: {overlap}"
     for system, cases in comparison.only_in.items():
         if cases:
-            yield f"{start}{clean(system)}: {len(cases)} ({some_of(cases)})"
+            yield f"{only_in}{clean(system)}: {len(cases)} ({some_of(cases)})"
 
 
 def _moved(query: MovedLine) -> Text:
@@ -363,19 +349,13 @@ def _markdown(comparison: Comparison) -> str:
 
     head = "".join(f"**{markdown_text(sentence, 400)}**  \n" for sentence in comparison.sentences)
     table = _table(comparison, comparison.rows, every=True).markdown()
-    text = f"{head}{chr(10) if head else ''}{table}\n{bullets(_lines(comparison))}"
+    remarks = (line for row in comparison.comparisons for line in _remarks(comparison, row))
+    notes = bullets((*_best_of(comparison), *remarks, *_lists(comparison), *comparison.notes))
+    text = f"{head}{chr(10) if head else ''}{table}\n{notes}"
     if comparison.verdict is None:
         return text
     verdict = f"\n**{_WORDS[comparison.verdict].capitalize()}** (exit code {comparison.exit_code})"
     return f"{text}{verdict}\n\n{bullets(_decisions(comparison))}"
-
-
-def _lines(comparison: Comparison) -> Iterator[str]:
-    """Yield the remarks and notes that a file shows below its table."""
-    yield from _best_of(comparison)
-    for row in comparison.comparisons:
-        yield from _remarks(comparison, row)
-    yield from (*_lists(comparison), *_only_in(comparison, "only in "), *comparison.notes)
 
 
 COMPARISON_FORMATS: dict[str, Callable[[Comparison], str]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
@@ -34,52 +33,51 @@ def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData
     """Return one result per system for each gate on `change(...)`.
 
     A gate passes or fails if the whole interval of the paired difference (report minus baseline) is on one
-    side of its limit. Else it is undecided, also if the baseline lacks the measure or was judged by another
-    judge.
+    side of its limit. Else, or without a comparable score in the baseline, it is undecided.
     """
     results = []
     for gate in gates:
         for pair in _pairs(report, baseline):
             if isinstance(pair, str):
-                results.append(GateResult(gate=str(gate), outcome="undecided", detail=pair))
+                results.append(_undecided(str(gate), pair))
                 continue
-            types = pair.b.types
+            name, types = gate.name(pair.b.system), pair.b.types
             measure = next((name for name, of in types.items() if gate.measure in {name, of}), None)
             if measure is None or pair.a.types.get(measure) != types[measure]:
-                why = f"the baseline has no scores of {gate.measure}"
-                results.append(GateResult(gate=gate.name(pair.b.system), outcome="undecided", detail=why))
+                results.append(_undecided(name, f"the baseline has no scores of {gate.measure}"))
             else:
-                results.append(_change(gate, gate.name(pair.b.system), compared(pair, measure)))
+                results.append(_change(gate, name, compared(pair, measure)))
     return results
 
 
 def regressions(report: ReportData, baseline: ReportData) -> list[GateResult]:
     """Return one gate per measure and system, which fails if the measure got significantly worse.
 
-    It fails if the whole interval is on the worse side and the p-value, adjusted by Holm over all measures
-    and systems, is at most 0.05. A pass does not show that nothing got worse: the result says how large a
-    loss remains possible. Measures that describe labels or lists are left out.
+    That is, if the whole interval is on the worse side and the p-value, adjusted by Holm over all measures
+    and systems, is at most 0.05. The result of a pass says how large a loss remains possible. Measures that
+    describe labels or lists are left out.
     """
     results: list[GateResult] = []
     rows: list[tuple[str, MeasureComparison]] = []
     for pair in _pairs(report, baseline):
         if isinstance(pair, str):
-            results.append(GateResult(gate=_WORSE, outcome="undecided", detail=pair))
+            results.append(_undecided(_WORSE, pair))
             continue
-        of = f" [{pair.b.system}]" if pair.b.system else ""
-        both = measures_in_common([pair.a, pair.b])
-        common = [name for name in both if not is_diagnostic(pair.b.types[name])]
+        of, sides = f" [{pair.b.system}]" if pair.b.system else "", (pair.a, pair.b)
+        common = [name for name in measures_in_common(sides) if not is_diagnostic(pair.b.types[name])]
         rows += [(of, compared(pair, name)) for name in common]
         if not common:
-            have = "; ".join(f"{side.name}: {', '.join(side.types) or 'none'}" for side in (pair.a, pair.b))
-            results.append(
-                GateResult(gate=f"{_WORSE}{of}", outcome="undecided", detail=f"no measure in common ({have})")
-            )
+            have = "; ".join(f"{side.name}: {', '.join(side.types) or 'none'}" for side in sides)
+            results.append(_undecided(f"{_WORSE}{of}", f"no measure in common ({have})"))
     settled = adjusted((row for _, row in rows), {row.measure for _, row in rows})
     return results + [regression(row, of) for (of, _), row in zip(rows, settled, strict=True)]
 
 
 _WORSE = "not significantly worse"
+
+
+def _undecided(gate: str, why: str) -> GateResult:
+    return GateResult(gate=gate, outcome="undecided", detail=why)
 
 
 def regression(row: MeasureComparison, of: str = "") -> GateResult:
@@ -99,11 +97,12 @@ def regression(row: MeasureComparison, of: str = "") -> GateResult:
 
 def within_margin(row: MeasureComparison) -> GateResult:
     """Return the gate that a measure lost less than its margin, decided by `row.decision`."""
-    decision, of = row.decision or row.decide(0.0), f" [{row.b}]" if row.several else ""
-    outcome, name = _OUTCOME[decision.verdict], f"{row.measure}{of}, margin {decision.margin:g}"
+    decision = row.decision or row.decide(0.0)
+    measure = f"{row.measure} [{row.b}]" if row.several else row.measure
+    outcome, name = _OUTCOME[decision.verdict], f"{measure}, margin {decision.margin:g}"
     sentence = f"{name}: {row.figure}"
     if outcome == "failed":
-        sentence = f"{row.measure}{of} got worse: {row.figure}, beyond the margin {decision.margin:g}"
+        sentence = f"{measure} got worse: {row.figure}, beyond the margin {decision.margin:g}"
     more = ""
     if decision.needed:
         more = f"; with {decision.needed:,} queries a system that is no worse would likely pass"
@@ -129,8 +128,8 @@ def _result(
         more += row.interval.note and f"; {row.interval.note}"
         sentence += sentence and row.interval.note and f"; {row.interval.note}"
         detail = f"{text}{more}"
-    by: dict[str, Any] = {"stand_in": row.stand_in, "decided_by": row.decided_by}
-    result = GateResult(gate=name, outcome=outcome, detail=detail, sentence=sentence, **by)
+    result = GateResult(gate=name, outcome=outcome, detail=detail, sentence=sentence)
+    result = result.replace(stand_in=row.stand_in, decided_by=row.decided_by)
     return with_count(result, row.n, row.asked, "query")
 
 
