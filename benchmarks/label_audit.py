@@ -85,7 +85,7 @@ def draw(report: Report, truth: Mapping[str, int], draws: int) -> tuple[float, .
     tasks = label_tasks(report)
     groups: dict[str, list[bool]] = {}
     for task in tasks:
-        groups.setdefault(task.case, []).append(truth[task.item] >= 2)
+        groups.setdefault(task.sample, []).append(truth[task.item] >= 2)
     people = float(np.mean([np.mean(hits) for hits in groups.values()]))
     corrections = Corrections(report.tables, report.manifest)
     drawn: list[tuple[float, float, float]] = []

@@ -62,7 +62,7 @@ def test_documents_are_found_by_sample_and_id(tmp_path: Path, name: str) -> None
     (first, second), notes = import_labels(path, report, "ann")
     assert notes == [OTHER]
     task = next(one for one in label_tasks(report) if one.item == first.item)
-    assert (task.case, " 1.2 " in task.passages[0]) == ("q1", True)
+    assert (task.sample, " 1.2 " in task.passages[0]) == ("q1", True)
     assert first.answer == 3
     assert not second.answer
     assert {first.who, second.who} == ({"eve", "ann"} if name.endswith("csv") else {"ann"})

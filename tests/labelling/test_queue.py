@@ -12,7 +12,7 @@ from tests.labelling.made import PASSAGES, QUERIES, report_at
 
 def tasks(sizes: list[int]) -> list[LabelTask]:
     return [
-        LabelTask(item=f"{q}.{p}", kind="relevance", case=f"q{q}", query="?", passages=("!",), verdict=(p + q) % 4,
+        LabelTask(item=f"{q}.{p}", kind="relevance", sample=f"q{q}", query="?", passages=("!",), verdict=(p + q) % 4,
                   doubt=p / 10)
         for q, size in enumerate(sizes)
         for p in range(size)

@@ -59,7 +59,7 @@ def test_labels_on_some_passages_correct_the_mean(tmp_path: Path) -> None:
         corrected_query_mean(
             judged,
             known,
-            [task.case for task in tasks],
+            [task.sample for task in tasks],
             proxy=[task.verdict for task in tasks],
             population=population,
             value_range=(0, 1),

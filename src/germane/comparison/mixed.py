@@ -49,13 +49,9 @@ def parts_of(pair: DecidedPair, measures: Sequence[str]) -> dict[str, tuple[Diff
     If A has no verdict on a passage of B's lists, B's own verdict is used.
     """
     a, b = pair.a, pair.b
-    own = {}
-    for name in measures:
-        theirs = pair.values(name)[1]
-        own[name] = np.full(len(a.scores.cases), np.nan)
-        own[name][theirs.case] = theirs.values
     if a.report is b.report:  # one report holds one verdict per item: all of the difference is retrieval
-        return {name: _split(pair, name, values) for name, values in own.items()}
+        unchanged = np.full(len(a.scores.cases), np.nan)
+        return {name: _split(pair, name, unchanged) for name in measures}
     settings = settings_of(a.report), settings_of(b.report)
     result: dict[str, tuple[DifferenceParts | None, str]] = {
         name: (None, why) for name in measures if (why := _refusal(pair, name, settings))
@@ -68,7 +64,7 @@ def parts_of(pair: DecidedPair, measures: Sequence[str]) -> dict[str, tuple[Diff
         if texts_differ and verdicts_of((a, b), name) == "judge":
             result[name] = None, "the judges were shown different references or criteria"
         else:
-            result[name] = _split(pair, name, np.where(np.isnan(sums), own[name], sums))
+            result[name] = _split(pair, name, sums)
     return result
 
 
@@ -115,13 +111,9 @@ def _judged_otherwise(a: Side, b: Side) -> Container[str]:
             ours.setdefault(item, answer)
     alike: dict[str, bool] = {}
     for item, answer in b.report.tables.answers():
-        if item in ours:
-            alike[item] = alike.get(item, True) and answer == ours[item]
-    return {
-        row.sample
-        for row in b.report.places()
-        if row.of is None and row.system == b.system and row.item in ours and not alike.get(row.item)
-    }
+        alike[item] = alike.get(item, True) and answer == ours.get(item)
+    rows = (row for row in b.report.places() if row.of is None and row.system == b.system)
+    return {row.sample for row in rows if row.item in ours and not alike.get(row.item)}
 
 
 def _shared_verdicts(a: tuple[Side, Settings], b: tuple[Side, Settings]) -> FindValues:
@@ -200,7 +192,7 @@ def _with_labels(sample: Sample, other: Sample) -> Sample:
 def _split(pair: PairedSystems, measure: str, mixed: Floats) -> tuple[DifferenceParts | None, str]:
     """Return the two parts of a measure's difference, or None and the reason.
 
-    `mixed` is the score of B's lists with A's labels, by case of A's report; nan if there is none.
+    `mixed` is the score of B's lists with A's labels, by case of A's report; nan if it is B's own score.
     """
     if verdicts_of((pair.a, pair.b), measure) == "judge" and (why := how_judged(pair.a, pair.b, [measure])):
         return None, why
@@ -209,6 +201,6 @@ def _split(pair: PairedSystems, measure: str, mixed: Floats) -> tuple[Difference
     if not len(common):
         return None, "no query has a score in both systems"
     a, b, middle = ours.low[common], theirs.low[common], mixed[ours.case[common]]
-    middle = np.where(np.isnan(middle), b, middle)  # A's verdicts say nothing of these lists
+    middle = np.where(np.isnan(middle), b, middle)
     retrieval, labels = (fsum(part.tolist()) / len(common) for part in (middle - a, b - middle))
     return DifferenceParts(retrieval, labels), ""

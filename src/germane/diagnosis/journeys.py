@@ -66,17 +66,11 @@ class Journeys:
 
 
 def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -> Journeys:
-    """Return the ranks of relevant documents in the runs of several stages, which share one gold.
+    """Return the ranks of the documents of grade `rel` or more in the runs of several stages, in order.
 
     A query without results in a run has an empty list there. Queries without relevant documents are left out.
-
-    Args:
-        stages: The ranks of the gold documents in the run of each stage, by stage name, in order.
-        rel: The lowest grade that counts as relevant.
-        k: The first results of the last run to add as one more stage; None adds no stage.
-
-    Raises:
-        InputError: The gold has no relevant document.
+    The first `k` results of the last run are one more stage, unless `k` is None. Raises InputError if the
+    gold has no relevant document.
     """
     runs = list(stages.values())
     first, known = runs[0], len(runs[0].sizes)
@@ -95,13 +89,11 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
     have = "has no relevant document and is" if left == 1 else "have no relevant document and are"
     notes = [f"{left} of {counted(known, 'query')} {have} left out"] if left else []
     for name, hits in stages.items():
-        empty = int((hits.lengths[kept] < 0).sum())
-        for number, what in (
-            (empty, "no results in this run"),
-            (hits.ignored, "no gold, and no effect here"),
-        ):
-            if number:
-                notes.append(f"{name}: {counted(number, 'query has', 'queries have')} {what}")
+        if empty := int((hits.lengths[kept] < 0).sum()):
+            notes.append(f"{name}: {counted(empty, 'query has', 'queries have')} no results in this run")
+        if hits.ignored:
+            have = counted(hits.ignored, "query has", "queries have")
+            notes.append(f"{name}: {have} no gold, and no effect here")
     journeys = Journeys(
         names=list(stages),
         ranks=ranks,
@@ -133,20 +125,13 @@ def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
 
 
 def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> dict[str, Journeys]:
-    """Return the ranks of relevant documents in each stage, by system, from samples with gold (`qrels`).
+    """Return the ranks of the documents of grade `rel` or more in each stage, by system, from samples with `qrels`.
 
     In a sample that lacks a stage of other samples, that stage has the list of the stage before. The contexts
     are one more stage if they hold other documents than the last stage. Unanswerable questions and samples
-    without a relevant document are left out.
-
-    Args:
-        samples: The samples, of one or more systems.
-        rel: The lowest grade that counts as relevant.
-        k: The first results to add as a last stage; None adds none, or the first 10 if samples have no stages
-            and longer lists.
-
-    Raises:
-        InputError: No sample has a relevant document and a ranked list with ids.
+    without a relevant document are left out. The first `k` results are a last stage; None adds none, or the
+    first 10 if samples have no stages and longer lists. Raises InputError if no sample has a relevant
+    document and a ranked list with ids.
     """
     systems: dict[str, list[_Listed]] = {}
     left: dict[str, Counter[str]] = {}
@@ -179,16 +164,12 @@ def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) ->
 
 
 def _journeys(samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: int | None) -> Journeys:
-    """Return the ranks of the relevant documents of one system's samples.
-
-    `left` counts the omitted samples by reason, for the notes.
-    """
+    """Return one system's ranks; `left` counts the omitted samples by reason, for the notes."""
     notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in left.items()]
     staged = any(sample.stages for sample, _ in samples)
-    if staged and all(  # the contexts are what the last stage handed on
-        len(lists) < 2 or lists[-1][0] != _CONTEXTS or lists[-1][1].keys() == lists[-2][1].keys()
-        for _, lists in samples
-    ):
+    last_two = [lists[-2:] for _, lists in samples if len(lists) > 1 and lists[-1][0] == _CONTEXTS]
+    if staged and all(before.keys() == after.keys() for (_, before), (_, after) in last_two):
+        # the contexts are what the last stage handed on
         samples = [
             (sample, lists[:-1] if len(lists) > 1 and lists[-1][0] == _CONTEXTS else lists)
             for sample, lists in samples
@@ -229,22 +210,23 @@ def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
     """Return the name and the ranks of each stage of a sample; [] if its contexts have no document ids."""
     result = [(stage.name, _ranks(stage.ids)) for stage in sample.stages]
     if not sample.stages and sample.calls:
-        searches = [ranks for _, contexts in rankings(sample) if (ranks := _ids(contexts)) is not None]
+        searches = [_ids(contexts) for _, contexts in rankings(sample) if _has_ids(contexts)]
         best: dict[str, int] = {}
         for ranks in searches:
             for document, rank in ranks.items():
                 best[document] = min(rank, best.get(document, rank))
         result = [(_CALLS, best)] if searches else []
-    if sample.contexts is not None and _CONTEXTS not in dict(result):
-        ranks = _ids(sample.contexts)
-        result += [] if ranks is None else [(_CONTEXTS, ranks)]
+    if sample.contexts is not None and _CONTEXTS not in dict(result) and _has_ids(sample.contexts):
+        result.append((_CONTEXTS, _ids(sample.contexts)))
     return result
 
 
-def _ids(contexts: Sequence[Context]) -> Ranks | None:
-    """Return the ranks of the documents in a list of contexts; None if no context has a document id."""
-    if contexts and not any(context.id for context in contexts):
-        return None
+def _has_ids(contexts: Sequence[Context]) -> bool:
+    return not contexts or any(context.id for context in contexts)
+
+
+def _ids(contexts: Sequence[Context]) -> Ranks:
+    """Return the ranks of the documents in a list of contexts; a context without an id keeps its place."""
     return _ranks(context.id or f"\0{number}" for number, context in enumerate(contexts))
 
 
@@ -257,8 +239,6 @@ def _merge(names: list[str], others: Sequence[str]) -> None:
     """Add a sample's stage names (`others`) to `names`, each new name after the stage that precedes it."""
     at = 0
     for name in others:
-        if name in names:
-            at = names.index(name) + 1
-        else:
+        if name not in names:
             names.insert(at, name)
-            at += 1
+        at = names.index(name) + 1

@@ -6,6 +6,7 @@ documents that it does not retrieve. `germane stages --json` prints the records 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
@@ -76,8 +77,7 @@ class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="kno
     def documents(self, *, lost: bool = False) -> Iterator[DocumentRow]:
         """Yield a row per relevant document, in the order of the queries.
 
-        With `lost`, yield only the documents missing after the last stage: highest grade first, then best
-        rank.
+        With `lost`, yield those missing after the last stage: highest grade first, then best rank.
         """
         journeys: Journeys = self.journeys
         last, ends = _last(journeys.ranks), _ends(journeys)
@@ -126,10 +126,9 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
         recall = share_of(found_by, mask, row, rows)
         interval = mean_interval(recall, clusters=clusters, value_range=(0.0, 1.0))
         narrow |= dict.fromkeys(filter(None, [interval.note]))
-        change: dict[str, Any] = {"difference": None, "difference_interval": None}
+        gain = None
         if recall_before is not None:
             gain = paired_difference(recall_before, recall, clusters=clusters, value_range=(0.0, 1.0))
-            change = {"difference": gain.difference, "difference_interval": gain.interval.ends}
         line = StageRow(
             name=name,
             recall=interval.mean,
@@ -137,18 +136,18 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
             relevant=int(found_by.sum()),
             lost=int((before & ~found_by).sum()),
             saved=int((found_by & ~before).sum()) if number else 0,
+            difference=gain.difference if gain else None,
+            difference_interval=gain.interval.ends if gain else None,
             depth=int(journeys.lengths[number].max(initial=0)),
-            **change,
         )
         lines.append(line)
         before, recall_before = found_by, recall
-    ends_of = _ends(journeys)
-    found = {end: int((ends_of == end).sum()) for end in (RETURNED, BELOW, LOST, NEVER)}
+    ends = Counter(_ends(journeys).tolist())
     return SystemStages(
         system=system,
         queries=len(set(clusters or journeys.queries)),
         relevant=len(row),
-        ends={end: count for end, count in found.items() if count},
+        ends={end: ends[end] for end in (RETURNED, BELOW, LOST, NEVER) if end in ends},
         stages=lines,
         notes=[*journeys.notes, *narrow],
         journeys=journeys,
@@ -156,8 +155,5 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
 
 
 def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> list[SystemStages]:
-    """Return how many relevant documents each stage found, lost and saved, for each system of the samples.
-
-    `rel` is the lowest relevant grade; `k` adds the first k results as a last stage, see `journeys_of`.
-    """
+    """Return the stages of each system of the samples; `rel` and `k` are those of `journeys_of`."""
     return [follow(journeys, system) for system, journeys in journeys_of(samples, rel=rel, k=k).items()]

@@ -23,7 +23,7 @@ from germane.measures.measure import Measure
 from germane.measures.ranked import least_level, open_holes, sample_means
 from germane.places.places import Places
 from germane.places.settings import Settings
-from germane.places.table import Bools, Floats, RankedLabels
+from germane.places.table import Floats, RankedLabels
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.summary import is_diagnostic, known_measure
@@ -198,11 +198,6 @@ class _Lists:
         """Return the measure's value of each sample: the mean over its rankings, 0 without a ranking."""
         return sample_means(measure, table.within(measure.depth), self.places.rows)[self.counted]
 
-    def without(self, dropped: Bools) -> tuple[Floats, dict[str, Any]]:
-        """Return the measure's values without the dropped passages, and the share of dropped passages."""
-        share = float(dropped.mean()) if len(dropped) else 0.0
-        return self.values(self.measure, self.table.kept(~dropped)), {"dropped": share}
-
     def changes(self) -> Iterator[_Changed]:
         """Yield each change with the measure's values after it; note changes that cannot be computed."""
         measure, table = self.measure, self.table
@@ -214,7 +209,9 @@ class _Lists:
         yield from self._cut_offs()
         mask = table.judged if measure.labels != "gold" else np.ones(len(table.gain), np.bool_)
         useless = mask & (table.level < least_level(measure))
-        yield "filter", "irrelevant passages dropped", *self.without(useless)
+        share = float(useless.mean()) if len(useless) else 0.0
+        kept = self.values(measure, table.kept(~useless))
+        yield "filter", "irrelevant passages dropped", kept, {"dropped": share}
 
     def _cut_offs(self) -> Iterator[_Changed]:
         """Yield the measure's values at other cut-offs, as deep as the lists reach and have labels."""
@@ -227,9 +224,8 @@ class _Lists:
         for depth in (*below[-2:], *above[:3]):
             other = self.measure @ depth
             if other.labels != "gold" and self.places.missing_in(depth, holes=True)[self.counted].any():
-                self.notes.append(
-                    f"k = {depth} was not tried: not every passage down to rank {depth} has a label"
-                )
+                why = f"not every passage down to rank {depth} has a label"
+                self.notes.append(f"k = {depth} was not tried: {why}")
                 return
             yield "k", f"k = {depth} instead of {k}", self.values(other, self.table), {"k": depth}
 
@@ -239,25 +235,23 @@ class _Lists:
         if (note := by.interval.note) and note not in self.notes:
             self.notes.append(note)
         numbers = {name: getattr(by, name) for name in ("difference", "p", "wins", "ties", "losses")}
-        fields: dict[str, Any] = {name: more.get(name) for name in ("k", "dropped")}
-        fields |= {"limit": kind in {"rerank", "ideal", "filter"}, "mean": by.mean_b, "p_holm": None}
-        return ChangeRow(change=change, kind=kind, interval=by.interval.ends, **fields, **numbers)
+        fields: dict[str, Any] = {"k": None, "dropped": None, **more, "limit": kind != "k", "p_holm": None}
+        return ChangeRow(change, kind, mean=by.mean_b, interval=by.interval.ends, **fields, **numbers)
 
     def gains(self, now: Floats, changes: Sequence[tuple[ChangeRow, Floats]]) -> Iterator[GainRow]:
-        """Yield the queries that gain from a change, largest gain first.
+        """Yield the queries that gain from reordering or dropping what was retrieved, largest gain first.
 
-        Other cut-offs are left out, as they are other measures. If no query gains from reordering or dropping
-        what was retrieved, yield those that would gain from retrieving every relevant document.
+        If there are none, yield those that would gain from retrieving every relevant document.
         """
         kept = [(row.change, then - now) for row, then in changes if row.kind not in {"k", "ideal"}]
         if not any((gain > SAME).any() for _, gain in kept):
             kept = [(row.change, then - now) for row, then in changes if row.kind == "ideal"]
         if not kept:
             return
-        names, gained = [name for name, _ in kept], np.stack([gain for _, gain in kept])
+        gained = np.stack([gain for _, gain in kept])
         most = gained.max(axis=0)
         for row in np.argsort(-most, kind="stable").tolist():
             if most[row] <= SAME:
                 return
-            sample, change = self.samples[row], names[int(gained[:, row].argmax())]
+            sample, (change, _) = self.samples[row], kept[int(gained[:, row].argmax())]
             yield GainRow(sample.id, sample.trial, sample.query, float(now[row]), change, float(most[row]))

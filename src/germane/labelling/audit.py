@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
 from msgspec import UNSET, UnsetType
 
 from germane.clean import counted
@@ -73,19 +72,16 @@ class AgainLine(Line, kw_only=True):
         }
         if not self.asked:
             return [verdict[self.changed]]
-        kappa = "" if self.kappa is None else f", kappa {self.kappa:.2f}"
-        flips = f"{self.flips} of {counted(self.asked, 'verdict')} asked again flipped{kappa}"
-        third = (
-            f"; asked a third time {self.confirmed} stayed and {self.taken_back} went back"
-            if self.flips
-            else ""
-        )
+        flips = f"{self.flips} of {counted(self.asked, 'verdict')} asked again flipped"
+        flips += "" if self.kappa is None else f", kappa {self.kappa:.2f}"
+        if self.flips:
+            flips += f"; asked a third time {self.confirmed} stayed and {self.taken_back} went back"
         shifts = [
             f"{name}: shift {line.shift:+.3f} ({line.interval[0]:+.3f} to {line.interval[1]:+.3f})"
             for name, line in self.means.items()
             if line.shift is not None and line.interval is not None
         ]
-        return [f"{verdict[self.changed]}: {flips}{third}", *shifts]
+        return [f"{verdict[self.changed]}: {flips}", *shifts]
 
 
 class AuditDocument(Line):
@@ -112,8 +108,8 @@ class AuditedJudge:
 
     kinds: Mapping[str, Grades]
     query_of: Mapping[str, str]
-    labels: tuple[Label, ...]
-    left_out: tuple[Label, ...] = ()
+    labels: Sequence[Label]
+    left_out: Sequence[Label] = ()
     failed: frozenset[str] = frozenset()
 
     @classmethod
@@ -140,14 +136,13 @@ class AuditedJudge:
         labels = tuple(report.labels())
         book = LabelBook(labels)
         whole = {kind for kind, graded in kinds.items() if graded and all(item in book for item in graded)}
-        counted = tuple(
-            label
-            for label in labels
-            if label.kind in kinds and (every or label.kind in whole or is_drawn(label))
-        )
-        counts = set(map(id, counted))
-        left_out = tuple(label for label in labels if by_people(label) and id(label) not in counts)
-        return cls(kinds, query_of, counted, left_out, frozenset(failed - kinds["relevance"].keys()))
+        counting, left_out = list[Label](), list[Label]()
+        for label in labels:
+            if label.kind in kinds and (every or label.kind in whole or is_drawn(label)):
+                counting.append(label)
+            elif by_people(label):
+                left_out.append(label)
+        return cls(kinds, query_of, counting, left_out, frozenset(failed - kinds["relevance"].keys()))
 
 
 def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, float, str]]:
@@ -169,21 +164,17 @@ def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[
 def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | None = None) -> AuditDocument:
     """Return the audit of a report's judge: its agreement with people's labels, and warnings.
 
-    Args:
-        report: The report.
-        every: True to count labels that were not drawn at random; agreement then describes chosen items only.
-        again: The result of asking stored verdicts again, if that was done.
+    With `every`, labels that were not drawn at random count too; the agreement then describes chosen items
+    only. `again` is the result of asking stored verdicts again.
     """
     labelled = next(iter(report.labels()), None) is not None
     read = AuditedJudge.of(report, every=every) if labelled else AuditedJudge({}, {}, ())
     kinds = list(_against_people(read))
-    return AuditDocument(
-        schema_version=1,
-        judge=report.judge.source,
-        kinds=kinds,
-        warnings=_warnings(report, read, kinds),
-        again=again or UNSET,
-    )
+    warnings = [*_label_warnings(read, kinds), *_judge_warnings(report)]
+    if not report.judge.source:
+        problem = "no judge was asked, so there are no verdicts to compare with people's labels"
+        warnings = [f"{problem}; run germane run SAMPLES --judge JUDGE"]
+    return AuditDocument(1, report.judge.source, kinds, warnings, again or UNSET)
 
 
 def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
@@ -202,40 +193,16 @@ def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
                 both = yes(grade, scale), yes(float(label.answer), label.scale)
                 pairs["binary"].append((label.item, *both))
         for scale, rows in pairs.items():
-            yield _kind_line(kind, scale, rows, read)
-
-
-def _kind_line(
-    kind: str, scale: str, rows: Sequence[tuple[str, float, float]], read: AuditedJudge
-) -> JudgeAgreement:
-    """Return the judge's agreement with people, given rows of (item, the judge's grade, a person's grade)."""
-    items = [item for item, _, _ in rows]
-    judge, people = (np.array([row[column] for row in rows], float) for column in (1, 2))
-    result = agreement(
-        judge,
-        people,
-        scale=_legal(scale, judge, people),
-        queries=[read.query_of.get(item, item) for item in items],
-    )
-    return result.replace(kind=kind, scale=scale)
-
-
-def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
-    """Return the grades of a scale, ascending; for a scale that germane does not know, the grades that occur."""
-    return _SCALES.get(scale) or tuple(sorted({float(grade) for side in grades for grade in side}))
+            items, judge, people = zip(*rows, strict=True)
+            grades = _SCALES.get(scale) or sorted({*judge, *people})  # of another scale those that occur
+            queries = [read.query_of.get(item, item) for item in items]
+            result = agreement(judge, people, scale=grades, queries=queries)
+            yield result.replace(kind=kind, scale=scale)
 
 
 def yes(grade: float, scale: str) -> float:
     """Return 1 if this grade means relevant on its scale, else 0."""
     return float(grade >= (1 if scale == "binary" else HELPS))
-
-
-def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> list[str]:
-    """Return the warnings about the labels and the judge, or that the report has no judge."""
-    if report.judge.source:
-        return [*_label_warnings(read, kinds), *_judge_warnings(report)]
-    problem = "no judge was asked, so there are no verdicts to compare with people's labels"
-    return [f"{problem}; run germane run SAMPLES --judge JUDGE"]
 
 
 def _label_warnings(read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> Iterator[str]:
@@ -304,10 +271,7 @@ def _of_kind(line: JudgeAgreement) -> Iterator[str | Table]:
     ends = f" ({interval_in_words(line.bias.ends, 3)})" if line.bias.ends else ""
     yield f"- bias of the mean (judge - people) {in_digits(line.bias.mean, digits=3)}{ends}"
     grades = [f"{grade:g}" for grade in line.confusion.grades]
-    counts = line.confusion.people_by_judge
-    rows = zip(grades, counts, strict=True)
-    yield ""
-    yield Table(
-        ["people \\ judge", *grades],
-        rows=([grade, *(f"{round(n, 1):g}" for n in row)] for grade, row in rows),
-    )
+    table = Table(["people \\ judge", *grades])
+    for grade, counts in zip(grades, line.confusion.people_by_judge, strict=True):
+        table.add([grade, *(f"{round(n, 1):g}" for n in counts)])
+    yield from ("", table)

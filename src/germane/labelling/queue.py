@@ -15,11 +15,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from germane.errors import InputError
-from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
 from germane.places.lists import places_of, turns
 from germane.places.places import Places
-from germane.places.settings import Settings
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
 from germane.reports.correction.draws import fingerprint, pool_of
@@ -45,21 +43,20 @@ _TEXTS = ("reference", "criterion", "response")
 class LabelTask:
     """One item for a person to label: a passage's relevance, a claim's support, or the passages' sufficiency.
 
-    `case` is the id of its query over all systems; `sample`, `system`, `call` and `rank` say where the item
-    was first retrieved. `texts` holds what the judge was shown besides the query. `verdict` is the judge's
+    `sample` is the id of its query; `system`, `call` and `rank` say where the item was first retrieved.
+    `texts` holds what the judge was shown besides the query. `verdict` is the judge's
     grade (nan if there is none), which people are not shown; `doubt` is higher the less certain the verdict
     is. `design` says how the queue drew the item; None if its probability is unknown.
     """
 
     item: str
     kind: str
-    case: str
+    sample: str
     query: str
     passages: tuple[str, ...]
     claim: str | None = None
     history: tuple[tuple[str, str], ...] = ()
     texts: tuple[tuple[str, str], ...] = ()
-    sample: str = ""
     system: str = ""
     call: int | None = None
     rank: int | None = None
@@ -76,22 +73,22 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     passages, for `sufficiency` the passages of each query together. Raises InputError if there are none.
     """
     settings, answers = settings_of(report), recorded(report)
-    of_passages = kind == "relevance"
-    measures = dict.fromkeys(Measure.remembered(summary.type) for summary in report.summaries)
-    measures = {measure: None for measure in measures if not of_passages or reads_verdicts(measure, settings)}
+    measures = list(dict.fromkeys(Measure.remembered(summary.type) for summary in report.summaries))
+    if kind == "relevance":
+        measures = [measure for measure in measures if reads_verdicts(measure, settings)]
     tasks: dict[tuple[str, str], LabelTask] = {}
     for samples in batched(report.samples(), BLOCK):
         read = answers.places_reader(samples, settings)
         for number, sample in enumerate(samples):
             for measure in measures:
-                found = _claims(measure, sample, settings, answers)
-                if of_passages:
-                    found = _passages(read(measure.choice, measure.depth), number)
-                for item, questions, at, fields in found:
-                    if (sample.id, item) not in tasks and questions[at].kind == kind:
-                        tasks[sample.id, item] = _task(sample, item, questions[at], **fields)
-    if not tasks and of_passages:  # no judge was asked
-        tasks = {(task.case, task.item): task for task in _all_passages(report)}
+                if kind == "relevance":
+                    _add_passages(tasks, sample, read(measure.choice, measure.depth), number)
+                    continue
+                for question, item, claim, verdict, _ in claim_verdicts(measure, sample, settings, answers):
+                    if question.kind == kind and (sample.id, item) not in tasks:
+                        tasks[sample.id, item] = _task(sample, item, question, claim=claim, verdict=verdict)
+    if not tasks and kind == "relevance":  # no judge was asked
+        tasks = {(task.sample, task.item): task for task in _all_passages(report)}
     if not tasks:
         problem, fix = _NOTHING[kind]
         raise InputError(f"this report has no {problem} to label", fix=fix)
@@ -107,25 +104,19 @@ def _all_passages(report: ReportData) -> Iterator[LabelTask]:
                 yield _task(sample, asked.item, asked, call=call, rank=rank)
 
 
-_Verdict: TypeAlias = tuple[str, Sequence[AnyQuestion], int, dict[str, Any]]
-"""An item, the questions of which one asked about it, the number of that one, and what `_task` is to know of the verdict."""
-
-
-def _passages(places: Places, sample: int) -> Iterator[_Verdict]:
-    """Yield each judged passage of a sample (given its number in `places`) with its question and verdict."""
-    questions = places.questions(sample)
-    for call, rank, at in places.ranks_of(sample):
-        binary = places.scales[places.scale[at]] == "binary"
-        fields = {"verdict": float(places.grades[at]), "binary": binary, "call": call, "rank": rank}
-        yield questions.items[places.verdict[at]], questions, places.verdict[at], fields
-
-
-def _claims(
-    measure: Measure, sample: Sample, settings: Settings, answers: StoredAnswers
-) -> Iterator[_Verdict]:
-    """Yield each claim of a sample (or its passages together) that a measure asked about, with the verdict."""
-    for question, item, claim, verdict, _ in claim_verdicts(measure, sample, settings, answers):
-        yield item, (question,), 0, {"claim": claim, "verdict": verdict}
+def _add_passages(
+    tasks: dict[tuple[str, str], LabelTask], sample: Sample, places: Places, number: int
+) -> None:
+    """Add a task for each judged passage of a sample, which is the one with this number in `places`."""
+    questions = places.questions(number)
+    for call, rank, at in places.ranks_of(number):
+        asked = places.verdict[at]
+        item, binary = questions.items[asked], places.scales[places.scale[at]] == "binary"
+        if (sample.id, item) not in tasks:
+            grade, where = float(places.grades[at]), {"call": call, "rank": rank}
+            tasks[sample.id, item] = _task(
+                sample, item, questions[asked], verdict=grade, binary=binary, **where
+            )
 
 
 def queue_of(
@@ -133,7 +124,7 @@ def queue_of(
 ) -> LabelQueue:
     """Return the queue of a report's labelling tasks of one kind. Raises InputError if there are none."""
     pool, tasks = pool_of(report.tables, kind), label_tasks(report, kind)
-    judged = [task for task in tasks if task.item in pool.get(task.case, ())]
+    judged = [task for task in tasks if task.item in pool.get(task.sample, ())]
     return LabelQueue(tasks=judged or tasks, design=design, pool=fingerprint(pool), **how)
 
 
@@ -160,13 +151,12 @@ def _task(
     return LabelTask(
         item=item,
         kind=question.kind,
-        case=sample.id,
+        sample=sample.id,
         query=sample.query if claims else fields.get("query", sample.query),
         passages=tuple(fields.get("contexts") or (fields.get("passage") or "",)),
         claim=claims[claim - 1] if claims else None,
         history=turns(sample),
         texts=tuple((name, str(fields[name])) for name in _TEXTS if fields.get(name) and not claims),
-        sample=sample.id,
         system=sample.system,
         call=call or None,
         rank=rank or None,
@@ -177,14 +167,12 @@ def _task(
 
 @dataclass(frozen=True, kw_only=True)
 class LabelQueue:
-    """A queue of labelling tasks, in the order in which a person is asked.
+    """The items that can be labelled (`tasks`), drawn in the order in which a person is asked.
 
     Attributes:
-        tasks: The items that can be labelled.
         queue: random, a random draw; or targeted, the most doubtful verdicts first, which corrects no mean.
         design: The unit of the draw: passages (some of every query), or whole queries.
         budget: The number of labels; None means all.
-        seed: The seed of the draw.
         pool: The fingerprint of all items that are drawn from.
     """
 
@@ -223,9 +211,9 @@ class LabelQueue:
     @property
     def cases(self) -> list[str]:
         """The id of each task's query, in the order of the draw, for all tasks whatever the budget."""
-        return [self.tasks[position].case for position, _ in self._order(len(self.tasks))]
+        return [self.tasks[position].sample for position, _ in self._order(len(self.tasks))]
 
     def _order(self, size: int) -> Iterator[tuple[int, float]]:
         """Yield the positions in `tasks` of the first `size` tasks of the draw, each with its probability."""
-        order, chances = drawing_order([task.case for task in self.tasks], self.design, self.seed, size)
+        order, chances = drawing_order([task.sample for task in self.tasks], self.design, self.seed, size)
         return zip(order.tolist(), chances.tolist(), strict=True)
