@@ -132,8 +132,7 @@ def repeats_in(half: Half, seed: int, shortest: int) -> tuple[Counter[str], Coun
                 texts.append(text)
                 kinds.append(kind)
                 origin.append(at)
-    none: list[tuple[str, ...]] = [()] * len(texts)
-    for group in questions.repeated(texts, none, none, shortest=shortest):
+    for group in questions.repeated([TestQuery("", text) for text in texts], shortest=shortest):
         first = Counter(origin[at] for at in group).most_common(1)[0][0]
         found.update(kinds[at] for at in group if kinds[at] and origin[at] == first and first in group)
         found["false"] += len({origin[at] for at in group}) - 1

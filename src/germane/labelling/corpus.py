@@ -1,14 +1,13 @@
-"""Read a corpus: its documents, its digest, and the documents that contain given texts. It is read as a stream.
+"""Read a corpus as a stream: its documents, its digest, and the documents that contain given texts.
 
-A corpus is a file with a row per document (JSONL, JSON, CSV, TSV, Parquet) with an id and a text, or a
-folder: a data set in BEIR's layout (`corpus.jsonl`), such files, or one text file per document, named by its
-path.
+A corpus is a file with a row per document (JSONL, JSON, CSV, TSV, Parquet), with an id and a text, or a
+folder: BEIR's (`corpus.jsonl`), of such files, or of one text file per document, named by its path.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -73,12 +72,9 @@ class Corpus:
                 problem = "this file is not a corpus: its ending names no table of documents"
                 raise InputError(problem, fix=fix, place=self._location)
             return [self.path]
-        if whole := dataset_files(self.path, "corpus"):
-            return whole
-        inside = sorted(self.path.rglob("*"))
-        files = [file for file in inside if file.is_file() and not file.name.startswith(".")]
-        rows = [file for file in files if suffix_of(file) in READERS]
-        paths = rows or [file for file in files if file.suffix.lower() in _PLAIN]
+        inside = [file for file in sorted(self.path.rglob("*")) if file.is_file() and file.name[0] != "."]
+        rows = dataset_files(self.path, "corpus") or [file for file in inside if suffix_of(file) in READERS]
+        paths = rows or [file for file in inside if file.suffix.lower() in _PLAIN]
         if not paths:
             fix = f"put corpus.jsonl there, or {', '.join((*READERS, *_PLAIN))} files"
             raise InputError("this folder has no file of documents", fix=fix, place=self._location)
@@ -86,10 +82,7 @@ class Corpus:
 
     @cached_property
     def identity(self) -> dict[str, Json]:
-        """The corpus as reports name it: a digest of its ids and texts, the number of documents, and a name.
-
-        The digest is the sum of the SHA-256 of each (id, text) modulo 2^128, in hex.
-        """
+        """The corpus as reports name it: its name, number of documents, and sum of their SHA-256 modulo 2^128."""
         total, seen = 0, set[str]()
         for document, text in self.documents():
             named = f"{len(document)}:{document}{text}".encode()
@@ -127,12 +120,12 @@ class Corpus:
                     if hit := grams.get(tuple(words[at : at + size])):
                         near |= dict.fromkeys(hit)
             for piece in near:
-                if (span_of_words := _common_span(words_of[piece], words)) is not None:
-                    start, end = span_of_words
-                    share = (end - start) / len(words_of[piece])
+                if span := _common_span(words_of[piece], words):
+                    first, last = listed[span[0]].start, listed[span[1] - 1].end
+                    share = (span[1] - span[0]) / len(words_of[piece])
                     exact = share == 1.0 and " ".join(piece.split()) in " ".join(text.split())
-                    first, last, everything = listed[start], listed[end - 1], (start, end) == (0, len(words))
-                    result[piece].append(TextMatch(document, first.start, last.end, share, exact, everything))
+                    match = TextMatch(document, first, last, share, exact, all=span == (0, len(words)))
+                    result[piece].append(match)
         for matches in result.values():
             matches.sort(key=lambda match: (-match.share, not match.exact))
         return result
@@ -165,9 +158,8 @@ def _rows(file: Path) -> Iterator[tuple[str, str]]:
             raise InputError("this row of the corpus is not a JSON object", fix=_FIX, place=where(()))
         if (document := id_in(row)) is None:
             raise InputError("this document of the corpus has no id", fix=_FIX, place=where(()))
-        names: Mapping[str, str] = {fold(key): key for key in reversed(list(row))}
-        name = next((names[name] for name in _TEXTS if name in names), None)
+        texts = {fold(key): value for key, value in reversed(row.items())}
+        name = next((name for name in _TEXTS if name in texts), None)
         if name is None:
             raise InputError(f"the document {document} of the corpus has no text", fix=_FIX, place=where(()))
-        text = row[name]
-        yield document, "" if text is None else str(text)
+        yield document, "" if texts[name] is None else str(texts[name])

@@ -36,20 +36,8 @@ from germane.tables.labels import (
 )
 from germane.types import Context, Json, Sample
 
-_CSV = (
-    "sample",
-    "system",
-    "id",
-    "answer",
-    "scale",
-    "who",
-    "at",
-    "queue",
-    "guideline",
-    "reason",
-    "item",
-    "kind",
-)
+_PLACE = ("sample", "system", "id")
+_CSV = (*_PLACE, "answer", "scale", "who", "at", "queue", "guideline", "reason", "item", "kind")
 _GRADE = re.compile(r"([0-9]{1,9})(?:[.,]0*)?")
 _ANSWERS = ("answer", "grade", "relevant")
 _WRITE_GRADE = "write grade (0-3), or relevant (yes or no)"
@@ -59,25 +47,15 @@ _Row: TypeAlias = Mapping[str, Json]
 
 
 def import_labels(
-    path: Path,
-    report: ReportData,
-    who: str | None,
-    guideline: str | None = None,
-    user: str | None = None,
+    path: Path, report: ReportData, who: str | None, guideline: str | None = None, user: str | None = None
 ) -> tuple[list[Label], list[str]]:
     """Read labels for a report from a file: .jsonl, .csv, or TREC qrels (any other extension).
 
-    A JSON row names its `item`, or like a CSV row its sample and its document (`id`), with `grade`,
-    `relevant` or `answer`. A row keeps its queue only together with the random design that drew it; else its
-    queue is `import`. Rows without a person become labels of `who`, else of `user`, or of UNNAMED if two such
-    rows contradict each other.
-
-    Returns:
-        The labels of items in the report, and notes on rows about other items, rows without an answer, and
-        labels that change nothing.
-
-    Raises:
-        InputError: The file cannot be read, or no row is about an item of the report.
+    A row names its `item`, or its sample and its document (`id`), with `grade`, `relevant` or `answer`. It
+    keeps its queue only together with the random design that drew it; else its queue is `import`. Rows
+    without a person become labels of `who`, else of `user`, or of UNNAMED if two such rows contradict each
+    other. Return the labels of items in the report, and notes on rows about other items, rows without an
+    answer, and labels that change nothing. Raises InputError if no row is about an item of the report.
     """
     kinds, documents = _labelable(report)
     rows, results, others = LabelFile(path), list[Label](), 0
@@ -108,7 +86,11 @@ def import_labels(
     named = [label if label.who else structs.replace(label, who=person) for label in results]
     before = {(label.item, label.who): label for label in newest_labels(report.labels())}
     pairs = ((label, before.get((label.item, label.who))) for label in named if label.who != UNNAMED)
-    unchanged = sum(old is not None and _changes_nothing(label, old) for label, old in pairs)
+    unchanged = sum(
+        (label.answer, label.scale) == (old.answer, old.scale) or time_of(label) < time_of(old)
+        for label, old in pairs
+        if old is not None
+    )
     notes = []
     if others:
         notes.append(f"{counted(others, 'row names', 'rows name')} no passage or claim of this report")
@@ -120,23 +102,13 @@ def import_labels(
     return named, notes
 
 
-def _changes_nothing(label: Label, stored: Label) -> bool:
-    """Return True if a label has the answer of the same person's stored label, or is older than it."""
-    same = (label.answer, label.scale) == (stored.answer, stored.scale)
-    return same or time_of(label) < time_of(stored)
-
-
 class LabelFile:
     """People's labels in a file, or in the labels.jsonl of a report folder.
 
-    `on` puts the labels of passages on the contexts of a sample, in place of the labels that the contexts
+    `answered` holds the rows with an answer, each with its location in the file; `unfilled` counts those
+    without. `on` puts the labels of passages on the contexts of a sample, in place of those that the contexts
     had. If a label of the sample names a person or is "unsure", or a passage has several labels, all labels
     of that sample go into `book` instead, each with its person.
-
-    Attributes:
-        answered: The rows with an answer, each with its location in the file.
-        unfilled: The number of rows without an answer.
-        book: The labels with their persons, of the samples that `on` was called with.
     """
 
     def __init__(self, path: Path) -> None:
@@ -153,11 +125,11 @@ class LabelFile:
         for location, row in self.answered:
             if row.get("kind") in {None, "relevance"}:
                 answer, scale = _answer(row, location)
-                item = row.get("item") or "\n".join(_document(row, location))
-                fields = {"item": item, "kind": "relevance", "answer": answer}
-                fields |= {"scale": scale, "who": row.get("who"), "at": row.get("at")}
+                fields = {"kind": "relevance", "answer": answer, "scale": scale}
+                fields["item"] = row.get("item") or "\n".join(_document(row, location))
+                fields |= {"who": row.get("who"), "at": row.get("at")}
                 labels.append(load_label(fields, location))
-        alone, self._labels = LabelBook(labels), {}
+        alone = LabelBook(labels)
         if not len(alone):
             fix = "name a file of relevance labels, or a labelled report"
             raise InputError(f"the file {self.path} holds no label of a passage", fix=fix)
@@ -173,7 +145,11 @@ class LabelFile:
 
     def on(self, sample: Sample) -> tuple[Sample, tuple[Label, ...]]:
         """Return the sample with the file's labels on its contexts, and the labels that were added to `book`."""
-        labels = {item: some for item, some in self._on_places(sample) if some}
+        labels: dict[str, list[Label]] = {}
+        for item, context in labelled_contexts(sample):
+            if some := self._labels.get(item) or self._labels.get(f"{sample.id}\n{context.id}"):
+                place = {"item": item, "sample": sample.id, "system": sample.system}
+                labels[item] = [structs.replace(label, **place) for label in some]
         people = any(len(some) > 1 or some[0].who or some[0].answer is None for some in labels.values())
         history = turns(sample)
 
@@ -194,14 +170,6 @@ class LabelFile:
         self.book.add(rows)
         return changed, tuple(rows)
 
-    def _on_places(self, sample: Sample) -> Iterator[tuple[str, list[Label]]]:
-        """Yield the item of each passage of a sample with its labels, found by item, else by document id."""
-        place = {"sample": sample.id, "system": sample.system}
-        for item, context in labelled_contexts(sample):
-            names = (item, f"{sample.id}\n{context.id}")
-            some = next((self._labels[name] for name in names if name in self._labels), [])
-            yield item, [structs.replace(label, item=item, **place) for label in some]
-
 
 def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], dict[str, Label]]]:
     """Return what can be labelled in a report: each item's kind, and empty labels by (sample id, document id).
@@ -211,8 +179,9 @@ def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str]
     kinds = {row.item: row.kind for row in report.places()}
     documents: dict[tuple[str, str], dict[str, Label]] = {}
     for sample in report.samples():
-        both = zip(labelled_contexts(sample), places_of(sample), strict=True)
-        for (item, context), (call, rank, _) in both:
+        for (item, context), (call, rank, _) in zip(
+            labelled_contexts(sample), places_of(sample), strict=True
+        ):
             kinds.setdefault(item, "relevance")
             if context.id is not None:
                 name, system = sample.id, sample.system
@@ -244,11 +213,16 @@ def _is_unfilled(row: _Row) -> bool:
 def _answer(row: _Row, location: SourceLocation) -> tuple[Json, str]:
     """Return a row's answer (None for unsure) and its scale. Raises InputError if the answer is unusable."""
     name = next((name for name in _ANSWERS if row.get(name) not in (None, "")), "")
-    scale = str(row.get("scale") or "")
+    scale, value = str(row.get("scale") or ""), row.get(name)
     if not name and "item" in row:  # unsure, or taken back
         return None, scale or "graded"
-    value = _value(row.get(name))
-    if value is None:
+    if isinstance(value, str):
+        text = value.strip().casefold()
+        grade = _GRADE.fullmatch(text)
+        value = int(grade[1]) if grade else _YES_NO.get(text)
+    elif isinstance(value, float) and value.is_integer() and abs(value) < 1e9:
+        value = int(value)
+    if not isinstance(value, int):
         problem = f"this row has no usable answer: {name or 'grade'} is {row.get(name)!r}"
         raise InputError(problem, fix=_WRITE_GRADE, place=location)
     if isinstance(value, bool) or name == "relevant" or scale == "binary":
@@ -256,23 +230,11 @@ def _answer(row: _Row, location: SourceLocation) -> tuple[Json, str]:
     return value, scale or "graded"
 
 
-def _value(value: Json) -> int | bool | None:
-    """Return a cell's grade as an int, or its yes or no as a bool; None for anything else."""
-    if isinstance(value, str):
-        text = value.strip().casefold()
-        grade = _GRADE.fullmatch(text)
-        return int(grade[1]) if grade else _YES_NO.get(text)
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e9:
-        return int(value)
-    return value if isinstance(value, int) else None
-
-
 def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
     """Return the rows of a file of labels with their line numbers; the extension names the format."""
     if not path.is_file():
         raise InputError(f"there is no file {path}", fix="name a .jsonl, .csv or qrels file of labels")
-    readers = {".jsonl": _json_rows, ".csv": _csv_rows}
-    return readers.get(suffix_of(path), _qrels_rows)(path)
+    return {".jsonl": _json_rows, ".csv": _csv_rows}.get(suffix_of(path), _qrels_rows)(path)
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, _Row]]:
@@ -299,8 +261,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, _Row]]:
     for number, cells in rows:
         if len(cells) > len(names):
             problem = f"this row has {len(cells)} cells, but the header has {len(names)}"
-            fix = "quote cells that contain a comma"
-            raise InputError(problem, fix=fix, place=SourceLocation(str(path), number))
+            place = SourceLocation(str(path), number)
+            raise InputError(problem, fix="quote cells that contain a comma", place=place)
         values = ("" if cell.strip() in MISSING else cell for cell in cells)
         yield number, dict(zip_longest(names, values, fillvalue=""))
 
@@ -336,8 +298,7 @@ def export_labels(path: Path, report: ReportData) -> int:
     book = LabelBook(labels)
     lines = []
     for (sample, document), items in documents.items():
-        counting = filter(None, map(book.get, items))
-        grades = [int(label.answer) for label in counting]
+        grades = [int(label.answer) for label in filter(None, map(book.get, items))]
         if grades and not any(char.isspace() for char in sample + document):
             lines.append(f"{sample} 0 {document} {max(grades)}\n")
     write_whole(path, lines)

@@ -57,10 +57,8 @@ class GoldAudit(Line, kw_only=True):
 def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
     """Return the audit of the first report's gold by the judges of all reports; no report is changed.
 
-    A document is relevant from the grade that the first report's first gold measure uses.
-
-    Raises:
-        InputError: The first report has no gold, or no judge graded a passage with a document id.
+    A document is relevant from the grade that the first report's first gold measure uses. Raises InputError
+    if the first report has no gold, or no judge graded a passage with a document id.
     """
     of_gold = (Measure.remembered(line.type) for line in reports[0].summaries if line.basis.source == "gold")
     rel = next((int(measure.settings.get("rel") or 1) for measure in of_gold), 1)
@@ -82,8 +80,8 @@ def _documents(reports: Sequence[ReportData]) -> list[GoldDocument]:
     """Return a row for each document of each query whose passage a judge graded, in input order."""
     samples = [sample for sample in reports[0].samples() if sample.qrels is not None]
     if not samples:
-        problem = "no sample of the first report has gold (qrels)"
-        raise InputError(problem, fix="name a report whose samples have gold")
+        fix = "name a report whose samples have gold"
+        raise InputError("no sample of the first report has gold (qrels)", fix=fix)
     graded = [AuditedJudge.of(report, every=True).kinds.get("relevance", {}) for report in reports]
     rows: dict[tuple[str, str], GoldDocument] = {}
     for sample in samples:
@@ -100,10 +98,9 @@ def _documents(reports: Sequence[ReportData]) -> list[GoldDocument]:
                 grades=[mine[item][0] if item in mine else None for mine in graded],
             )
     if not rows:
+        problem = "no judge graded a passage with a document id, so gold has nothing to compare with"
         fix = "run a judged measure, e.g. context_relevance, on samples whose contexts have ids and texts"
-        raise InputError(
-            "no judge graded a passage with a document id, so gold has nothing to compare with", fix=fix
-        )
+        raise InputError(problem, fix=fix)
     return list(rows.values())
 
 
@@ -113,8 +110,8 @@ def gold_document(audit: GoldAudit) -> TextDocument:
     suspects = Table(["doubt", "query", "document", "gold", "judges"], "rllrl")
     for suspect in audit.suspects[:SHOWN]:
         grades = ", ".join("-" if grade is None else f"{grade:g}" for grade in suspect.grades)
-        names = (shorten(getattr(suspect, name), 60) for name in ("query", "id"))
-        suspects.add([f"{suspect.doubt:.2f}", *names, suspect.gold, grades])
+        query, document = shorten(suspect.query, 60), shorten(suspect.id, 60)
+        suspects.add([f"{suspect.doubt:.2f}", query, document, suspect.gold, grades])
     places = counted(audit.places, "document")
     head = f"{places} with a label of gold and of {judges}; gold counts from grade {audit.counts_from}"
     return TextDocument([head, "", suspects, "", "gold is not changed; --json lists more"])

@@ -68,10 +68,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
 
     The labels of all reports are pooled, and read as yes (grade 2 or 3) or no, on the items that every judge
     was asked about. An unusable answer of a judge counts as wrong. `every` also counts labels that were not
-    drawn at random.
-
-    Raises:
-        InputError: No item is both judged in all reports and labelled.
+    drawn at random. Raises InputError if no item is both judged in all reports and labelled.
     """
     read = [AuditedJudge.of(report, every=every) for report in reports]
     labels = list(dict.fromkeys(label for judge in read for label in judge.labels))
@@ -93,7 +90,9 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
     verdicts = np.where(failed, 1 - people, answers)
     kappas = [cohen_kappa(confusion(row, people)) for row in verdicts]
     best = int(np.argmax([-1.0 if kappa is None else kappa for kappa in kappas]))
-    names, lines = _names(reports), list[JudgeOnLabels]()
+    names, lines = [str(report.judge.source) for report in reports], list[JudgeOnLabels]()
+    if len(set(names)) < len(names):
+        names = [report.where or str(number) for number, report in enumerate(reports, 1)]
     for at, (report, kappa) in enumerate(zip(reports, kappas, strict=True)):
         known = np.flatnonzero(~failed[at])
         agreed = agreement(answers[at, known], people[known], scale=(0, 1), queries=queries[known])
@@ -134,17 +133,9 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
 def _failures(lines: Sequence[JudgeOnLabels]) -> Iterator[str]:
     for line in lines:
         if line.failed:
-            on = f"for {line.failed} of {counted(line.n, 'label')}"
+            on = f"for {line.failed} of {counted(line.n, 'label')}, which counts as wrong"
             again = f"ask again: germane run --resume {line.report or 'REPORT'}"
-            yield f"the judge {line.name} has no usable answer {on}, which counts as wrong; {again}"
-
-
-def _names(reports: Sequence[ReportData]) -> list[str]:
-    """Return a distinct name for each judge: its own, or its report's path if two judges have one name."""
-    names = [str(report.judge.source) for report in reports]
-    if len(set(names)) == len(names):
-        return names
-    return [report.where or str(number) for number, report in enumerate(reports, 1)]
+            yield f"the judge {line.name} has no usable answer {on}; {again}"
 
 
 _HEADS = ("failed", "kappa (yes or no)", "agreement less the best", "p", "bias", "calls", "price")

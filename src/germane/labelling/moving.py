@@ -98,26 +98,21 @@ def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocume
     before, now = _known_texts(samples), corpus.texts_of(set(ids))
     quotes = [(sample.id, quote) for sample in samples for _, quote in _quotes(sample)]
     matches = corpus.find(quote for _, quote in quotes)
-    rows = []
-    for name, quote in quotes:
-        places = matches[quote]
-        rows.append(QuoteRow(name, quote, bool(places) and places[0].share == 1.0, places))
-    return LabelsCheckDocument(
-        schema_version=1,
-        corpus=corpus.identity,
-        ids=len(ids),
-        missing=[id_ for id_ in ids if id_ not in now],
-        changed=[id_ for id_ in ids if id_ in now and id_ in before and not _same(before[id_], now[id_])],
-        unknown=sum(id_ in now and id_ not in before for id_ in ids),
-        quotes=rows,
-    )
+    rows = [
+        QuoteRow(name, quote, any(at.share == 1.0 for at in matches[quote]), matches[quote])
+        for name, quote in quotes
+    ]
+    missing = [id_ for id_ in ids if id_ not in now]
+    changed = [id_ for id_ in ids if id_ in now and id_ in before and not _same(before[id_], now[id_])]
+    unknown = sum(id_ in now and id_ not in before for id_ in ids)
+    return LabelsCheckDocument(1, corpus.identity, len(ids), missing, changed, unknown, rows)
 
 
 def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample], LabelsMoveDocument]:
     """Return the samples with their gold moved to the documents of a corpus, and counts of the outcomes.
 
-    The samples have no contexts. `qrels` holds the documents that are certainly relevant, `unsure` those that
-    may be, with the grade that they would have; `*1`, `*2`, ... stand for gold that was not found. Groups
+    They have no contexts. `qrels` holds the documents that are certainly relevant, `unsure` those that may
+    be, with the grade that they would have; `*1`, `*2`, ... stand for gold that was not found. Groups
     (`gold`) name every document that a member moved to.
     """
     before = _known_texts(samples)
@@ -129,7 +124,7 @@ def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample]
     matches = corpus.find([*quotes, *texts.values()])
     of_quote = {quote: _holders_of_quote(matches[quote]) for quote in quotes}
     of_document = {id_: _holders_of_text(matches[text]) for id_, text in texts.items()}
-    moved = LabelsMoveDocument(schema_version=1, kept=0, carried=0, unsure=0, lost=[])
+    moved = LabelsMoveDocument(1, kept=0, carried=0, unsure=0, lost=[])
     return [_moved(sample, kept, of_quote, of_document, moved) for sample in samples], moved
 
 
@@ -141,8 +136,7 @@ def _moved(
     moved: LabelsMoveDocument,
 ) -> Sample:
     """Return the sample with its gold moved to the corpus's documents, and count the outcomes in `moved`."""
-    sure: dict[str, int] = {}
-    unsure: dict[str, int] = {}
+    sure, unsure = dict[str, int](), dict[str, int]()
     qrels, quoted = dict(sample.qrels or {}), _quotes(sample)
     best = max((grade for grade in qrels.values() if grade > 0), default=1)
     for document, quote in quoted if sample.qrels is not None or sample.gold is None else ():
@@ -169,7 +163,7 @@ def _moved(
         tuple(dict.fromkeys(new for name in group for new in names.get(name) or [name]))
         for group in sample.gold
     )
-    known = sure if sample.qrels is not None else None
+    known = None if sample.qrels is None else sure
     of_old = {"contexts": None, "calls": None, "stages": (), "response": None, "messages": ()}
     return structs.replace(sample, qrels=known, unsure=unsure or None, gold=groups, **of_old)
 
@@ -177,10 +171,7 @@ def _moved(
 def _assign_grade(
     holders: _Split, grade: int, gold: tuple[dict[str, int], dict[str, int]], moved: LabelsMoveDocument
 ) -> bool:
-    """Give this grade to the documents that contain a piece of gold; return False if no document contains it.
-
-    `gold` holds the grades of certain and of unsure documents. The outcome is counted in `moved`.
-    """
+    """Grade the holders of a piece of gold, sure and unsure, and count the outcome; return False without any."""
     for grades, documents in zip(gold, holders, strict=True):
         grades |= {document: max(grade, grades.get(document, grade)) for document in documents}
     if holders[0]:
@@ -203,20 +194,19 @@ def _holders_of_quote(matches: Sequence[TextMatch]) -> _Split:
     whole = [at for at in matches if at.share == 1.0]
     if whole:  # words that only match without their signs are another place, where one matches to the letter
         return [at.document for at in whole if at.exact or not whole[0].exact], []
-    return _split(matches, MOST)
+    return _split(matches, [at.share >= MOST for at in matches])
 
 
 def _holders_of_text(matches: Sequence[TextMatch]) -> _Split:
     """Return the documents that contain an old passage, and those that contain only a part of it."""
-    exact = [at.document for at in matches if at.exact]
-    if exact:  # the same words with other signs may be another passage
-        return exact, [at.document for at in matches if not at.exact]
-    return _split(matches, WHOLE)
+    if any(at.exact for at in matches):  # the same words with other signs may be another passage
+        return _split(matches, [at.exact for at in matches])
+    return _split(matches, [at.share >= WHOLE for at in matches])
 
 
-def _split(matches: Sequence[TextMatch], least: float) -> _Split:
-    sure = [at.document for at in matches if at.share >= least]
-    return sure, [at.document for at in matches if at.share < least]
+def _split(matches: Sequence[TextMatch], is_sure: Sequence[bool]) -> _Split:
+    both = list(zip(matches, is_sure, strict=True))
+    return [at.document for at, sure in both if sure], [at.document for at, sure in both if not sure]
 
 
 def carry_labels(
@@ -251,9 +241,8 @@ def carry_labels(
 
 def _holds(label: Label, at: TextMatch) -> bool:
     """Return True if the label of an old passage is also right for the document of this match."""
-    if at.share >= WHOLE and at.all:
-        return True
-    return at.share >= WHOLE if label.answer else at.all
+    whole = at.share >= WHOLE
+    return (whole and at.all) or (whole if label.answer else at.all)
 
 
 def _outcome(label: Label, matches: Sequence[TextMatch]) -> LabelOutcome:

@@ -74,12 +74,7 @@ def check_test_set(data: TestSet) -> list[SetCheck]:
     """Return the results of all checks of a test set: duplicates, leaks, gold, classes and width."""
     queries = data.queries
     known = {word for text in data.texts.values() for word in words(text)}
-    groups = repeated(
-        [query.text for query in queries],
-        [query.situation for query in queries],
-        [query.gold for query in queries],
-        known=known,
-    )
+    groups = repeated(queries, known=known)
     return [
         _duplicates(queries, groups),
         _leaks(data, queries),
@@ -94,40 +89,28 @@ def _unchecked(name: CheckName, why: str) -> SetCheck:
     return SetCheck(name, "not checked", None, None, [], why)
 
 
-def _result(
-    name: CheckName,
-    count: int,
-    of: int,
-    examples: Sequence[str],
-    *,
-    bad: str,
-    ok: str = "",
-    warn: bool | None = None,
+def _checked(
+    name: CheckName, count: int, of: int, examples: Sequence[str], note: str, *, warn: bool
 ) -> SetCheck:
-    """Return a check's result: a warning with note `bad` if count > 0 (or as `warn` says), else ok with note `ok`."""
-    wrong = count > 0 if warn is None else warn
-    return SetCheck(
-        name, "warning" if wrong else "ok", count, of, [*examples[:EXAMPLES]], bad if wrong else ok
-    )
+    return SetCheck(name, "warning" if warn else "ok", count, of, [*examples[:EXAMPLES]], note)
 
 
 def _duplicates(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:
     """Check how many questions repeat another one, except within a `cluster`, which statistics take into account."""
     if not any(query.text for query in queries):
         return _unchecked("duplicates", "the queries have no texts: name the file of queries too")
-    clusters = [len({queries[at].cluster or f" {at}" for at in group}) for group in groups]
-    repeats = [group for group, several in zip(groups, clusters, strict=True) if several > 1]
-    count, size = sum(several - 1 for several in clusters), len(queries)
-    examples = [
-        f"{', '.join(queries[at].id for at in group[:5])}{', ...' * (len(group) > 5)}: {shorten(queries[group[0]].text, 60)}"
-        for group in repeats
-    ]
-    bad = (
-        f"{count} of {counted(size, 'query repeats', 'queries repeat')} another query, so that intervals are too"
-        " narrow; give repeated queries the same `cluster`"
-    )
-    ok = f"no two of {counted(size, 'query', 'queries')} are the same"
-    return _result("duplicates", count, size, examples, bad=bad, ok=ok)
+    count, size, examples = 0, len(queries), list[str]()
+    for group in groups:
+        repeats = len({queries[at].cluster or f" {at}" for at in group}) - 1
+        if repeats:
+            ids = ", ".join(queries[at].id for at in group[:5]) + ", ..." * (len(group) > 5)
+            examples.append(f"{ids}: {shorten(queries[group[0]].text, 60)}")
+            count += repeats
+    note = f"no two of {counted(size, 'query', 'queries')} are the same"
+    if count:
+        repeat = f"{count} of {counted(size, 'query repeats', 'queries repeat')} another query"
+        note = f"{repeat}, so that intervals are too narrow; give repeated queries the same `cluster`"
+    return _checked("duplicates", count, size, examples, note, warn=count > 0)
 
 
 def _leaks(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
@@ -142,11 +125,12 @@ def _leaks(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
     found = overlaps([queries[at].text for at in asked], [passages[at] for at in asked], data.rest)
     copied = [at for at, overlap in zip(asked, found, strict=True) if overlap.copied()]
     examples = [f"{queries[at].id}: {shorten(queries[at].text, 70)}" for at in copied]
-    of = f"{len(copied)} of {counted(len(asked), 'question')} {'is' if len(copied) == 1 else 'are'} copied"
-    bad = f"{of} from the gold passage, which makes retrieval by words too easy; ask in a user's words"
+    are = "is" if len(copied) == 1 else "are"
+    note = f"{len(copied)} of {counted(len(asked), 'question')} {are} copied from the gold passage"
     warn = len(copied) >= max(1, COPIED * len(asked))
-    ok = f"{of} from the gold passage"
-    return _result("leaks", len(copied), len(asked), examples, bad=bad, ok=ok, warn=warn)
+    if warn:
+        note += ", which makes retrieval by words too easy; ask in a user's words"
+    return _checked("leaks", len(copied), len(asked), examples, note, warn=warn)
 
 
 def shares_by_depth(
@@ -190,13 +174,13 @@ def _one_system(queries: Sequence[TestQuery], systems: AbstractSet[str]) -> SetC
             share = f"{of_system[best].mean():.0%} of the gold in its first {k}"
             example = f"{best or 'the unnamed system'}: {share}; {', '.join(rest)}"
             held = sum(rank <= k for query in queries for rank in query.ranks.get(best, {}).values())
-            bad = (
+            note = (
                 "nearly all gold is in the first results of one system, as if only that system's results were"
-                " labelled; label results of every system"
             )
-            return _result(name, held, total, [example], bad=bad)
-    ok = f"several systems found the gold of {counted(common, 'query', 'queries')}, not one system alone"
-    return _result(name, 0, total, [], bad="", ok=ok)
+            note += " labelled; label results of every system"
+            return _checked(name, held, total, [example], note, warn=True)
+    note = f"several systems found the gold of {counted(common, 'query', 'queries')}, not one system alone"
+    return _checked(name, 0, total, [], note, warn=False)
 
 
 def one_sided(
@@ -220,19 +204,18 @@ def _dead(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
     gold = {name for query in queries for name in query.gold}
     if not gold:
         return _unchecked("dead gold", "no query has gold with a document id")
-    fix = "if the corpus has changed, run `germane labels move`"
-    if len(data.absent) == len(gold):
-        fix = f"ids of the corpus are like {data.document}, gold ids like {next(iter(data.absent))}"
-    holders: dict[str, list[str]] = {}
-    for query in queries:
-        for name in data.absent.keys() & query.gold.keys():
-            holders.setdefault(name, []).append(query.id)
-    examples, some = [f"{name} ({', '.join(holders[name][:3])})" for name in data.absent], len(gold)
-    are = "is" if len(data.absent) == 1 else "are"
-    absent = f"{len(data.absent)} of {counted(some, 'gold id')} {are} not in the corpus"
-    bad = f"{absent}, so no system can find the documents; {fix}"
-    ok = f"all {counted(some, 'gold id')} are in the corpus"
-    return _result("dead gold", len(data.absent), some, examples, bad=bad, ok=ok)
+    absent, size, note = len(data.absent), len(gold), f"all {counted(len(gold), 'gold id')} are in the corpus"
+    if absent:
+        fix = "if the corpus has changed, run `germane labels move`"
+        if absent == size:
+            fix = f"ids of the corpus are like {data.document}, gold ids like {next(iter(data.absent))}"
+        are = f"{absent} of {counted(size, 'gold id')} {'is' if absent == 1 else 'are'}"
+        note = f"{are} not in the corpus, so no system can find the documents; {fix}"
+    examples = []
+    for name in [*data.absent][:EXAMPLES]:
+        holders = [query.id for query in queries if name in query.gold]
+        examples.append(f"{name} ({', '.join(holders[:3])})")
+    return _checked("dead gold", absent, size, examples, note, warn=absent > 0)
 
 
 _SEVERAL = re.compile(
@@ -255,9 +238,11 @@ def _classes(queries: Sequence[TestQuery]) -> SetCheck:
         return _unchecked("classes", why)
     wrong = [(query, why) for query in tagged if (why := next(_contradictions(query), ""))]
     examples, size = [f"{query.id}: {why}" for query, why in wrong], len(tagged)
-    bad = f"{len(wrong)} of {counted(size, 'tagged query contradicts its gold', 'tagged queries contradict their gold')}"
-    ok = f"{counted(size, 'tagged query agrees', 'tagged queries agree')} with the gold"
-    return _result("classes", len(wrong), size, examples, bad=bad, ok=ok)
+    note = f"{counted(size, 'tagged query agrees', 'tagged queries agree')} with the gold"
+    if wrong:
+        contradict = "tagged query contradicts its gold", "tagged queries contradict their gold"
+        note = f"{len(wrong)} of {counted(size, *contradict)}"
+    return _checked("classes", len(wrong), size, examples, note, warn=bool(wrong))
 
 
 def _known_class(name: str) -> bool:
@@ -272,12 +257,10 @@ def _contradictions(query: TestQuery) -> Iterator[str]:
         yield f"answerable is false, but the query has {gold}"
     for name in query.classes:
         if _NO_ANSWER.search(name):
-            if pieces or query.answerable:
-                yield (
-                    f"tag {name}, but the query has {gold}"
-                    if pieces
-                    else f"tag {name}, but answerable is true"
-                )
+            if pieces:
+                yield f"tag {name}, but the query has {gold}"
+            elif query.answerable:
+                yield f"tag {name}, but answerable is true"
             continue
         if _SEVERAL.search(name):
             if pieces == 1 or query.groups == 1:
@@ -296,14 +279,11 @@ def _width(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> Set
     if not n:
         return _unchecked("width", "the test set holds no query")
     if n < 2:
-        bad = "the test set has one independent query: no interval and no difference can be computed; add queries"
-        return _result("width", n, len(queries), [], bad=bad)
+        note = "the test set has one independent query: no interval and no difference can be computed; add queries"
+        return _checked("width", n, len(queries), [], note, warn=True)
     t, of_power = t_quantile(UPPER, n - 1), t_quantile(POWER, n - 1)
     half, difference = t * SPREAD / sqrt(n), (t + of_power) * SPREAD_OF_DIFFERENCE / sqrt(n)
-    give = counted(n, "independent query gives", "independent queries give")
-    ok = (
-        f"{give} an interval of about +-{half:.2g} at best, and can show a difference of {difference:.2g}"
-        f" (power {POWER:g})"
-    )
+    note = f"{counted(n, 'independent query gives', 'independent queries give')} an interval of about +-{half:.2g}"
+    note += f" at best, and can show a difference of {difference:.2g} (power {POWER:g})"
     figures = [f"interval +-{half:.3f}", f"difference {difference:.3f}"]
-    return _result("width", n, len(queries), figures, bad="", ok=ok, warn=False)
+    return _checked("width", n, len(queries), figures, note, warn=False)

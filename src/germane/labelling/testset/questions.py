@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeAlias
 from unicodedata import normalize
 
 from germane.judges.lexical import Terms, coverage, terms
+from germane.labelling.testset.reading import TestQuery
 from germane.questions.text import stems, words
 
 RUN = 6
@@ -59,13 +60,9 @@ def overlaps(
 ) -> list[PassageOverlap]:
     """Return each question's overlap with its gold passages, and how many other passages overlap as much.
 
-    Args:
-        questions: The questions.
-        passages: The texts of each question's gold passages.
-        rest: Passages of the corpus, or a random sample of them; gold passages may be among them.
+    The other passages are those in `rest`: passages of the corpus, or a random sample, gold ones among them.
     """
-    asked = [words(text) for text in questions]
-    passed = list(rest)
+    asked, passed = [words(text) for text in questions], list(rest)
     common = _common(passed)
     content = [
         {stem: term for stem, term in terms(text).items() if stem not in common} or terms(text)
@@ -80,11 +77,10 @@ def overlaps(
         for needed, texts in zip(content, passages, strict=True)
     ]
     grams, holders = _indexes(runs, shares, content)
-    own = [frozenset(map(_spaced, texts)) for texts in passages]
+    own = [{" ".join(text.split()) for text in texts} for texts in passages]
     same_run, same_share = Counter[int](), Counter[int]()
     for text in passed:
-        spaced = _spaced(text)
-        listed = words(text)
+        spaced, listed = " ".join(text.split()), words(text)
         here = {
             number
             for at in range(len(listed) - _GRAM + 1)
@@ -135,10 +131,6 @@ _GRAM, _COUNTED, _HIGH, _SAME = 4, 4, 0.6, 1e-9
 """Runs, content words and shares below these are not looked for elsewhere: no threshold is as low."""
 
 
-def _spaced(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _longest_run(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
     """Return the longest run of consecutive words that occurs in both lists."""
     places: Mapping[str, list[int]] = defaultdict(list)
@@ -175,7 +167,7 @@ _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 
 Words: TypeAlias = tuple[str, ...]
-Key: TypeAlias = tuple[Hashable, Words]
+Key: TypeAlias = tuple[str, Words]
 """What was said before a question, and its content words."""
 
 
@@ -195,36 +187,24 @@ def content_words(text: str) -> Words:
 
 
 def repeated(
-    texts: Sequence[str],
-    situations: Sequence[Hashable],
-    gold: Sequence[Collection[str]],
-    *,
-    known: Collection[str] = (),
-    shortest: int = SHORTEST,
+    queries: Sequence[TestQuery], *, known: Collection[str] = (), shortest: int = SHORTEST
 ) -> list[list[int]]:
-    """Return the positions of questions that repeat each other, one list per group of equal questions.
+    """Return the positions of queries that repeat each other, one list per group of equal queries.
 
-    Two questions are the same if their content words are equal; if these differ in one misspelt word, unless
-    the gold differs or both spellings occur elsewhere; or if one has a word more, or the words in another
-    order, and the gold is the same. Time and memory grow with the number of words.
-
-    Args:
-        texts: The questions.
-        situations: The conversation before each question: questions in different conversations are never the
-            same.
-        gold: The relevant documents of each question, as far as they are known.
-        known: Words of the corpus, which are not misspelt.
-        shortest: The number of letters from which on a word may be misspelt.
+    Two queries of the same conversation are the same if their content words are equal; if these differ in one
+    misspelt word of `shortest` letters or more, unless the gold differs or both spellings occur elsewhere
+    (the corpus's words are `known`); or if one has a word more, or the words in another order, and the gold
+    is the same. Time and memory grow with the number of words.
     """
-    groups: dict[tuple[Hashable, str], list[int]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     keys: list[Key] = []
-    for at, (text, situation) in enumerate(zip(texts, situations, strict=True)):
-        if listed := content_words(text):
-            group = groups[situation, "".join(listed)]  # e-mail is email
+    for at, query in enumerate(queries):
+        if listed := content_words(query.text):
+            group = groups[query.situation, "".join(listed)]  # e-mail is email
             if not group:
-                keys.append((situation, listed))
+                keys.append((query.situation, listed))
             group.append(at)
-    documents = [frozenset[str]().union(*(gold[at] for at in group)) for group in groups.values()]
+    documents = [frozenset[str]().union(*(queries[at].gold for at in group)) for group in groups.values()]
     uses = Counter(word for _, content in keys for word in set(content))
     above = list(range(len(keys)))
 
@@ -259,19 +239,18 @@ def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, s
         first = orders.setdefault((situation, tuple(sorted(listed))), number)
         if first != number and len(listed) >= _KEPT:
             yield number, first, "", ""
-        for at in range(len(listed)):
+        for at, word in enumerate(listed):
             rests[hash((situation, at, listed[:at], listed[at + 1 :]))].append((number, at))
             shorter = position.get((situation, listed[:at] + listed[at + 1 :]))
-            word = listed[at]
             if shorter is not None and len(listed) > _KEPT and word.isalpha() and word not in _NEGATIONS:
                 yield number, shorter, word, ""
     for alike in rests.values():
         if len(alike) > 1:
             # where hashes meet, the words decide
-            of_rest: dict[Key, list[tuple[int, str]]] = defaultdict(list)
+            of_rest: dict[tuple[str, int, Words], list[tuple[int, str]]] = defaultdict(list)
             for number, at in alike:
                 situation, listed = keys[number]
-                of_rest[(situation, at), listed[:at] + listed[at + 1 :]].append((number, listed[at]))
+                of_rest[situation, at, listed[:at] + listed[at + 1 :]].append((number, listed[at]))
             for some in of_rest.values():
                 yield from _misspelt(some, shortest)
 

@@ -51,14 +51,11 @@ class TestQuery:
 
 
 class TestSet:
-    """A test set: the queries read from files, with the texts of a corpus if one is given.
+    """A test set: the queries read from files, with the texts of a corpus if one is given, else of the samples.
 
-    Attributes:
-        systems: The names of the systems whose results the files hold.
-        texts: The texts of gold documents by id, as far as the corpus or a sample has them.
-        rest: Passages of the corpus or the samples, gold or not; a random sample of DRAWN if there are more.
-        absent: The gold ids that the corpus lacks; None without a corpus.
-        document: The id of the corpus's first document, as an example.
+    `systems` names the systems whose results the files hold. `texts` has the texts of gold documents by id,
+    `rest` passages, gold or not, a random sample of DRAWN if there are more. `absent` holds the gold ids that
+    the corpus lacks (None without a corpus), `document` the id of its first document, as an example.
     """
 
     __test__ = False  # no test of pytest
@@ -66,17 +63,19 @@ class TestSet:
     def __init__(self, paths: Sequence[Path], qrels: Path | None = None, corpus: Path | None = None) -> None:
         self._queries: dict[tuple[str, str], TestQuery] = {}
         self.systems: dict[str, None] = {}
-        self._forget_texts()
+        self.texts, self.rest, self._seen = dict[str, str](), list[str](), set[bytes]()
+        self._random, self._count = np.random.default_rng(0), 0
         self.absent: dict[str, None] | None = None
         self.document = ""
         files = [path for path in paths if not is_gold(path)]
         grades: dict[str, Mapping[str, int]] = {}
         for path in filter(None, [qrels, *(path for path in paths if is_gold(path))]):
             grades |= read_qrels(path)
-        self._read(files, grades)
         inside = (path for path in files if path.is_dir() and dataset_files(path, "corpus"))
-        if (documents := corpus or next(inside, None)) is not None:
-            self._search(Corpus(documents))
+        self._corpus = corpus or next(inside, None)
+        self._read(files, grades)
+        if self._corpus is not None:
+            self._search(Corpus(self._corpus))
 
     @property
     def queries(self) -> list[TestQuery]:
@@ -121,24 +120,17 @@ class TestSet:
             query.answerable = sample.answerable
         query.classes |= dict.fromkeys(_classes(sample))
         passages = list(sample.retrieved())
-        for context in passages:
-            if context.text.strip():
-                self._take(context.id, context.text, gold=context.id in query.gold)
+        with_texts = [context for context in passages if context.text.strip()]
+        for context in with_texts if self._corpus is None else ():
+            if context.id and context.id in query.gold:
+                self.texts.setdefault(context.id, context.text)
+            key = short_name(repr((context.id, context.text)).encode(errors="replace"))
+            if key not in self._seen:  # of several systems once
+                self._seen.add(key)
+                self._draw(context.text)
         if (sample.contexts is not None or sample.calls is not None) and sample.trial == 0:
             self.systems[system] = None
             _rank(query, system, [context.id for context in passages if context.id])
-
-    def _take(self, name: str | None, text: str, *, gold: bool) -> None:
-        if gold and name:
-            self.texts.setdefault(name, text)
-        key = short_name(repr((name, text)).encode(errors="replace"))
-        if key not in self._seen:  # of several systems once
-            self._seen.add(key)
-            self._draw(text)
-
-    def _forget_texts(self) -> None:
-        self.texts, self.rest, self._seen = dict[str, str](), list[str](), set[bytes]()
-        self._random, self._count = np.random.default_rng(0), 0
 
     def _draw(self, text: str) -> None:
         """Add a passage to `rest`; once it is full, perhaps replace another, so that it is a random sample."""
@@ -151,8 +143,6 @@ class TestSet:
     def _search(self, corpus: Corpus) -> None:
         """Read gold documents' texts and a sample of passages from the corpus, not from the samples."""
         gold = {name for query in self.queries for name in query.gold}
-        corpus.texts_of(gold)  # chooses among several columns that could be the id
-        self._forget_texts()
         self.absent = dict.fromkeys(sorted(gold))
         for name, text in corpus.documents():
             self.document = self.document or name
