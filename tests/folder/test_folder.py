@@ -10,9 +10,8 @@ import pytest
 
 from germane import evaluate
 from germane.errors import InputError
-from germane.folder.judgements import earlier_judgements
-from germane.folder.labels import append_labels
 from germane.folder.layout import OWN
+from germane.folder.lines import earlier_judgements
 from germane.folder.reader import StoredTables
 from germane.folder.rows import BlockRows, GraderSet, merge
 from germane.folder.writer import FolderWriter
@@ -151,7 +150,7 @@ def test_labels_may_be_appended(tmp_path: Path) -> None:
     """They are no part of what is checked, and those that people gave survive the next evaluation in the folder."""
     saved(tmp_path)
     label = Label(item="i", kind="relevance", answer=2, scale="graded", who="ann", queue="random")
-    append_labels(tmp_path, [label])
+    StoredTables(tmp_path).append_labels([label])
     report = Report.open(tmp_path)
     assert list(report.labels()) == [label]
     report.save(tmp_path)
@@ -173,7 +172,7 @@ def test_the_labels_of_some_items_are_read_alone(tmp_path: Path) -> None:
     items = sorted({row.item for row in report.places()})[::5]
     later = [Label(item, "relevance", 1, "graded", who="ann", queue="random") for item in items[:2]]
     other = Label("other", "relevance", 1, "graded", who="ann", queue="random")
-    append_labels(tmp_path / "r", [*later, other])
+    StoredTables(tmp_path / "r").append_labels([*later, other])
     report = Report.open(tmp_path / "r")
     labels = [label for label in report.tables.labels if label.item in items]
     assert len(labels) == len(items) + len(later)
@@ -182,8 +181,8 @@ def test_the_labels_of_some_items_are_read_alone(tmp_path: Path) -> None:
 
 def test_labels_are_known_while_rows_are_written(tmp_path: Path) -> None:
     """Those of the samples, and those that people gave in the folder before: the summary counts both."""
-    append_labels(
-        tmp_path, [Label(item="i", kind="relevance", scale="graded", answer=2, who="ann", queue="random")]
+    StoredTables(tmp_path).append_labels(
+        [Label(item="i", kind="relevance", scale="graded", answer=2, who="ann", queue="random")]
     )
     folder = FolderWriter(tmp_path).start()
     folder.add(BlockRows(labels=[Label(item="j", kind="relevance", scale="graded", answer=3)]))
@@ -269,7 +268,7 @@ def test_a_damaged_label_is_an_error_with_its_line(tmp_path: Path, line: bytes, 
     """labels.jsonl is appended to by people and programs; what is none is named, however it is read."""
     saved(tmp_path)
     label = Label(item="i", kind="relevance", answer=2, scale="graded", who="ann", queue="random")
-    append_labels(tmp_path, [label])
+    StoredTables(tmp_path).append_labels([label])
     with (tmp_path / "labels.jsonl").open("ab") as file:
         file.write(line + b"\n")
     with pytest.raises(InputError, match=message):
@@ -347,7 +346,7 @@ def test_a_report_whose_writer_is_killed_at_its_end_is_completed(tmp_path: Path)
     """Whichever file takes its place at that moment; labels that people gave before stay."""
     label = Label(item="i", kind="relevance", answer=2, scale="graded", who="ann", queue="random")
     saved(tmp_path / "old")
-    append_labels(tmp_path / "old", [label])
+    StoredTables(tmp_path / "old").append_labels([label])
     evaluate(ROWS[:1], "context_precision@2", judge="lexical").save(tmp_path / "new")
     folders = [str(tmp_path / name) for name in ("old", "new", "killed")]
     subprocess.run([sys.executable, "-c", KILLED_AT, *folders], check=True)

@@ -14,7 +14,7 @@ from germane.addons import load
 from germane.clean import mask_urls, some_of
 from germane.errors import InputError
 from germane.evaluation.spec import OPTIONS, Spec, environment, read_config
-from germane.folder.judgements import earlier_judgements
+from germane.folder.lines import earlier_judgements
 from germane.judges.judge import Judge, members_of
 from germane.judges.panel import panel_of
 from germane.ledger.address import files_of

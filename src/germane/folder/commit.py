@@ -14,9 +14,8 @@ from pathlib import Path
 
 from germane.encoding import decode
 from germane.errors import InputError
-from germane.folder.labels import label_in
 from germane.folder.layout import APPEND, EARLIER, LOCK, MANIFEST, UNFINISHED, files_in, opened, sync
-from germane.folder.lines import TableFile
+from germane.folder.lines import StoredRows, TableFile, label_in
 from germane.tables.columns import json_lines
 from germane.tables.labels import by_people
 
@@ -36,8 +35,8 @@ def keep_people(path: Path) -> None:
     stored, new = files_in(path)["labels"], files_in(path, UNFINISHED)["labels"]
     if not new.exists():
         return
-    if labels := list(filter(by_people, TableFile(stored).read(label_in))):
-        written = set(TableFile(new).read(label_in))
+    if labels := list(filter(by_people, StoredRows(TableFile(stored), label_in))):
+        written = set(StoredRows(TableFile(new), label_in))
         with opened(new, APPEND) as file:
             file.writelines(json_lines(label for label in labels if label not in written))
             sync(file)

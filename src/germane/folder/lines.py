@@ -1,4 +1,4 @@
-"""Read the rows of a table from a file of JSON lines, and make the error for a line that cannot be read."""
+"""Read the rows of a table from a file of JSON lines; an error names the line that cannot be read."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ from typing import Any, Generic, TypeVar
 from germane.encoding import decode, encode
 from germane.errors import InputError, SourceLocation
 from germane.folder.layout import LABELS, UNFINISHED
+from germane.tables.judgements import load_judgement
+from germane.tables.labels import Label, decode_label, load_label
+from germane.types import Judgement
 
-__all__ = ["TableFile"]
+__all__ = ["KEY", "TableFile"]
 
 _log = logging.getLogger("germane")
 
 T = TypeVar("T")
 Keep = Callable[[bytes], bool]
 """A test of a line: True if the line is to be read."""
+
+KEY = slice(8, 40)
+"""The position of the key in a line of judgements.jsonl, which begins with `{"key":"..."`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +52,6 @@ class TableFile:
                 yield number, offset, line
                 offset += len(line)
 
-    def read(self, row_of: Callable[[TableFile, int, bytes], T], keep: Keep = lambda _: True) -> Iterator[T]:
-        """Yield `row_of(file, line number, line)` for each line for which `keep` returns True."""
-        return (row_of(self, number, line) for number, _, line in self.lines() if keep(line))
-
     def _is_torn(self, number: int, line: bytes) -> bool:
         if self.path.name != LABELS:
             return self.path.suffix == UNFINISHED
@@ -61,22 +63,22 @@ class TableFile:
         """Return `decode(line)`. Raises InputError with the line number if the line is damaged."""
         try:
             return decode(line)
+        except InputError as invalid:
+            error = invalid
         except (ValueError, RecursionError):
-            raise self.damaged(number) from None
+            fix = "restore the file, or run the evaluation again"
+            if self.path.suffix == UNFINISHED:
+                fix = "run again with --resume"
+            elif self.path.name == LABELS:
+                fix = "remove the line: the answer in it is lost"
+            error = InputError("this line is damaged or cut off", fix=fix)
+        raise error.at(SourceLocation(str(self.path), number))
 
-    def row(self, number: int, line: bytes) -> Any:
-        """Return the JSON object in a line. Raises InputError with the line number if the line is damaged."""
-        row = self.decoded(number, line, decode)
-        if not isinstance(row, dict):
-            raise self.damaged(number)
-        return row
-
-    def whole_rows(self) -> Iterator[Any]:
+    def whole_rows(self) -> Iterator[dict[str, Any]]:
         """Yield the JSON objects in the lines; a line that is none, such as one cut off, is skipped."""
         for _, _, line in self.lines():
             with suppress(ValueError, RecursionError):
-                if isinstance(row := decode(line), dict):
-                    yield row
+                yield object_in(line)
 
     def at(self, offsets: Iterable[int]) -> Iterator[bytes]:
         """Yield the lines that begin at these byte offsets."""
@@ -84,19 +86,6 @@ class TableFile:
             for offset in offsets:
                 content.seek(offset)
                 yield content.readline()
-
-    def place(self, number: int) -> SourceLocation:
-        """Return the file and line number, for an error message about the line."""
-        return SourceLocation(str(self.path), number)
-
-    def damaged(self, number: int) -> InputError:
-        """Return the InputError that says that the line with this number cannot be read."""
-        fix = "restore the file, or run the evaluation again"
-        if self.path.suffix == UNFINISHED:
-            fix = "run again with --resume"
-        elif self.path.name == LABELS:
-            fix = "remove the line: the answer in it is lost"
-        return InputError("this line is damaged or cut off", fix=fix, place=self.place(number))
 
     def digest(self) -> str:
         """Return the SHA-256 of the file, in hex."""
@@ -106,13 +95,48 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class StoredRows(Generic[T]):
-    """The rows of a table in a file; the file is read anew each time that the rows are iterated over."""
+    """Rows of a table in a file, which is read anew each time that the rows are iterated over.
+
+    `decode` returns the row in a line; lines for which `keep` returns False are left out.
+    """
 
     file: TableFile
-    row_of: Callable[[TableFile, int, bytes], T]
+    decode: Callable[[bytes], T]
+    keep: Keep | None = None
 
     def __iter__(self) -> Iterator[T]:
-        return self.file.read(self.row_of)
+        for number, _, line in self.file.lines():
+            if self.keep is None or self.keep(line):
+                yield self.file.decoded(number, line, self.decode)
+
+
+def object_in(line: bytes) -> dict[str, Any]:
+    """Return the JSON object in a line. Raises ValueError or RecursionError if there is none."""
+    row = decode(line)
+    if not isinstance(row, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - as other lines that are no row
+    return row
+
+
+def judgement_in(line: bytes) -> Judgement:
+    """Return the judgement in a line of judgements.jsonl. Raises an error if the line is damaged."""
+    return load_judgement(object_in(line))
+
+
+def earlier_judgements(files: Iterable[Path]) -> Iterator[Judgement]:
+    """Yield the judgements that earlier sessions left in files; a line cut off by a kill is skipped."""
+    for file in files:
+        for _, _, line in TableFile(file).lines():
+            with suppress(ValueError, RecursionError, TypeError, AttributeError):
+                yield judgement_in(line)
+
+
+def label_in(line: bytes) -> Label:
+    """Return the label in a line of labels.jsonl. Raises InputError if the label is invalid."""
+    try:
+        return decode_label(line)
+    except (ValueError, RecursionError):
+        return load_label(object_in(line))
 
 
 def with_texts(field: str, texts: Collection[str]) -> Keep:
@@ -132,10 +156,11 @@ def torn_bytes(line: bytes) -> int:
     """Return the length of the cut-off last line in bytes of labels.jsonl; 0 if the last line is whole."""
     last = line[line.rfind(b"\n") + 1 :]
     try:
-        whole = not last or isinstance(decode(last), dict)
+        if last:
+            object_in(last)
     except (ValueError, RecursionError):
-        whole = False
-    return 0 if whole else len(last)
+        return len(last)
+    return 0
 
 
 @cache

@@ -13,7 +13,6 @@ from germane.folder.commit import acquire, complete_killed, keep_people, publish
 from germane.folder.layout import (
     APPEND,
     EARLIER,
-    LABELS,
     LOCK,
     MANIFEST,
     REPLACE,
@@ -53,7 +52,7 @@ class FolderWriter:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self._held: int | None = None
-        self.tables = StoredTables(self.path, files_in(self.path))
+        self.tables = StoredTables(self.path)
         self.manifest: dict[str, Json] = {}
         self._files: dict[Table, IO[bytes]] = {}
         self._written = set[bytes]()
@@ -131,12 +130,11 @@ class FolderWriter:
         if self._held is None:
             self.lock()
         self._set_aside()
-        files = files_in(self.path, UNFINISHED)
-        for name, file in files.items():
+        for name, file in files_in(self.path, UNFINISHED).items():
             self._files[name] = opened(file, REPLACE)
         self._written = set()
         tables = self.tables
-        tables.move_to(files, self.path / LABELS)
+        tables.move_to(UNFINISHED)
         tables.graders, tables.numbers = [], {}
         tables.scores, tables.asked, tables.cluster_of = ScoreTable(), AskedCounts(), {}
         return self
@@ -198,7 +196,7 @@ class FolderWriter:
         self.manifest = draft_manifest(self.path, made, "complete")
         publish(self.path)
         self.tables.manifest, self.tables.is_complete = self.manifest, True
-        self.tables.move_to(files_in(self.path))
+        self.tables.move_to("")
 
     def append_judgements(self, judgements: Iterable[Judgement]) -> None:
         """Add judgements (`germane audit --again`) to a finished report; measures do not read them."""

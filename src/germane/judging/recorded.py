@@ -10,15 +10,14 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
-from germane.encoding import decode, short_name
-from germane.folder.lines import StoredRows, TableFile
+from germane.encoding import short_name
+from germane.folder.lines import StoredRows, TableFile, judgement_in, object_in
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import LabelChoice
 from germane.questions.asking import Answer, answered, value_of
 from germane.questions.question import AnyQuestion, asked_as
 from germane.questions.relevance import Passages, examples_of
-from germane.tables.judgements import load_judgement
 from germane.types import Judgement, Sample
 
 R = TypeVar("R")
@@ -75,7 +74,7 @@ class StoredAnswers:
     def _index_lines(self, file: TableFile) -> None:
         """Index the judgements in a file by item and settings; the values are positions in the file."""
         for number, position, line in file.lines():
-            row = file.row(number, line)
+            row = file.decoded(number, line, object_in)
             if self._counts(row.get("parent"), row.get("error")):
                 for name in _names(str(row.get("item")).encode(), self._settings(row)):
                     self._index.setdefault(name, position)
@@ -92,7 +91,7 @@ class StoredAnswers:
         return self._judgements([questions])
 
     def _judgements(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Judgement]:
-        found = self._find(asked, _judgement_in)
+        found = self._find(asked, judgement_in)
         each = (question for questions in asked for question in questions)
         return [judgement or _lacking(question) for question, judgement in zip(each, found, strict=True)]
 
@@ -168,10 +167,6 @@ _decode_answer = msgspec.json.Decoder(_Answer).decode
 def _names(item: bytes, several: Sequence[bytes]) -> Sequence[bytes]:
     """Return the index entries of an item: its digest combined with each of several settings."""
     return [short_name(item + settings) for settings in several]
-
-
-def _judgement_in(line: bytes) -> Judgement:
-    return load_judgement(decode(line))
 
 
 def _lacking(question: AnyQuestion) -> Judgement:

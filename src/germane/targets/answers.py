@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias, TypeVar
 from msgspec import structs
 
 from germane.errors import InputError, TargetError, excerpt
-from germane.folder.layout import files_in, sync
+from germane.folder.layout import sync
 from germane.folder.lines import TableFile
 from germane.folder.reader import StoredTables
 from germane.measures.scoring import Job
@@ -85,7 +85,7 @@ class TargetAnswers:
         if not resumed:
             self._path.unlink(missing_ok=True)
             return
-        tables = StoredTables(folder, files_in(folder))
+        tables = StoredTables(folder)
         if not replaces and tables.files["samples"].path.exists():
             self._prepared = set(self._keep(tables.samples))
         self._prepared -= set(self._keep(self._written()))
