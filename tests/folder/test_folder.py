@@ -12,6 +12,7 @@ from germane import evaluate
 from germane.errors import InputError
 from germane.folder.layout import OWN
 from germane.folder.lines import earlier_judgements
+from germane.folder.manifest import write_manifest
 from germane.folder.reader import StoredTables
 from germane.folder.rows import BlockRows, GraderSet, merge
 from germane.folder.writer import FolderWriter
@@ -279,7 +280,7 @@ def test_a_damaged_label_is_an_error_with_its_line(tmp_path: Path, line: bytes, 
 
 def test_what_is_not_finished_is_no_report(tmp_path: Path) -> None:
     """The message says how it is continued."""
-    FolderWriter(tmp_path).lock().write_manifest({}, "running")
+    write_manifest(tmp_path, {}, "running")
     with pytest.raises(InputError, match="germane run --resume"):
         Report.open(tmp_path)
 

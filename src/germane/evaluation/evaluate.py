@@ -32,6 +32,7 @@ from germane.evaluation.choice import (
 )
 from germane.evaluation.evaluation import evaluate_jobs, run_coroutine
 from germane.evaluation.spec import Spec
+from germane.folder.manifest import read_manifest, write_manifest
 from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, Judges
@@ -289,12 +290,12 @@ async def report_on(
         if spec.folder:
             writer = FolderWriter(spec.folder).lock()
             opened.callback(writer.close)
-            if not (resumed := writer.is_unfinished()):
-                jobs, resumed = _again(writer, jobs, answered=target is not None)
+            jobs, resumed = _continued(writer, jobs, answered=target is not None)
             if resumed and not spec.replay and (earlier := open_earlier(writer.earlier())) is not None:
                 opened.callback(earlier.close)
                 asking["earlier"] = earlier
-            writer.start().write_manifest({}, "running")
+            writer.start()
+            write_manifest(writer.path, {}, "running")
             asking |= {} if ledger is None else {"keep": writer.keep}
             if ledger is None and judge is not None:
                 ledger = own = open_ledger(writer.path / "ledger.sqlite")
@@ -315,14 +316,16 @@ async def report_on(
     return report
 
 
-def _again(writer: FolderWriter, jobs: Iterable[Job], *, answered: bool) -> tuple[Iterable[Job], bool]:
-    """Return the jobs, and True if the folder has a complete report on the same samples, which is continued.
+def _continued(writer: FolderWriter, jobs: Iterable[Job], *, answered: bool) -> tuple[Iterable[Job], bool]:
+    """Return the jobs, and True if the folder has an unfinished report or one on the same samples.
 
     Raises InputError if the folder has a report on other samples; a target's answers (`answered`) may differ.
     """
     if not (writer.path / "manifest.json").exists():
         writer.refuse_other("name a new folder")
         return jobs, False
+    if read_manifest(writer.path).get("status") != "complete":
+        return jobs, True
     blank = Sample(id="", query="")
     unanswered = {name: getattr(blank, name) for name in _ANSWERS if answered}
 

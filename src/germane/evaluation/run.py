@@ -39,7 +39,7 @@ from germane.evaluation.session import (
 )
 from germane.evaluation.spec import Callbacks, Spec
 from germane.folder.layout import SESSION
-from germane.folder.manifest import read_manifest
+from germane.folder.manifest import read_manifest, write_manifest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
 from germane.judging.caller import in_own_loop
@@ -450,7 +450,7 @@ class _Run:
     def _write_manifest(self, status: str) -> None:
         """Write the manifest of a report that is not complete yet."""
         judge = judge_entry(self.judge, self.spent)
-        self.folder.write_manifest({"judge": judge, **self._manifest(), "replaces": self.replaces}, status)
+        write_manifest(self.path, {"judge": judge, **self._manifest(), "replaces": self.replaces}, status)
 
     def _continuing(self, *flags: str) -> str:
         """Return the command that resumes this run."""

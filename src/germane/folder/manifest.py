@@ -56,43 +56,39 @@ def read_manifest(path: Path) -> dict[str, Json]:
     """
     file = path / MANIFEST
     if path.is_file():
-        problem = f"{path} is a file, which has scores at most: the samples and the answers of judges and people are missing"
-        fix = "name the folder that `germane run` wrote; `germane compare` reads files of scores"
-        raise InputError(problem, fix=fix)
+        raise InputError(
+            f"{path} is a file, which has scores at most: the samples and the answers of judges and people are missing",
+            fix="name the folder that `germane run` wrote; `germane compare` reads files of scores",
+        )
     if not file.is_file():
         inside = max(path.glob(f"*/{MANIFEST}"), key=lambda file: file.stat().st_mtime_ns, default=None)
-        fix = (
-            f"name a report in that folder, such as {inside.parent}"
-            if inside
-            else "name a folder that `germane run` wrote"
+        named = (
+            f"report in that folder, such as {inside.parent}" if inside else "folder that `germane run` wrote"
         )
-        raise InputError(f"{path} is not a report folder: it has no {MANIFEST}", fix=fix)
+        raise InputError(f"{path} is not a report folder: it has no {MANIFEST}", fix=f"name a {named}")
     manifest = json_in(read_text(file), file, fix=_AGAIN, surrogates=True)
+    place = SourceLocation(str(file))
     if not isinstance(manifest, dict):
-        raise InputError("this is not one JSON object", fix=_AGAIN, place=SourceLocation(str(file)))
+        raise InputError("this is not one JSON object", fix=_AGAIN, place=place)
     if (version := manifest.get("schema_version")) != SCHEMA_VERSION:
-        newer = isinstance(version, int) and version > SCHEMA_VERSION
         problem = f"{path} is a report of format {version}, but this germane reads format {SCHEMA_VERSION}"
+        if isinstance(version, int) and version > SCHEMA_VERSION:
+            raise InputError(problem, fix="update germane")
         stored = (name for name in manifest.get("files") or () if name.startswith("judgements."))
-        kept = carried_over(path, next(stored, "judgements.jsonl"))
-        raise InputError(problem, fix="update germane" if newer else kept)
+        raise InputError(
+            problem,
+            fix=f"keep the paid answers: germane ledger import {path / next(stored, 'judgements.jsonl')}; "
+            "run the evaluation again; "
+            f"keep people's labels: germane label NEW_REPORT --import {path / LABELS}",
+        )
     try:
         msgspec.convert(replace_surrogates(manifest), _MANIFEST)
     except ValueError as error:
-        place = SourceLocation(str(file))
         raise InputError(f"the manifest is damaged: {error}", fix=_AGAIN, place=place) from None
     return manifest
 
 
 _AGAIN = "restore the file, or run the evaluation again"
-
-
-def carried_over(path: Path, judgements: str) -> str:
-    """Return the commands that save judgements and people's labels from a report of another format."""
-    return (
-        f"keep the paid answers: germane ledger import {path / judgements}; run the evaluation again; "
-        f"keep people's labels: germane label NEW_REPORT --import {path / LABELS}"
-    )
 
 
 def write_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dict[str, Json]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from germane.encoding import canonical, encode
+from germane.folder.layout import Table
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked
 from germane.tables.labels import Label, by_people
 from germane.tables.scores import SampleKey, ScoreTable
@@ -21,26 +22,19 @@ __all__ = ["BlockRows", "GraderSet"]
 GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
 """The graders of a sample as JSON objects, in the order of their scores."""
 
-Beside: TypeAlias = "dict[tuple[str, str], array[float]]"
-"""Values of companion measures, shown with the means: by (system, measure), one per sample."""
-
-_Table: TypeAlias = Literal["samples", "places", "judgements", "labels"]
-
 
 @dataclass(slots=True, kw_only=True)
 class Tables(ABC):
     """The five tables of an evaluation; rows in memory and rows in a folder have this same interface.
 
     Attributes:
-        samples: The samples, in input order.
-        judgements: The judgements, in order of first use.
         graders: The distinct grader sets of the samples; `numbers` maps the JSON of a grader set to its
             index.
         notes: Counts of peculiarities of the data that a reader of the report should know.
         prompts: The hash of each prompt, by name.
         reads: The kinds of question that each measure asked, by the measure's canonical name.
         references: For each measure, how many verdicts were given with and without a reference.
-        beside: The values of companion measures, which are shown with the means.
+        beside: The values of companion measures, shown with the means: by (system, measure), one per sample.
         folder: The report folder; None if the rows are in memory or in temporary files.
         is_complete: True if the folder holds a complete report, whose manifest has the counts.
         cluster_of: The cluster of each case that has one, by the case's id; None until it is read from
@@ -53,7 +47,7 @@ class Tables(ABC):
     prompts: dict[str, str] = field(default_factory=dict)
     reads: dict[str, set[str]] = field(default_factory=dict)
     references: dict[str, Counter[str]] = field(default_factory=dict)
-    beside: Beside = field(default_factory=dict)
+    beside: dict[tuple[str, str], array[float]] = field(default_factory=dict)
     folder: Path | None = None
     is_complete: bool = False
     cluster_of: dict[str, str] | None = field(default=None, repr=False, compare=False)
@@ -83,7 +77,7 @@ class Tables(ABC):
     def scores(self) -> ScoreTable:
         """The table of all scores."""
 
-    def candidates(self, table: _Table, field: str, values: Collection[str]) -> Iterator[Any]:  # noqa: ARG002
+    def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:  # noqa: ARG002
         """Yield, in order, every row with one of these values in a field, and possibly other rows."""
         return iter(getattr(self, table))
 
@@ -133,27 +127,21 @@ class Tables(ABC):
 
     def samples_of(self, keys: Collection[SampleKey]) -> Iterator[Sample]:
         """Yield the samples with these keys, in input order."""
-        rows: Iterator[Sample] = self.candidates("samples", "id", {name for name, _, _ in keys})
+        rows = self.candidates("samples", "id", {name for name, _, _ in keys})
         return (sample for sample in rows if sample.key in keys)
-
-    def samples_named(self, name: str) -> Iterator[Sample]:
-        """Yield the samples whose id or query is this text, in input order."""
-        return (sample for sample in self.samples if name in {sample.id, sample.query})
 
     def places_of(self, keys: Collection[SampleKey]) -> Iterator[PlaceRow]:
         """Yield the rows of places.jsonl for the samples with these keys, in input order."""
-        rows: Iterator[PlaceRow] = self.candidates("places", "sample", {name for name, _, _ in keys})
+        rows = self.candidates("places", "sample", {name for name, _, _ in keys})
         return (row for row in rows if row.key in keys)
 
     def labels_of(self, items: Collection[str]) -> Iterator[Label]:
         """Yield the labels of these items, oldest first."""
-        rows: Iterator[Label] = self.candidates("labels", "item", items)
-        return (label for label in rows if label.item in items)
+        return (label for label in self.candidates("labels", "item", items) if label.item in items)
 
     def judgements_of(self, items: Collection[str]) -> Iterator[Judgement]:
         """Yield the judgements of these items, in order of first use."""
-        rows: Iterator[Judgement] = self.candidates("judgements", "item", items)
-        return (judgement for judgement in rows if judgement.item in items)
+        return (row for row in self.candidates("judgements", "item", items) if row.item in items)
 
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
         """Yield (item, answer as JSON) for each unmerged judgement; the answer is None if it failed."""

@@ -24,7 +24,7 @@ from germane.folder.layout import (
     sync,
 )
 from germane.folder.lines import TableFile
-from germane.folder.manifest import draft_manifest, read_manifest, write_manifest
+from germane.folder.manifest import draft_manifest, read_manifest
 from germane.folder.reader import StoredTables, numbered
 from germane.folder.rows import Tables
 from germane.tables.columns import batched, json_lines
@@ -46,14 +46,12 @@ class FolderWriter:
     Attributes:
         path: The report folder.
         tables: The rows written since `start`; after `finish`, those of the report.
-        manifest: The last manifest written; {} before the first.
     """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self._held: int | None = None
         self.tables = StoredTables(self.path)
-        self.manifest: dict[str, Json] = {}
         self._files: dict[Table, IO[bytes]] = {}
         self._written = set[bytes]()
         self._kept: IO[bytes] | None = None
@@ -80,14 +78,6 @@ class FolderWriter:
         """Return True if the folder holds the rows of a finished report."""
         return files_in(self.path)["judgements"].exists()
 
-    def is_unfinished(self) -> bool:
-        """Return True if the folder holds an evaluation that was started and not finished."""
-        return (self.path / MANIFEST).exists() and read_manifest(self.path).get("status") != "complete"
-
-    def write_manifest(self, manifest: Mapping[str, Json], status: str) -> None:
-        """Write the manifest of an incomplete report; `status` is "running" or "interrupted"."""
-        self.manifest = write_manifest(self.path, manifest, status)
-
     # what killed sessions left
 
     def earlier(self, *, finished: bool = True) -> list[Path]:
@@ -109,8 +99,7 @@ class FolderWriter:
         """Append a killed session's judgements to the `.earlier` file, before its tables are overwritten."""
         left = files_in(self.path, UNFINISHED)["judgements"]
         if left.exists():
-            with opened(files_in(self.path, EARLIER)["judgements"], APPEND) as kept:
-                kept.write(b"\n")  # ends the half line of a session that was killed just here
+            with self._append_earlier() as kept:
                 kept.writelines(line for _, _, line in TableFile(left).lines())
                 sync(kept)
             left.unlink(missing_ok=True)
@@ -118,10 +107,14 @@ class FolderWriter:
     def keep(self, answers: Iterable[Judgement]) -> None:
         """Write answers that no finished row holds yet, so that the folder can resume without the ledger."""
         if self._kept is None:
-            self._kept = opened(files_in(self.path, EARLIER)["judgements"], APPEND)
-            self._kept.write(b"\n")  # ends the half line of a session that was killed just here
+            self._kept = self._append_earlier()
         self._kept.writelines(map(judgement_line, answers))
         self._kept.flush()
+
+    def _append_earlier(self) -> IO[bytes]:
+        file = opened(files_in(self.path, EARLIER)["judgements"], APPEND)
+        file.write(b"\n")  # ends the half line of a session that was killed just here
+        return file
 
     # rows
 
@@ -141,42 +134,34 @@ class FolderWriter:
 
     def add(self, rows: Tables) -> None:
         """Write a batch of rows; judgements that were written before are skipped."""
-        tables = self.tables
-        numbers = [self.tables.number_of(graders) for graders in rows.graders]
-        self._write("samples", _sample_lines(rows, numbers))
+        tables, files = self.tables, self._files
+        files["samples"].writelines(_sample_lines(rows, list(map(tables.number_of, rows.graders))))
         tables.clusters().update(rows.clusters())
-        self._write("places", json_lines(rows.places))
-        self._write("judgements", map(judgement_line, self._new(rows.judgements)))
+        files["places"].writelines(json_lines(rows.places))
+        files["judgements"].writelines(map(judgement_line, self._new(rows.judgements)))
         self.append_labels(rows.labels)
         tables.scores.extend(rows.scores, distinct=True)
-        self._write("scores", rows.scores.lines())
+        files["scores"].writelines(rows.scores.lines())
         tables.add_counts(rows)
 
     def append_labels(self, labels: Iterable[Label]) -> None:
         """Append labels to the rows that are being written."""
-        self._write("labels", json_lines(labels))
+        self._files["labels"].writelines(json_lines(labels))
         self.tables.forget("labels")
 
     def copy(self, name: Table, lines: Iterable[bytes]) -> None:
-        """Copy the lines of another report's table unchanged, and forget what is cached about the table."""
-        self.tables.forget({"judgements": "asked"}.get(name, name))
-        if name == "samples":
-            self.tables.cluster_of = None
-        self._write(name, lines)
+        """Copy the lines of another report's table unchanged; what is cached is read again at next use."""
+        self.tables.forget("labels", "scores", "asked")
+        self.tables.cluster_of = None
+        self._files[name].writelines(lines)
 
     def _new(self, judgements: Iterable[Judgement]) -> Iterator[Judgement]:
         """Yield the judgements that were not written before, and add them to the counts."""
-        for some in batched(judgements):
-            new = list[Judgement]()
-            for judgement in some:
-                if (name := short_name(judgement.key.encode())) not in self._written:
-                    self._written.add(name)
-                    new.append(judgement)
-            count_asked(self.tables.asked, new)
-            yield from new
-
-    def _write(self, name: Table, texts: Iterable[bytes]) -> None:
-        self._files[name].writelines(texts)
+        for judgement in judgements:
+            if (name := short_name(judgement.key.encode())) not in self._written:
+                self._written.add(name)
+                count_asked(self.tables.asked, [judgement])
+                yield judgement
 
     # the end
 
@@ -185,18 +170,19 @@ class FolderWriter:
         for file in self._files.values():
             sync(file)
 
-    def finish(self, manifest: Mapping[str, Json]) -> None:
-        """Replace the folder's report by the rows added since `start` and this manifest."""
+    def finish(self, manifest: Mapping[str, Json]) -> dict[str, Json]:
+        """Replace the folder's report by the rows added since `start`; return its manifest."""
         self._close_files()
         keep_people(self.path)
         written = files_in(self.path, UNFINISHED)
         size = written["labels"].stat().st_size
         digests = {f"{name}.jsonl": TableFile(written[name]).digest() for name in TABLES}
         made = {"labels_size": size, **manifest, "files": digests}
-        self.manifest = draft_manifest(self.path, made, "complete")
+        self.tables.manifest = draft_manifest(self.path, made, "complete")
         publish(self.path)
-        self.tables.manifest, self.tables.is_complete = self.manifest, True
+        self.tables.is_complete = True
         self.tables.move_to("")
+        return self.tables.manifest
 
     def append_judgements(self, judgements: Iterable[Judgement]) -> None:
         """Add judgements (`germane audit --again`) to a finished report; measures do not read them."""
@@ -208,7 +194,7 @@ class FolderWriter:
             sync(file)
         manifest = read_manifest(self.path)
         files = {**manifest["files"], stored.name: TableFile(added).digest()}
-        self.manifest = draft_manifest(self.path, {**manifest, "files": files}, "complete")
+        draft_manifest(self.path, {**manifest, "files": files}, "complete")
         publish(self.path)
 
     def close(self) -> None:

@@ -139,7 +139,8 @@ def explain_query(report: ReportData, query: str | None, measure: str | None = N
 
     Raises InputError, which suggests others, if the report lacks the sample or measure.
     """
-    sample = None if query is None else next(report.tables.samples_named(query), None)
+    named = (sample for sample in report.tables.samples if query in {sample.id, sample.query})
+    sample = None if query is None else next(named, None)
     if sample is None:
         problem = "QUERY is missing" if query is None else f"no sample has the id or query {query!r}"
         raise InputError(problem, fix=_worst(report))

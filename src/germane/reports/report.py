@@ -145,8 +145,7 @@ class Report(ReportData):
 
     def finish(self, writer: FolderWriter) -> None:
         """Complete the report folder: write the manifest with the verdict, after which the folder can be opened."""
-        writer.finish({**self.manifest, "verdict": self.verdict.as_json()})
-        self.manifest = writer.manifest
+        self.manifest = writer.finish({**self.manifest, "verdict": self.verdict.as_json()})
 
     def store_verdict(self) -> None:
         """Write the current verdict into the manifest of the report's folder."""

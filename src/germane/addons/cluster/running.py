@@ -210,7 +210,7 @@ def _write_start(
     cwd = stored.get("cwd") or str(Path.cwd())
     whole = {**spec.as_json(), "folder": str(target.path), "ledger": address}
     made = {"created": stored.get("created") or now(), "cwd": cwd, "options": whole, "parts": of}
-    target.write_manifest(made, "running")
+    write_manifest(target.path, made, "running")
     inputs = Inputs(
         spec=given.but(folder=None, outputs=None, engine=None, ledger=None, store=None, force=True),
         whole=target.path.absolute(),
