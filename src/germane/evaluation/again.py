@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 
 from msgspec import structs
@@ -86,7 +87,12 @@ def ask_again(folder: Path, n: int, spec: Spec) -> AgainLine:
         draw = _Draw(report, judge, n, spec.seed)
         run_coroutine(draw.run())
         stopped, spent = run_coroutine(_ask_all(draw.verdicts, judge, draw.replica, spec.max_cost))
-        rows = [row for verdict in draw.verdicts for row in _rows(verdict)]
+        rows = [
+            structs.replace(row, parent=verdict.judgement.key)  # below it, so that no measure reads them
+            for verdict in draw.verdicts
+            for answer in verdict.answers
+            for row in (answer.judgement, *answer.children)
+        ]
         if rows:
             writer.append_judgements(rows)
     finally:
@@ -124,15 +130,11 @@ def _judge_of(report: Report, spec: Spec) -> Judge:
 
 
 class _Draw:
-    """A random draw of a report's verdicts to ask again: those with the smallest hashes of seed and key.
+    """A random draw of a report's verdicts to ask again: the n with the smallest hashes of seed and key.
 
-    Attributes:
-        verdicts: The drawn verdicts.
-        count: The number of verdicts that could have been drawn.
-        kinds: That number by kind of question.
-        trials: The number of trials of each case and system, where there are several.
-        changed: The number of verdicts that cannot be asked in the same way, as prompt or judge differ.
-        replica: The highest free replica number below 0.
+    `verdicts` are those drawn, out of `count` (by kind of question in `kinds`); `changed` more cannot be asked
+    in the same way, as prompt or judge differ. `trials` has the number of trials of each case and system that
+    has several, `replica` is the highest free replica number below 0.
     """
 
     def __init__(self, report: Report, judge: Judge, n: int, seed: int) -> None:
@@ -145,13 +147,9 @@ class _Draw:
         used = [judgement.provenance.get("replica") or 0 for judgement in report.judgements()]
         self.replica = min([0, *used]) - 1
         self.answers = StoredAnswers(report.tables.judgements)
+        self.verdicts = list[StoredVerdict]()
         self._route, self._seen = Router(judge), set[str]()
         self._drawn: dict[str, tuple[bytes, StoredVerdict]] = {}
-
-    @property
-    def verdicts(self) -> list[StoredVerdict]:
-        """The drawn verdicts, in the order of their hashes."""
-        return [verdict for _, verdict in sorted(self._drawn.values(), key=lambda pair: pair[0])]
 
     async def run(self) -> None:
         """Read all samples of the report and draw the verdicts."""
@@ -168,33 +166,39 @@ class _Draw:
                     self.trials[sample[:2]] = max(sample[2] + 1, self.trials.get(sample[:2], 1))
                 for questions, answers in program.trace:
                     for at, (example, answer) in enumerate(zip(examples_of(questions), answers, strict=True)):
-                        if self._takes(example, answer, sample):
-                            self._add(StoredVerdict(questions[at], answer.judgement, {sample: None}))
+                        self._see(example, questions, at, answer, sample)
+        self.verdicts = [verdict for _, verdict in sorted(self._drawn.values(), key=itemgetter(0))]
 
-    def _takes(self, question: AnyQuestion, answer: Answer, sample: SampleKey) -> bool:
-        """Return True if a verdict is new to the draw and its prompt (that of `question`) is unchanged."""
+    def _see(
+        self,
+        example: AnyQuestion,
+        questions: Sequence[AnyQuestion],
+        at: int,
+        answer: Answer,
+        sample: SampleKey,
+    ) -> None:
+        """Count a verdict that can be asked again, and keep it if its hash is among the n smallest so far.
+
+        `example` stands for `questions[at]`, which is made only for a verdict that is kept.
+        """
         key = answer.judgement.key
         if key in self._drawn:
             self._drawn[key][1].samples[sample] = None
-        if not answer.usable or question.by_program or not question.voted or key in self._seen:
-            return False
+        if not answer.usable or example.by_program or not example.voted or key in self._seen:
+            return
         self._seen.add(key)
-        same = self._route(question).prompt_hash(question) == answer.judgement.prompt
-        self.count += same
-        self.kinds[question.kind] += same
-        self.changed += not same
-        return same
-
-    def _add(self, verdict: StoredVerdict) -> None:
-        """Add a verdict to the draw if its hash is among the n smallest so far."""
-        key = verdict.judgement.key
+        if self._route(example).prompt_hash(example) != answer.judgement.prompt:
+            self.changed += 1
+            return
+        self.count += 1
+        self.kinds[example.kind] += 1
         digest = hashlib.sha256(f"{self.seed}:{key}".encode()).digest()
         if len(self._drawn) == self.n:
             last = max(self._drawn, key=lambda name: self._drawn[name][0])
             if digest > self._drawn[last][0]:
                 return
             del self._drawn[last]
-        self._drawn[key] = digest, verdict
+        self._drawn[key] = digest, StoredVerdict(questions[at], answer.judgement, {sample: None})
 
 
 def _again(judge: Judge, replica: int) -> Judge:
@@ -234,15 +238,6 @@ async def _ask(verdict: StoredVerdict, asker: Asker) -> GermaneError | None:
     return None
 
 
-def _rows(verdict: StoredVerdict) -> list[Judgement]:
-    """Return a verdict's new answers as judgements below the stored one, so that no measure reads them."""
-    return [
-        structs.replace(row, parent=verdict.judgement.key)
-        for answer in verdict.answers
-        for row in (answer.judgement, *answer.children)
-    ]
-
-
 def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainLine:
     """Return the comparison of the stored verdicts with the new ones, as the audit's result."""
     answered = [verdict for verdict in draw.verdicts if verdict.new]
@@ -256,16 +251,16 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
     )
     errors = sum(bool(verdict.answers) and not verdict.new for verdict in draw.verdicts)
     changed = None if stopped and not result.changed else result.changed
-    why = ""
-    if changed is None:
-        why = stopped or (f"{counted(errors, 'answer')} failed" if errors else "")
-        if draw.changed and not draw.count:
-            why = "the prompts or the judge's settings have changed since this report"
-        why = (
-            why
-            or f"{counted(len(answered), 'verdict is', 'verdicts are')} too few to tell"
-            f" ({counted(len(flipped), 'flip')})"
-        )
+    if changed is not None:
+        why = ""
+    elif draw.changed and not draw.count:
+        why = "the prompts or the judge's settings have changed since this report"
+    elif stopped or errors:
+        why = stopped or f"{counted(errors, 'answer')} failed"
+    else:
+        few = counted(len(answered), "verdict is", "verdicts are")
+        why = f"{few} too few to tell ({counted(len(flipped), 'flip')})"
+    before, after = [verdict.stored for verdict in answered], [verdict.new[0] for verdict in answered]
     return AgainLine(
         asked=len(answered),
         of=draw.count,
@@ -273,9 +268,7 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
         confirmed=confirmed,
         taken_back=taken_back,
         errors=errors,
-        kappa=kappa_of([verdict.stored for verdict in answered], [verdict.new[0] for verdict in answered])
-        if answered
-        else None,
+        kappa=kappa_of(before, after) if answered else None,
         means={
             name: ShiftLine(shift.mean, shift.ends and list(shift.ends))
             for name, shift in result.shifts.items()
@@ -289,33 +282,28 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
 
 def _effects(report: Report, draw: _Draw, answered: Sequence[StoredVerdict]) -> dict[str, list[float]]:
     """Return, for each judged mean, the effect of each new verdict alone, times the number of verdicts."""
-    judged = [
-        summary for summary in report.summaries if summary.basis.source in {"judge", "best"} and summary.n
-    ]
-    several = len(report.systems) > 1
-    names = {
-        (summary.measure, summary.system): f"{summary.measure}, {summary.system}"
-        if several
-        else summary.measure
-        for summary in judged
-    }
-    sizes = Counter({(summary.measure, summary.system): summary.n for summary in judged})
+    names, sizes = dict[tuple[str, str], str](), dict[tuple[str, str], int]()
+    for summary in report.summaries:
+        if summary.basis.source in {"judge", "best"} and summary.n:
+            key = summary.measure, summary.system
+            names[key] = ", ".join(key) if len(report.systems) > 1 else summary.measure
+            sizes[key] = summary.n
     effects: dict[str, list[float]] = {name: [0.0] * len(answered) for name in names.values()}
     wanted: dict[SampleKey, list[int]] = defaultdict(list)
     for at, verdict in enumerate(answered):
-        for key in verdict.samples if verdict.flipped else ():
-            wanted[key].append(at)
+        for sample in verdict.samples if verdict.flipped else ():
+            wanted[sample].append(at)
     numbers = report.tables.grader_numbers()
     jobs = {
         key: Job(sample=sample, graders=draw.graders[numbers.get(key, 0)])
         for key, sample in report.samples_of(wanted.keys()).items()
     }
-    for key, flips in wanted.items():
-        of_sample = names.keys() & {(measure, key[1]) for measure in report.measures}
-        for at, changes in _changes(jobs[key], draw, {at: answered[at] for at in flips}):
-            for measure, system in of_sample:
-                weight = draw.count / sizes[measure, system] / draw.trials.get(key[:2], 1)
-                effects[names[measure, system]][at] += weight * changes.get(measure, 0.0)
+    for sample, flips in wanted.items():
+        of_sample = names.keys() & {(measure, sample[1]) for measure in report.measures}
+        for at, changes in _changes(jobs[sample], draw, {at: answered[at] for at in flips}):
+            for key in of_sample:
+                weight = draw.count / sizes[key] / draw.trials.get(sample[:2], 1)
+                effects[names[key]][at] += weight * changes.get(key[0], 0.0)
     return effects
 
 
