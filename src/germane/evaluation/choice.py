@@ -128,14 +128,12 @@ def judge_words(spec: Spec) -> tuple[str, bool]:
         sources = (spec.first("judge", name)[0] for name in ("files", "environment", "config"))
         words = next((name for name in sources if name and mask_urls(name) == words), words)
     if source in {"report", "files"} and "base_url" not in spec.given and spec.base_url:
-        words = _at_url(words, spec.base_url)
+        at_url = (
+            f"{name.partition('@')[0]}@{spec.base_url}" if ":" in name else name for name in words.split()
+        )
+        words = " ".join(at_url)
     of_environment = words == spec.environment.get("judge") and source != "config"
     return words, source == "given" or of_environment
-
-
-def _at_url(names: str, url: str) -> str:
-    """Return the judges' names with `@url` after each model, in place of any other URL."""
-    return " ".join(f"{name.partition('@')[0]}@{url}" if ":" in name else name for name in names.split())
 
 
 def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
@@ -193,10 +191,9 @@ LOOKED_AT = 10_000
 
 
 class DefaultMeasures(NamedTuple):
-    """The measures chosen for data when none are named.
+    """The measures chosen for data when none are named, and whose labels they use.
 
-    `why` says which labels each measure uses; if there are no measures, what the data lack, and `fix` what to
-    add.
+    Without measures, `why` says what the data lack, and `fix` what to add.
     """
 
     measures: tuple[str, ...]
@@ -212,12 +209,8 @@ _OF_REFERENCES = ("context_recall",)
 def default_measures(samples: Iterable[Sample], judge: str, *, asked: bool = False) -> DefaultMeasures:
     """Return the measures that the samples allow: from gold labels, or by a named judge.
 
-    A judge named in the environment alone is not used, so that defaults cost nothing.
-
-    Args:
-        samples: The samples to look at.
-        judge: The judge that a flag, a file or the config names; "" if none.
-        asked: True if a target is asked, which returns the contexts.
+    `judge` is the one that a flag, a file or the config names; one named in the environment alone is not used,
+    so that defaults cost nothing. `asked` is True if a target is asked, which returns the contexts.
     """
     retrieved = gold = references = False
     for sample in samples:
@@ -255,7 +248,6 @@ def ledger_address(flag: str | None = None) -> str:
 
     if named := flag or environment("ledger"):
         return password_apart(named)
-
     config, folder = read_config()
     if config.get("ledger"):
         return password_apart(address_from(folder, config["ledger"]))
@@ -278,11 +270,6 @@ def open_earlier(files: Sequence[Path]) -> Ledger | None:
     from germane.ledger.sqlite import SQLiteLedger
 
     return SQLiteLedger(files[0], rows=earlier_judgements(files))
-
-
-def name_of_replay(spec: Spec) -> str:
-    """Return the address of the replayed ledger, without a password; "" if none is replayed."""
-    return str(mask_urls(str(spec.replay or "")))
 
 
 def remove_ledger(path: Path) -> None:

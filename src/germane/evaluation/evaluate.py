@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
 from msgspec import structs
 
-from germane.clean import counted
+from germane.clean import counted, mask_urls
 from germane.encoding import encode_record
 from germane.errors import InputError, describe
 from germane.evaluation.choice import (
     LOOKED_AT,
     Router,
     default_measures,
-    name_of_replay,
     needs_judge,
     no_judge,
     open_earlier,
@@ -197,11 +196,8 @@ class Runner:
     """Runs one evaluation: answers the questions of jobs, stores the rows, and builds the report.
 
     Args:
-        judge: The judge of the questions; None if no measure asks one.
-        settings: The settings of relevance (against, scale, rubric).
         spec: The limits, the ledger that is replayed, and the settings that decide the verdict.
         store: Receives the rows: memory, or the folder's writer.
-        ledger: The ledger where answers are looked up and stored; None for none.
         budget: The spending limit; None takes the limits of `spec`.
         asker: An open asker for the same judge and ledger; None creates one.
         asking: Further arguments of the asker that is created.
@@ -222,7 +218,8 @@ class Runner:
         self.judge, self.settings, self.spec, self.store, self.ledger = judge, settings, spec, store, ledger
         self.tables: Tables = store if isinstance(store, BlockRows) else store.tables
         self.budget = budget or Budget(spec.max_cost, spec.max_calls)
-        self._router, self._replay, self._lent = Router(judge), name_of_replay(spec), asker is not None
+        self._router, self._lent = Router(judge), asker is not None
+        self._replay = str(mask_urls(str(spec.replay or "")))
         self.asker = asker or Asker(self._router, ledger, budget=self.budget, replay=self._replay, **asking)
         self._router.lend(self.asker)
 
@@ -249,14 +246,8 @@ class Runner:
     ) -> tuple[Report, list[tuple[int, str]]]:
         """Return the report on the stored rows, with `made` in its manifest, and the notes on its gold."""
         entries = manifest_of(self.settings, self.judge, spent) | dict(made or {})
-        report = Report.build(
-            self.tables,
-            entries,
-            gates=gates,
-            over=self.undecided,
-            max_unmeasured=self.spec.max_unmeasured,
-            allow_stand_in=self.spec.allow_stand_in,
-        )
+        how = {name: getattr(self.spec, name) for name in ("max_unmeasured", "allow_stand_in")}
+        report = Report.build(self.tables, entries, gates=gates, over=self.undecided, **how)
         if not report.misses_gold:
             return report, []
         from germane.labelling.unmatched import gold_notes  # which most evaluations do without
@@ -363,11 +354,7 @@ def _show_progress(line: _ShowLine | None, judge: Judge | None, asker: Asker) ->
 
 
 async def _answered(
-    jobs: Iterable[Job],
-    asked: Target,
-    answers: TargetAnswers,
-    line: _ShowLine | None,
-    notes: Counter[str],
+    jobs: Iterable[Job], asked: Target, answers: TargetAnswers, line: _ShowLine | None, notes: Counter[str]
 ) -> list[Job]:
     """Return the jobs with the target's answers; a failed query becomes its sample's error."""
     cases = [
@@ -405,17 +392,16 @@ def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
     listed = cast("Iterable[Asked]", measures if several else [measures])
     result: dict[Grader, None] = {}
     for value in listed:
-        if not (isinstance(value, Measure | str) or hasattr(value, "grade")):
-            raise InputError(
-                f"the list of measures has {describe(value)}", fix='write "nDCG@10" or context_precision @ 5'
-            )
         if isinstance(value, Measure | str):
             plain = parse_measures([value]) if isinstance(value, str) else (value.require_cutoff(),)
             result.update(dict.fromkeys(graders_of(plain)))
-        else:
+        elif hasattr(value, "grade"):
             from germane.graders.specs import scored  # only graders of cases need it
 
             result[scored(value)] = None
+        else:
+            fix = 'write "nDCG@10" or context_precision @ 5'
+            raise InputError(f"the list of measures has {describe(value)}", fix=fix)
     if not result:
         raise InputError("no measure is given", fix='name one, e.g. "nDCG@10" or context_precision @ 5')
     names = [grader.name for grader in result]

@@ -14,6 +14,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
@@ -21,7 +22,7 @@ from germane.errors import Interrupted
 from germane.folder.rows import BlockRows
 from germane.folder.writer import FolderWriter
 from germane.judging.caller import called_by, in_own_loop
-from germane.judging.driver import AskJudge, FindAnswers, Running, finish, replay_stored, start
+from germane.judging.driver import AskJudge, FindAnswers, Running, finish, start
 from germane.measures.scoring import Block, Job
 from germane.places.asked import AskedItem, places_asked
 from germane.places.lists import turns
@@ -84,7 +85,6 @@ async def answered_blocks(
             await find([])  # signals are heard here
             block = Block(some, settings or Settings(), companions=True)
             working = Working(block, await start(block.programs, find))
-            await replay_stored(working.programs, find)
             asking.append((working, asyncio.ensure_future(finish(working.programs, ask or _unasked))))
             while asking and (len(asking) == _AHEAD or asking[0][0].finished):
                 yield await _first(asking)
@@ -105,14 +105,12 @@ async def _first(asking: deque[tuple[Working, asyncio.Task[None]]]) -> Working:
     return asking.popleft()[0]
 
 
+@dataclass(slots=True, eq=False)
 class Working:
-    """A block of jobs whose questions are being answered.
+    """A block of jobs whose questions are being answered, and its programs as far as they have run."""
 
-    `programs` are the block's programs, each with the questions that it has asked so far and their answers.
-    """
-
-    def __init__(self, block: Block, programs: list[Running[Any]]) -> None:
-        self.block, self.programs = block, programs
+    block: Block
+    programs: list[Running[Any]]
 
     @property
     def finished(self) -> bool:
@@ -158,11 +156,7 @@ class Working:
         for (job, measures), program in zip(self.block.owners, self.programs, strict=True):
             for questions, answers in program.trace:
                 asked[job] += _items_of(questions)
-                kinds = (
-                    {"relevance"}
-                    if isinstance(questions, Passages)
-                    else {question.kind for question in questions}
-                )
+                kinds = {question.kind for question in examples_of(questions)}
                 for measure in measures:
                     rows.reads.setdefault(measure, set()).update(kinds)
                 against = [answer.judgement.provenance.get("against") for answer in answers]
@@ -194,12 +188,10 @@ def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
     Functions of targets that must run in the calling thread are run by it while it waits. An interruption
     (Ctrl-C) cancels the coroutine, and is raised once the coroutine has ended.
     """
-    running = True
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        running = False
-    if not running:  # outside of the handler: an error of the work has no other one before it
+    running = False
+    with suppress(RuntimeError):
+        running = asyncio.get_running_loop() is not None
+    if not running:
         return asyncio.run(in_own_loop(work))
     calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()

@@ -43,9 +43,8 @@ _ToAsk: TypeAlias = tuple[Judge, AnyQuestion]
 class ForecastLine:
     """The questions of one measure to judges that cost something.
 
-    `new` questions are to be asked, of which `estimated` depend on unknown answers; `cached` have a stored
-    answer; `shared` are asked for an earlier measure or sample. `asked` are the new questions, each with its
-    judge.
+    `new` questions are to be asked (`asked`, each with its judge), of which `estimated` depend on unknown
+    answers; `cached` have a stored answer; `shared` are asked for an earlier measure or sample.
     """
 
     new: int = 0
@@ -55,7 +54,7 @@ class ForecastLine:
     asked: list[_ToAsk] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Json]:
-        """Return the measure's entry in the `--json` document; with waiting samples it is an estimate."""
+        """Return the measure's entry in the `--json` document."""
         counts = {name: getattr(self, name) for name in ("estimated", "cached", "shared")}
         return {"calls": self.new, **counts, **_spending(_spent(self.asked))}
 
@@ -126,11 +125,9 @@ class Forecast:
         if total.requests:
             yield "~ tokens out assume typical answers; a model that reasons writes more"
         if self.waiting:
-            yield (
-                f"{self.waiting:,} of {counted(self.samples, 'sample has', 'samples have')} no answer from"
-                f" their target yet; a dry run asks no target and assumes {ASSUMED} contexts of 150 tokens"
-                " for each"
-            )
+            waiting = f"{self.waiting:,} of {counted(self.samples, 'sample has', 'samples have')}"
+            assumed = f"a dry run asks no target and assumes {ASSUMED} contexts of 150 tokens for each"
+            yield f"{waiting} no answer from their target yet; {assumed}"
 
 
 def _price(spent: Spent) -> str:
@@ -160,21 +157,12 @@ def _spent(asked: Iterable[_ToAsk]) -> Spent:
 class Forecaster:
     """Evaluates samples without asking a judge: stored answers are used, and typical ones for all others.
 
-    `forecast` counts the questions that judging the samples would ask.
-
-    Args:
-        judge: The judge of the questions; None if no measure asks one.
-        settings: The settings of relevance (against, scale, rubric).
-        earlier: The answers already in the evaluation's folder.
-        ledger: The ledger where the run would look up answers.
+    `forecast` counts the questions that judging the samples would ask. Answers are looked up in the ledger of
+    the run and in `earlier`, those of the evaluation's folder.
     """
 
     def __init__(
-        self,
-        judge: Judge | None,
-        settings: Settings,
-        earlier: Ledger | None = None,
-        ledger: Ledger | None = None,
+        self, judge: Judge | None, settings: Settings, earlier: Ledger | None, ledger: Ledger | None
     ) -> None:
         self.forecast = Forecast(judge.name if judge is not None else "none needed")
         self._asker = Asker(Router(judge), ledger, earlier=earlier)
@@ -206,13 +194,11 @@ class Forecaster:
         """Return an answer to each question in several lists: the stored one, else a typical one."""
         keyed = [self._asker.keyed(questions) for questions in asked]
         judgements = self._asker.find(chain.from_iterable(keyed))
-        return [
-            [
-                self._answer(question, key, judge, judgements)
-                for question, (key, judge) in zip(questions, pairs, strict=True)
-            ]
-            for questions, pairs in zip(asked, keyed, strict=True)
-        ]
+        answers = list[Sequence[Answer]]()
+        for questions, pairs in zip(asked, keyed, strict=True):
+            both = zip(questions, pairs, strict=True)
+            answers.append([self._answer(question, *pair, judgements) for question, pair in both])
+        return answers
 
     def _answer(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
@@ -282,9 +268,8 @@ def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Spent | None:
     extrapolated.
     """
     read, seen = iter(jobs), count()
-    run_coroutine(
-        forecaster.count((job for job, _ in zip(read, seen, strict=False)), size=50, seconds=_SECONDS)
-    )
+    counted_jobs = (job for job, _ in zip(read, seen, strict=False))
+    run_coroutine(forecaster.count(counted_jobs, size=50, seconds=_SECONDS))
     forecast, read_all = forecaster.forecast, next(seen) + sum(1 for _ in read)
     if not forecast.samples:
         return None

@@ -73,17 +73,12 @@ class Plan:
     """Everything that a run will do: the cases, their graders, the judge and the gates.
 
     Attributes:
-        paths: The named files and folders.
-        files: The eval files among them, read.
-        spec: The options.
+        files: The eval files among `paths`, read.
         measures: Measures from flags, which replace the files' own.
         usual: Measures for data whose measures nobody names.
         dry: True if nothing that an eval file names may be imported or run.
-        notices: Warnings about possible mistakes in the input.
-        settings: The settings of relevance (against, scale, rubric).
         defaults: The `usual` measures chosen by the data, with the reason; None if they were named.
         gates: The gates of flags and files.
-        judge: The judge; None if no measure asks one.
         labels: People's labels from the file in `--labels`.
         stdin: The copy of standard input.
         left_out: The number of cases that `--filter` left out, and the `--limit` if it left out any.
@@ -200,9 +195,8 @@ class Plan:
         for path in self.paths:
             for planned in self._of(path):
                 sample = planned.sample
-                if pattern is not None and not any(
-                    fnmatchcase(text, pattern) for text in (sample.id, *sample.tags)
-                ):
+                texts = (sample.id, *sample.tags)
+                if pattern is not None and not any(fnmatchcase(text, pattern) for text in texts):
                     self.left_out["filter"] = refused = refused + 1
                     continue
                 # within one file the reader has checked it
@@ -222,11 +216,8 @@ class Plan:
         for case in file.cases if file else ():
             graders = self.graders(file, case)
             if not graders and not (self.dry and case.graders):
-                raise InputError(
-                    "this case has no evaluator and no measure",
-                    fix="name evaluators or measures for it",
-                    place=case.location,
-                )
+                fix = "name evaluators or measures for it"
+                raise InputError("this case has no evaluator and no measure", fix=fix, place=case.location)
             yield from self._planned([case.sample], graders, file, path, case)
         columns = {**(dict(file.columns) if file else {}), **dict(self.spec.columns)}
         for data in file.data if file else (path,):
@@ -256,7 +247,8 @@ class Plan:
         trials = (self.spec.trials or declared_trials) if targets else 1
         several = len(targets) > 1 or (not self.spec.targets and file is not None and len(file.targets) > 1)
         asked = list(product(targets or ("",), range(trials)))
-        targets_file = self.targets_file or (file.targets_file if file else None)
+        given = self.spec.targets_file
+        targets_file = Path(given) if given else file.targets_file if file else None
         folder, contexts_from = path.parent, file.contexts_from if file else "auto"
         for sample in samples:
             for target, trial in asked:
@@ -297,13 +289,8 @@ class Plan:
         return self._made[key]
 
     def _not_imported(self, measure: str, spec: GraderSpec) -> None:
-        self.notices(
-            Notice(
-                f"a dry run does not import {measure}, so the forecast lacks its calls",
-                "",
-                spec.node.location,
-            )
-        )
+        text = f"a dry run does not import {measure}, so the forecast lacks its calls"
+        self.notices(Notice(text, "", spec.node.location))
 
     def graders_of_files(self, files: Iterable[EvalFile | None]) -> tuple[Grader, ...]:
         """Return all graders of these files' cases (None: data without an eval file); no data are read."""
@@ -313,16 +300,6 @@ class Plan:
     def all_graders(self) -> tuple[Grader, ...]:
         """Return all graders of the plan's cases, each once."""
         return self.graders_of_files(map(self.files.get, self.paths))
-
-    def case_locations(self) -> dict[str, list[Json]]:
-        """Return the file and line of each case in the eval files, by case id."""
-        cases = (case for file in self.files.values() for case in file.cases)
-        return {case.sample.id: [at.file, at.line] for case in cases if (at := case.location) is not None}
-
-    @property
-    def targets_file(self) -> Path | None:
-        """The path in the flag --targets-file; None if it is not given."""
-        return Path(self.spec.targets_file) if self.spec.targets_file else None
 
     @property
     def asks_targets(self) -> bool:
@@ -428,11 +405,8 @@ def _checked_gates(plan: Plan) -> tuple[Gate, ...]:
     declared = (Gate.parse(*gate) for file in plan.files.values() for gate in file.gates)
     for gate in (*declared, *map(Gate.parse, plan.spec.gates)):
         if plan.measures and gate.location is not None and gate.measure not in names:
-            plan.notices(
-                Notice(
-                    f"the gate {gate} is ignored, since -m does not name {gate.measure}", "", gate.location
-                )
-            )
+            text = f"the gate {gate} is ignored, since -m does not name {gate.measure}"
+            plan.notices(Notice(text, "", gate.location))
             continue
         kept.append(gate)
         named = gate.location.file if gate.location else None
@@ -477,10 +451,7 @@ def _no_case(pattern: str | None) -> InputError:
 
 
 def named_files(
-    paths: Sequence[str | Path],
-    warn: Warn,
-    *,
-    read: bool = True,
+    paths: Sequence[str | Path], warn: Warn, *, read: bool = True
 ) -> tuple[tuple[Path, ...], dict[Path, EvalFile]]:
     """Return the files that these paths name, and the eval files parsed; a folder stands for its files."""
     results: list[Path] = []

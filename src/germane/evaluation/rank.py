@@ -105,7 +105,9 @@ def hits_of(
     if not isinstance(qrels, RowSource):
         qrels = RowSource(qrels, GOLD, keep_first=duplicates == "first")
     gold = qrels.gold if doc_id is None else qrels.gold.by_document(doc_id)
-    hits = _matched(run.name, find_hits(run, gold, duplicates=duplicates, doc_id=doc_id))
+    hits = find_hits(run, gold, duplicates=duplicates, doc_id=doc_id)
+    if not (hits.lengths >= 0).any():
+        raise _no_gold(run.name, hits)
     return run.name, _with_unmet(run, hits, doc_id)
 
 
@@ -143,8 +145,7 @@ def _absent_note(docs: Sequence[str], run: RowSource, doc_id: DocumentId | None)
         return None
     from germane.labelling.unmatched import absent_note
 
-    note = absent_note(list(absent), len(absent), listed)
-    return f"{len(absent)} {note}"
+    return f"{len(absent)} {absent_note(list(absent), len(absent), listed)}"
 
 
 def _missed_queries(
@@ -217,8 +218,7 @@ def ranked_report(
     parts: Iterable[BlockRows], gates: Sequence[Gate] = (), *, notes: Iterable[str] = ()
 ) -> Report:
     """Return one report on the scores of several systems, with `notes` on the gold."""
-    made = list(parts)
-    merged = made[0] if len(made) == 1 else merge(made)
+    merged = merge(parts)
     manifest = {"judge": {"source": "gold"}, "notes": [*notes, *merged.notes]}
     return Report.build(merged, manifest, gates=gates)
 
@@ -243,14 +243,12 @@ def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
     return tuple(result)
 
 
-def _matched(name: str, hits: Hits) -> Hits:
-    """Return the hits unchanged. Raises InputError if no query of the run has gold."""
-    if (hits.lengths >= 0).any():
-        return hits
+def _no_gold(name: str, hits: Hits) -> InputError:
+    """Return the error for a run of which no query has gold."""
     if not hits.ignored:
-        raise InputError("the run has no results", place=SourceLocation(name))
+        return InputError("the run has no results", place=SourceLocation(name))
     theirs, ours = (", ".join(map(repr, some[:EXAMPLES])) for some in (hits.first_ignored, hits.queries))
-    raise InputError(
+    return InputError(
         f"no query of the run has gold: the run's query ids are like {theirs}, the gold's like {ours}",
         fix="use the same query ids in both files (--columns chooses the columns of a table)",
         place=SourceLocation(name),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from germane.errors import InputError
@@ -13,7 +13,7 @@ from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
 from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Spent
-from germane.measures.graders import Grader, graders_of
+from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job
 from germane.places.settings import Settings
@@ -21,7 +21,6 @@ from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.reports.summary import MeasureSummary, slices_of
 from germane.tables.labels import LabelBook
-from germane.types import Json
 
 _OF_ROWS = {
     "labels_size",
@@ -57,12 +56,8 @@ def rescore(
     """
     parsed = [Gate.parse(gate) for gate in gates]
     if not measures:
-        again = _decided_again(
-            report if isinstance(report, Report) else Report.open(report),
-            parsed,
-            by,
-            allow_stand_in=allow_stand_in,
-        )
+        stored = report if isinstance(report, Report) else Report.open(report)
+        again = _decided_again(stored, parsed, by, allow_stand_in=allow_stand_in)
         return again if folder is None else again.save(folder)
     opened = report if isinstance(report, Report) else StoredTables.open(report)
     source, manifest = opened.tables if isinstance(opened, Report) else opened, opened.manifest
@@ -72,7 +67,13 @@ def rescore(
     existed = folder is not None and Path(folder).exists()
     target = _target(source, folder)
     try:
-        _score_again(source, manifest, graders_of(tuple(measures)), answers, target)
+        people, graders = list(source.people()), graders_of(tuple(measures))
+        settings = Settings.stored(manifest, LabelBook(people) or None)
+        jobs = (Job(sample=sample, graders=graders) for sample in source.samples)
+        run_coroutine(evaluate_jobs(jobs, answers.lookup, target, settings))
+        target.append_labels(people)
+        if isinstance(target, FolderWriter):
+            target.flush()
         entry = {**(manifest.get("judge") or {}), **Spent(cached=answers.answered).as_json()}
         kept = {name: value for name, value in manifest.items() if name not in _OF_ROWS}
         made = {**kept, "judge": entry, **({} if by is None else {"by": by})}
@@ -106,23 +107,6 @@ def _target(source: Tables, folder: Path | str | None) -> BlockRows | FolderWrit
     except BaseException:
         target.close()
         raise
-
-
-def _score_again(
-    source: Tables,
-    manifest: Mapping[str, Json],
-    graders: tuple[Grader, ...],
-    answers: StoredAnswers,
-    target: BlockRows | FolderWriter,
-) -> None:
-    """Score the samples of one report with its stored judgements, and add the rows to `target`."""
-    people = list(source.people())
-    settings = Settings.stored(manifest, LabelBook(people) or None)
-    jobs = (Job(sample=sample, graders=graders) for sample in source.samples)
-    run_coroutine(evaluate_jobs(jobs, answers.lookup, target, settings))
-    target.append_labels(people)
-    if isinstance(target, FolderWriter):
-        target.flush()
 
 
 def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> None:

@@ -86,7 +86,7 @@ def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = 
     stored = stored_manifest(spec)
     spec = spec.resuming(stored)
     with spec.confined():
-        return _Run(Plan.of(spec, callbacks.warn), callbacks, stored, whole=whole).run()
+        return _Run(Plan.of(spec, callbacks.warn), callbacks, stored, whole).run()
 
 
 def stored_manifest(spec: Spec) -> dict[str, Json]:
@@ -163,24 +163,14 @@ def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Fore
 class _Run:
     """One session of a run in its report folder, step by step.
 
-    Args:
-        plan: The cases, graders, judge and gates.
-        callbacks: Called with progress, notes and failures.
-        stored: The manifest of earlier sessions; {} in the first one.
-        whole: The report folder of the evaluation that this run is a part of; None if it is not a part.
+    `stored` is the manifest of earlier sessions ({} in the first one), `whole` the report folder of the
+    evaluation that this run is a part of.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        callbacks: Callbacks,
-        stored: dict[str, Json] | None = None,
-        *,
-        whole: Path | None = None,
-    ) -> None:
+    def __init__(self, plan: Plan, callbacks: Callbacks, stored: dict[str, Json], whole: Path | None) -> None:
         self.plan, self.callbacks, self.spec, self.whole = plan, callbacks, plan.spec, whole
-        self.judge, self.share = plan.judge, plan.share
-        self.stored, self.resume = stored or {}, Path(plan.spec.resume) if plan.spec.resume else None
+        self.judge, self.share, self.stored = plan.judge, plan.share, stored
+        self.resume = Path(plan.spec.resume) if plan.spec.resume else None
         self.created: str = self.stored.get("created") or now()
         limits = self.share.of_limits(self.spec) if self.share else self.spec
         self.budget = Budget(limits.max_cost, limits.max_calls)
@@ -392,12 +382,12 @@ class _Run:
     def _report(self) -> Report:
         """Return the finished report in its folder, with the gates decided."""
         plan, tables, over = self.plan, self.folder.tables, self.runner.undecided
-        made = {
-            **self._manifest(),
-            **({"targets": self.models} if self.models else {}),
-            "places": plan.case_locations(),
-            "by": self.spec.by,
-        }
+        cases = (case for file in plan.files.values() for case in file.cases)
+        lines = {case.sample.id: [at.file, at.line] for case in cases if (at := case.location) is not None}
+        made = self._manifest()
+        if self.models:
+            made["targets"] = self.models
+        made |= {"places": lines, "by": self.spec.by}
         if self.share is not None:
             made["part"] = self.share.entry(tables, self.rows, plan.count, plan.inputs, plan.gates)
         report, notes = self.runner.report(self.spent, made, () if self.share else plan.gates)
@@ -414,7 +404,7 @@ class _Run:
         asked = not self.spec.replay and keeps_answers(self.judge)
         # a question without an answer, or a member of a panel that gave none
         if asked and any(field in {"errors", "failed"} for _, field, _ in tables.asked):
-            self.callbacks.on_failures(self._continuing())
+            self.callbacks.on_failures(command_to_resume(self.whole or self.path, self.spec))
         return report
 
     @property
@@ -452,10 +442,6 @@ class _Run:
         judge = judge_entry(self.judge, self.spent)
         write_manifest(self.path, {"judge": judge, **self._manifest(), "replaces": self.replaces}, status)
 
-    def _continuing(self, *flags: str) -> str:
-        """Return the command that resumes this run."""
-        return command_to_resume(self.whole or self.path, self.spec, *flags)
-
     def _stopped(self, failure: BaseException) -> GermaneError:
         """Save and show the results so far; return the error to raise, which says how to resume the run."""
         flags = [self.budget.too_low, "..."] if self.budget.too_low else []
@@ -477,7 +463,10 @@ class _Run:
         """Return the failure as an error with the cost so far and the command (with `flags`) to resume."""
         if self.whole is not None and isinstance(failure, GermaneError):
             return failure  # how the whole is continued is said by whoever runs its parts
-        again, spent = f"continue with: {self._continuing(*flags)}", self.spent
+        again, spent = (
+            f"continue with: {command_to_resume(self.whole or self.path, self.spec, *flags)}",
+            self.spent,
+        )
         if spent.calls or spent.requests:
             again += f"\nspent so far, in all sessions: {JudgeLine.stored(spent.as_json()).spent}"
         if isinstance(failure, Interrupted):

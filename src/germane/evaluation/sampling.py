@@ -32,8 +32,7 @@ def draw_rows(
 ) -> tuple[frozenset[int], dict[str, Json]]:
     """Draw n cases at random without replacement, each with all its systems and trials.
 
-    Returns:
-        The row numbers (from 0) of the drawn cases, and their entry in the manifest: count, total and seed.
+    Returns their row numbers (from 0), and their entry in the manifest: count, total and seed.
     """
     numbers: dict[str, int] = {}
     of_rows = array("q", (numbers.setdefault(planned.sample.id, len(numbers)) for planned in cases()))
@@ -142,8 +141,6 @@ class Stages:
             middle = (low + high) / 2
             low, high = (low, middle) if narrow(middle) else (middle, high)
         return high
-
-    # what is said of it
 
     def sampled(self) -> dict[str, Json]:
         """Return the manifest's entry on the sample, as for `--sample`: cases judged, total, seed."""

@@ -43,14 +43,8 @@ class Spec:
     """The options of an evaluation as attributes: each is the value of the first source with one.
 
     Sources contain only options that were given, so that "not given" differs from "given as the default". An
-    option that was not given has its default, or None, () or False.
-
-    Attributes:
-        given: Options from flags, or from the arguments of a call.
-        report: Options from the report that is resumed.
-        files: Options from the eval files, if they agree.
-        environment: The judge, from the environment.
-        config: Options from the project's config.
+    option that was not given has its default, or None, () or False. `given` are the options from flags or the
+    arguments of a call, `files` those in which the eval files agree; `environment` may name a judge.
     """
 
     given: FrozenDict = _NOTHING
@@ -76,11 +70,8 @@ class Spec:
         config = dict(read_config()[0])
         config.pop("ledger", None)  # is found from the config's own folder: `ledger_address`
         named = environment("judge")
-        return replace(
-            self,
-            environment=FrozenDict({"judge": named} if named else {}),
-            config=FrozenDict(config),
-        )
+        found = FrozenDict({"judge": named} if named else {})
+        return replace(self, environment=found, config=FrozenDict(config))
 
     def in_files(self, values: Mapping[str, Json]) -> Spec:
         """Return a copy with these options as those of the eval files; None counts as not given."""
@@ -90,17 +81,14 @@ class Spec:
         """Return a copy with the options of the resumed report. Raises InputError if they are invalid."""
         options = manifest.get("options") or {}
         if unknown := _unknown_options(options):
-            raise InputError(
-                f"the report has options of an add-on that is not installed: {', '.join(unknown)}",
-                fix="install the add-on, then resume the run",
-            )
+            problem = f"the report has options of an add-on that is not installed: {', '.join(unknown)}"
+            raise InputError(problem, fix="install the add-on, then resume the run")
         types = [(name, kind | None, None) for name, kind in _stored_options().items()]
         try:
             stored = msgspec.convert(options, msgspec.defstruct("StoredOptions", types))
         except msgspec.ValidationError as wrong:
-            raise InputError(
-                f"the options in the report's manifest are damaged: {wrong}", fix="run the evaluation again"
-            ) from None
+            problem = f"the options in the report's manifest are damaged: {wrong}"
+            raise InputError(problem, fix="run the evaluation again") from None
         return replace(self, report=_of_values(msgspec.structs.asdict(stored)))
 
     def first(self, name: str, *sources: str) -> tuple[Json, str]:
@@ -212,44 +200,39 @@ def _table(file: Path) -> dict[str, Json] | None:
     try:
         document = tomllib.loads(file.read_text("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"the file is not valid TOML: {error}", fix="correct it", place=SourceLocation(str(file))
-        ) from None
+        place = SourceLocation(str(file))
+        raise InputError(f"the file is not valid TOML: {error}", fix="correct it", place=place) from None
     return document if file.name == "germane.toml" else document.get("tool", {}).get("germane")
 
 
 def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
     checked: dict[str, Json] = {}
-    location = SourceLocation(str(file))
     for name, value in table.items():
         key = name.replace("-", "_")
         key = "measures" if key == "metrics" else key
-        if key not in SETTINGS:
-            raise InputError(
-                f"unknown setting {name!r}", fix=f"known settings: {', '.join(SETTINGS)}", place=location
-            )
-        flag = SETTINGS[key]
-        if not isinstance(value, flag.setting) or isinstance(value, bool):
+        flag = SETTINGS.get(key)
+        if flag is None:
+            problem, fix = f"unknown setting {name!r}", f"known settings: {', '.join(SETTINGS)}"
+        elif not isinstance(value, flag.setting) or isinstance(value, bool):
             types = " or ".join(kind.__name__ for kind in flag.setting)
-            raise InputError(
-                f"the setting {name} is {value!r}, which is not of the type {types}",
-                fix=f"write a value of the type {types}",
-                place=location,
-            )
-        if flag.least is not None and isinstance(value, int | float) and value < flag.least:
-            raise InputError(
+            problem = f"the setting {name} is {value!r}, which is not of the type {types}"
+            fix = f"write a value of the type {types}"
+        elif flag.least is not None and isinstance(value, int | float) and value < flag.least:
+            problem, fix = (
                 f"the setting {name} is {value}, below {flag.least:g}",
-                fix=f"write {flag.least:g} or more",
-                place=location,
+                f"write {flag.least:g} or more",
             )
-        if flag.choices and value not in flag.choices:
-            raise InputError(
+        elif flag.choices and value not in flag.choices:
+            problem, fix = (
                 f"unknown value {value!r} of the setting {name}",
-                fix=f"write {' or '.join(flag.choices)}",
-                place=location,
+                f"write {' or '.join(flag.choices)}",
             )
-        texts = tuple(map(str, value if isinstance(value, list) else [value]))
-        checked[key] = value if list not in flag.setting else flag.read(texts, name) if flag.read else texts
+        else:
+            texts = tuple(map(str, value if isinstance(value, list) else [value]))
+            read = flag.read(texts, name) if flag.read else texts
+            checked[key] = read if list in flag.setting else value
+            continue
+        raise InputError(problem, fix=fix, place=SourceLocation(str(file)))
     return FrozenDict(checked)
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from germane.errors import Interrupted, JudgeError
 from germane.judges.judge import GroupScope, Judge, Reply
 from germane.judges.panel import PanelJudge
-from germane.judging.groups import Group, Pending, Queue, answer_of, grouped, replies_of
+from germane.judging.groups import Pending, Queue, answer_of, grouped, replies_of
 from germane.judging.spending import Budget, Spent, UsageLog, unsent
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
@@ -70,10 +70,10 @@ class Asker:
         """The questions that a replayed ledger does not answer, by key."""
         self._route, self._ledger, self._on_progress = route, ledger, on_progress
         self._replay, self._budget, self._before_asking = replay, budget or Budget(), before_asking
-        self._keep = keep
+        self._keep, self._earlier = keep, earlier
         self._prepared: bool | None = None
         """True once `before_asking` has returned, None until it is called: judges that cost wait for it."""
-        self._earlier, self._own = earlier, dict[str, Judgement]()
+        self._own = dict[str, Judgement]()
         self._pending, self._arrived = dict[str, Pending](), list[Pending]()
         self._queues: dict[int, Queue] = {}
         self._scopes: set[GroupScope] = set()
@@ -112,9 +112,8 @@ class Asker:
                 try:
                     await judge.close()
                 except Exception as fault:  # noqa: BLE001 - somebody's own judge; its answers are stored all the same
-                    _log.warning(
-                        "the judge %s failed to close: %s: %s", judge.name, type(fault).__name__, fault
-                    )
+                    kind = type(fault).__name__
+                    _log.warning("the judge %s failed to close: %s: %s", judge.name, kind, fault)
 
     async def _finish(self) -> None:
         """Wait until all requests in flight are answered and stored."""
@@ -127,7 +126,8 @@ class Asker:
         arrived, self._arrived = self._arrived, []
         self._fail(arrived, self._failure)
         for queue in self._queues.values():
-            self._fail(queue.clear(), self._failure)
+            while queue.groups:
+                self._fail(queue.groups.popleft(), self._failure)
         for scope in self._scopes:
             scope.stop()
 
@@ -151,14 +151,15 @@ class Asker:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Start a task, which is awaited when the asker closes; an exception in it stops the asker."""
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self._break(error)
+
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._break(error)
+        task.add_done_callback(done)
 
     # Answers that are known
 
@@ -169,13 +170,10 @@ class Asker:
             raise self._failure
         keyed = [self.keyed(questions) for questions in asked]
         judgements = self.find(pair for pairs in keyed for pair in pairs)
-        answers: list[list[Answer | None]] = [
-            [
-                self._known(judge, question, judgements.get(key))
-                for question, (key, judge) in zip(examples_of(questions), pairs, strict=True)
-            ]
-            for questions, pairs in zip(asked, keyed, strict=True)
-        ]
+        answers = list[list[Answer | None]]()
+        for questions, pairs in zip(asked, keyed, strict=True):
+            both = zip(examples_of(questions), pairs, strict=True)
+            answers.append([self._known(judge, one, judgements.get(key)) for one, (key, judge) in both])
         count = sum(len(row) - row.count(None) for row in answers)
         self.expected += count
         self.answered += count
@@ -249,8 +247,6 @@ class Asker:
     def _look_up(self) -> None:
         """Answer newly arrived questions from stored answers, and queue the others for their judges."""
         arrived, self._arrived = self._arrived, []
-        if not arrived:
-            return
         try:
             judgements = self.find([(value.key, value.judge) for value in arrived])
             missing: dict[int, list[Pending]] = {}
@@ -278,12 +274,16 @@ class Asker:
             return
         if self._replay and judge.stored:
             self.missing.update((pending.key, pending.question) for pending in pending)
-            self._unanswered(judge, pending, f"{self._replay} has no answer to this question")
+            reply = Reply(error=f"{self._replay} has no answer to this question")
+            answers = [answer_of(value.key, value.question, judge, reply) for value in pending]
+            self._usage_log.paid(judge, [answer.judgement for answer in answers])
+            for value, answer in zip(pending, answers, strict=True):
+                self._settle(value, answer)
             return
         queue = self._queues.setdefault(id(judge), Queue(judge))
         by_id = {id(value.question): value for value in pending}
         for questions in grouped(judge, [value.question for value in pending]):
-            queue.groups.append(Group(questions, [by_id[id(question)] for question in questions]))
+            queue.groups.append([by_id[id(question)] for question in questions])
         self._start_groups()
 
     async def _ask_panel(self, pending: Pending, panel: PanelJudge) -> None:
@@ -309,24 +309,24 @@ class Asker:
             while (group := queue.next()) is not None:
                 if self._prepared is False and queue.judge.stored:
                     break
-                reserved = self._budget.reserve(queue.judge, group.questions)
+                questions = tuple(pending.question for pending in group)
+                reserved = self._budget.reserve(queue.judge, questions)
                 if reserved is None:
                     # a running script may wait for this very answer: only judges that cost are waited for
                     if any(other.running and other.judge.stored for other in self._queues.values()):
                         return
-                    if not (size := self._budget.fitting(queue.judge, group.questions)):
-                        self.stop(self._budget.reached(group.questions))
+                    if not (size := self._budget.fitting(queue.judge, questions)):
+                        self.stop(self._budget.reached(questions))
                         return
-                    rest = Group(group.questions[size:], group.pending[size:])
-                    queue.groups[0] = Group(group.questions[:size], group.pending[:size])
-                    queue.groups.insert(1, rest)
+                    queue.groups[0] = group[:size]
+                    queue.groups.insert(1, group[size:])
                     continue
                 if self._prepared is None and queue.judge.stored:
                     self._prepared = False
                 queue.running += 1
                 self._spawn(self._ask(queue, queue.groups.popleft(), reserved))
 
-    async def _ask(self, queue: Queue, group: Group, reserved: float) -> None:
+    async def _ask(self, queue: Queue, group: list[Pending], reserved: float) -> None:
         """Ask a judge one group of questions and settle them; a JudgeError stops the asker."""
         if self._prepared is False and queue.judge.stored:
             self._before_asking()
@@ -336,14 +336,14 @@ class Asker:
             self._start_groups()
         scope = GroupScope()
         try:
-            replies = await self._replies(queue, group, scope)
+            replies = await self._replies(queue.judge, group, scope)
             usages = [reply.usage for reply in replies or ()]
-            spared = len(group.pending) if replies is None else unsent(replies)
+            spared = len(group) if replies is None else unsent(replies)
             self._budget.settle(queue.judge, reserved, usages, spared=spared)
             if replies is not None:
-                await self._settle_group(queue.judge, group.pending, replies, stopped=scope.stopped)
+                await self._settle_group(queue.judge, group, replies, stopped=scope.stopped)
             elif self._failure is not None:
-                self._fail(group.pending, self._failure)
+                self._fail(group, self._failure)
         finally:
             for work in scope.after_storing:
                 work()
@@ -351,15 +351,15 @@ class Asker:
         self._start_groups()
         self._on_progress(self)
 
-    async def _replies(self, queue: Queue, group: Group, scope: GroupScope) -> Sequence[Reply] | None:
+    async def _replies(self, judge: Judge, group: list[Pending], scope: GroupScope) -> Sequence[Reply] | None:
         """Return the judge's replies to a group; None if the asker has stopped."""
         self._scopes.add(scope)
         try:
             if self._failure is None:
-                return await replies_of(queue.judge, group.questions, scope)
+                return await replies_of(judge, tuple(pending.question for pending in group), scope)
         except asyncio.CancelledError:
             if self._failure is None:
-                self._fail(group.pending, Interrupted("interrupted"))
+                self._fail(group, Interrupted("interrupted"))
                 raise
         except JudgeError:
             if self._failure is None:  # of a run that was stopped the stop is the reason
@@ -374,10 +374,9 @@ class Asker:
         self, judge: Judge, pending: Sequence[Pending], replies: Sequence[Reply], *, stopped: bool
     ) -> None:
         """Store a judge's answers, then return them to their askers; questions cut off by a stop fail."""
+        session = self._usage_log.session if judge.stored else ""
         answers = [
-            answer_of(
-                value.key, value.question, judge, reply, self._usage_log.session if judge.stored else ""
-            )
+            answer_of(value.key, value.question, judge, reply, session)
             for value, reply in zip(pending, replies, strict=True)
         ]
         cut_off = self._failure if stopped else None
@@ -408,13 +407,6 @@ class Asker:
         except Exception as error:
             self._break(error)  # at once: the place of this request is free, and nothing may take it
             raise
-
-    def _unanswered(self, judge: Judge, pending: Sequence[Pending], why: str) -> None:
-        """Settle questions that were not asked: each gets an error with the reason `why`."""
-        answers = [answer_of(value.key, value.question, judge, Reply(error=why)) for value in pending]
-        self._usage_log.paid(judge, [answer.judgement for answer in answers])
-        for value, answer in zip(pending, answers, strict=True):
-            self._settle(value, answer)
 
     def _settle(self, pending: Pending, answer: Answer) -> None:
         self._pending.pop(pending.key, None)

@@ -73,23 +73,22 @@ class Running(Generic[R]):
 
 
 async def start(programs: Iterable[Program[R]], find: FindAnswers) -> list[Running[R]]:
-    """Run each program to its first questions. In between `find` may end the run on a signal: a program may take seconds."""
+    """Run each program as far as stored answers allow (a second evaluation needs no others).
+
+    In between `find` may end the run on a signal: a program may take seconds to its first questions.
+    """
     running, heard = [], time.monotonic()
     for program in programs:
         if time.monotonic() - heard > _SIGNALS_SECONDS:
             await find([])
             heard = time.monotonic()
         running.append(Running(program))
-    return running
-
-
-async def replay_stored(programs: Iterable[Running[R]], find: FindAnswers) -> None:
-    """Run all programs as far as stored answers allow (a second evaluation needs no others)."""
-    going = [program for program in programs if not program.finished]
+    going = [program for program in running if not program.finished]
     while going:
         stored = await find([value.questions or () for value in going])
         moved = [value for value, answers in zip(going, stored, strict=True) if value.take_stored(answers)]
         going = [value for value in moved if not value.finished]
+    return running
 
 
 async def finish(programs: Iterable[Running[R]], ask: AskJudge) -> None:

@@ -7,7 +7,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import structs
 
@@ -22,7 +22,6 @@ from germane.types import FrozenDict, Judgement, Usage
 __all__ = ["judgement_of"]
 
 _log = logging.getLogger("germane")
-_NOT_ONCE = "its group() must return each question that it was passed (the same object) exactly once"
 
 
 @dataclass(slots=True, eq=False)
@@ -36,30 +35,17 @@ class Pending:
     stale: Judgement | None = None
 
 
-class Group(NamedTuple):
-    """Questions that a judge is asked in one call, as the judge grouped them."""
-
-    questions: tuple[AnyQuestion, ...]
-    pending: Sequence[Pending]
-
-
 @dataclass(slots=True, eq=False)
 class Queue:
-    """The groups that wait for one judge, in order of arrival."""
+    """The questions that wait for one judge, in groups that it is asked in one call, in order of arrival."""
 
     judge: Judge
     running: int = 0
-    groups: deque[Group] = field(default_factory=deque)
+    groups: deque[list[Pending]] = field(default_factory=deque)
 
-    def next(self) -> Group | None:
+    def next(self) -> list[Pending] | None:
         """Return the group to ask next; None if there is none or the judge has as many as it takes."""
         return self.groups[0] if self.groups and self.running < max(1, self.judge.concurrency) else None
-
-    def clear(self) -> list[Pending]:
-        """Empty the queue and return all questions that were waiting in it."""
-        left = [pending for group in self.groups for pending in group.pending]
-        self.groups.clear()
-        return left
 
 
 def judgement_of(
@@ -115,7 +101,10 @@ def grouped(judge: Judge, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQue
     """Return the questions as their judge groups them. Raises JudgeError unless each occurs once."""
     groups = [tuple(group) for group in judge.group(questions) if group]
     if Counter(id(question) for group in groups for question in group) != Counter(map(id, questions)):
-        raise JudgeError(f"the judge {judge.name} cannot group questions: {_NOT_ONCE}")
+        raise JudgeError(
+            f"the judge {judge.name} cannot group questions: "
+            "its group() must return each question that it was passed (the same object) exactly once"
+        )
     return groups
 
 
