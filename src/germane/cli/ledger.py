@@ -12,7 +12,6 @@ from germane.cli.values import print_document, print_lines, say
 from germane.encoding import encode
 from germane.errors import InputError
 from germane.evaluation.choice import ledger_address
-from germane.ledger import upkeep
 from germane.ledger.address import files_of
 from germane.ledger.jsonl import import_rows, readable
 from germane.ledger.opening import open_at
@@ -26,7 +25,7 @@ from germane.types import Json
 def stats(*, ledger: str | None, json: bool) -> None:
     """Count the answers of each judge and kind, their cost, and the size and age of the ledger."""
     with closing(_opened(ledger)) as opened:
-        result = upkeep.stats(opened)
+        result = opened.stats()
     if json:
         print_document(result)
     else:

@@ -36,33 +36,30 @@ class StoredAnswers:
     others (of a panel's members, replicas, windows) are ignored. Judgements on disk are indexed by file
     position.
 
-    Args:
-        judgements: The judgements, including those with a parent: an iterable, or those of a report folder.
-        however: True to ignore the settings and all errors.
-
-    Attributes:
-        answered: The number of questions that had an answer.
-        unknown: The number of questions that had none.
+    `however` ignores the settings and all errors. `answered` counts questions that had an answer, `unknown`
+    those that had none.
     """
 
     def __init__(self, judgements: Iterable[Judgement], *, however: bool = False) -> None:
-        self.answered = self.unknown = 0
-        self._however = however
+        self.answered, self.unknown, self._however = 0, 0, however
         self._index, self._rows = dict[bytes, int](), list[Judgement]()
         self._file: TableFile | None = None
         if isinstance(judgements, StoredRows):
             self._file = judgements.file
-            self._index_lines(judgements.file)
+            for number, offset, line in self._file.lines():
+                row = self._file.decoded(number, line, object_in)
+                self._add(offset, row, row.get("parent"), row.get("error"))
             return
-        for judgement in judgements:
-            if self._counts(judgement.parent, judgement.error):
-                settings = self._settings({**judgement.provenance, "kind": judgement.kind})
-                for name in _names(judgement.item.encode(), settings):
-                    self._index.setdefault(name, len(self._rows))
-                self._rows.append(judgement)
+        self._rows = list(judgements)
+        for number, judgement in enumerate(self._rows):
+            fields = {**judgement.provenance, "kind": judgement.kind, "item": judgement.item}
+            self._add(number, fields, judgement.parent, judgement.error)
 
-    def _counts(self, parent: str | None, error: str | None) -> bool:
-        return parent is None and not (self._however and error is not None)
+    def _add(self, position: int, fields: Mapping[str, Any], parent: str | None, error: str | None) -> None:
+        """Index a judgement, by item and settings, unless it is not to be read or another one is before it."""
+        if parent is None and not (self._however and error is not None):
+            for name in _names(str(fields.get("item")).encode(), self._settings(fields)):
+                self._index.setdefault(name, position)
 
     def _settings(self, fields: Mapping[str, Any]) -> Sequence[bytes]:
         """Return the settings by which a judgement is indexed, from general to specific."""
@@ -70,14 +67,6 @@ class StoredAnswers:
         settings = "\0".join(["\0" if value is None else str(value) for value in values]).encode()
         beside = None if self._however else fields.get("beside")
         return (settings,) if beside is None else (settings, settings + str(beside).encode())
-
-    def _index_lines(self, file: TableFile) -> None:
-        """Index the judgements in a file by item and settings; the values are positions in the file."""
-        for number, position, line in file.lines():
-            row = file.decoded(number, line, object_in)
-            if self._counts(row.get("parent"), row.get("error")):
-                for name in _names(str(row.get("item")).encode(), self._settings(row)):
-                    self._index.setdefault(name, position)
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         """Return the stored answer to each question in several lists; an error for a missing one."""
@@ -98,13 +87,11 @@ class StoredAnswers:
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
         """Return the typed answer to each question in several lists; Unanswered for a missing one."""
         answers = (answer or _Answer(error=_MISSING) for answer in self._find(asked, _decode_answer))
-        return [
-            [
-                value_of(question, answer.answer, answer.error)
-                for question, answer in zip(examples_of(questions), answers, strict=False)
-            ]
-            for questions in asked
-        ]
+        values = list[list[Any]]()
+        for questions in asked:
+            both = zip(examples_of(questions), answers, strict=False)
+            values.append([value_of(question, answer.answer, answer.error) for question, answer in both])
+        return values
 
     def places_reader(self, samples: Sequence[Sample], settings: Settings) -> PlacesReader:
         """Return a cached function that reads the samples' passages to some depth with stored verdicts."""

@@ -91,16 +91,12 @@ class UsageLog:
     """The log of an evaluation's usage: questions asked, reused and paid for, counted as answers arrive.
 
     Each paid judgement has the id of its session in its provenance. With a `path`, the counts are written to
-    that file before the answers are used, so that a killed session's counts are known.
-
-    Args:
-        path: The file of this session's counts; None if the evaluation cannot be resumed.
-        sessions: The earlier sessions in the manifest. If the last one was killed, the file has its counts.
+    that file before the answers are used, so that a killed session's counts are known. `sessions` are the
+    earlier sessions in the manifest; if the last one was killed, the file has its counts.
 
     Attributes:
         session: The id of this session; "" without a `path`.
-        spent: The usage of this session.
-        earlier: The usage of all earlier sessions.
+        spent, earlier: The usage of this session, and of all earlier ones.
         failed: The keys of this session's questions without an answer.
         unwritten: True if the counts have changed since they were written.
     """
@@ -129,10 +125,7 @@ class UsageLog:
 
     def has_paid(self, judgement: Judgement, children: Iterable[Judgement] = ()) -> bool:
         """Return True if a session of this evaluation paid for a judgement, or for one it was merged from."""
-        rows = (judgement, *children)
-        return (
-            any(row.provenance.get("session") in self._sessions for row in rows) if self._sessions else False
-        )
+        return any(row.provenance.get("session") in self._sessions for row in (judgement, *children))
 
     def seen_before(self, key: str) -> bool:
         """Record a question's key; return True if this session has seen it before."""
@@ -149,11 +142,7 @@ class UsageLog:
         self.spent.shared += judge.paid_calls(question)
 
     def reused(self, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
-        """Count a question with a stored answer as shared or cached.
-
-        An answer that an earlier session of this evaluation paid for is counted as neither, and so is an
-        error.
-        """
+        """Count a question as shared or cached; as neither for an error, or if an earlier session paid for it."""
         if self.seen_before(answer.judgement.key):
             self.shared(judge, question)
         elif answer.usable:
@@ -241,9 +230,8 @@ class Budget:
     def __init__(self, max_cost: float | None = None, max_calls: int | None = None) -> None:
         for name, limit in (("max_cost", max_cost), ("max_calls", max_calls)):
             if limit is not None and not 0 <= limit < inf:
-                raise InputError(
-                    f"the limit {name}={limit} is not a number from 0", fix=f"write {name}=5, or leave it out"
-                )
+                problem = f"the limit {name}={limit} is not a number from 0"
+                raise InputError(problem, fix=f"write {name}=5, or leave it out")
         self._max_cost, self._max_calls = max_cost, max_calls
         self._unlimited = max_cost is None and max_calls is None
         self._calls = self._in_flight = self._priced = 0

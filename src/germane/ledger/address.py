@@ -45,12 +45,7 @@ def file_of(where: str | Path) -> Path:
 
 def is_there(where: str | Path) -> bool:
     """Return True for a database's URL or an existing file. Raises InputError for other URLs."""
-    return is_database(where) or file_of(where).exists()
-
-
-def is_database(where: str | Path) -> bool:
-    """Return True if the address is a URL that an add-on opens, not a file."""
-    return store_of(where) is not None
+    return store_of(where) is not None or file_of(where).exists()
 
 
 def store_of(where: str | Path) -> str | None:
@@ -59,10 +54,8 @@ def store_of(where: str | Path) -> str | None:
     scheme = match[1].lower() if match else ""
     declared: str | None = find("stores", scheme) if scheme else None
     if declared is None and (owner := absent("stores", scheme)):
-        raise InputError(
-            f"a ledger at {scheme}:// needs the add-on {owner}, which is not installed",
-            fix="install it, or name a file: --ledger ledger.sqlite",
-        )
+        problem = f"a ledger at {scheme}:// needs the add-on {owner}, which is not installed"
+        raise InputError(problem, fix="install it, or name a file: --ledger ledger.sqlite")
     return declared
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from germane.addons import load
 from germane.clean import counted
 from germane.errors import InputError
-from germane.ledger.address import file_of, is_database, store_of
+from germane.ledger.address import file_of, store_of
 from germane.ledger.sqlite import SQLiteLedger
 from germane.ledger.store import Ledger
 from germane.questions.question import AnyQuestion
@@ -32,16 +32,14 @@ def open_at(where: str | Path, *, read_only: bool = False) -> Ledger:
 
 def open_for_replay(where: str | Path) -> Ledger:
     """Return a ledger, or an export of one, read-only. Raises InputError or LedgerError if unusable."""
-    if is_database(where):
+    if store_of(where) is not None:
         return open_at(where, read_only=True)
     from germane.ledger.jsonl import judgements_of, readable
 
     path = file_of(where)
     if not path.is_file():
-        raise InputError(
-            f"--replay {path} is not a file",
-            fix="name a ledger, a file that `germane ledger export` wrote, or a report's judgements.jsonl",
-        )
+        fix = "name a ledger, a file that `germane ledger export` wrote, or a report's judgements.jsonl"
+        raise InputError(f"--replay {path} is not a file", fix=fix)
     readable([path])
     with path.open("rb") as file:
         is_sqlite = file.read(len(_SQLITE)) == _SQLITE
@@ -49,9 +47,7 @@ def open_for_replay(where: str | Path) -> Ledger:
 
 
 def describe_missing(name: str, missing: Mapping[str, AnyQuestion]) -> str:
-    """Return a text that counts the answers missing in a replayed ledger, with advice; "" if none is."""
-    if not missing:
-        return ""
+    """Return a text that counts the answers missing in a replayed ledger, with advice."""
     kinds = Counter(question.kind for question in missing.values())
     counts = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
     return (

@@ -45,8 +45,7 @@ class SQLiteLedger(Ledger):
     once, and that of the machine after a second.
 
     Args:
-        where: The path of the file. The file and its folder are created if missing.
-        read_only: True to create and change nothing.
+        where: The path of the file. The file and its folder are created if missing, unless `read_only`.
         rows: Judgements to read instead of the file, through a temporary database. The first answer to a key
             counts; errors are left out, and so are panels' answers that lack a member's.
 
@@ -224,9 +223,8 @@ def _create_table(db: sqlite3.Connection) -> None:
 def _open_for_reading(path: Path) -> sqlite3.Connection:
     """Return a read-only connection, for read-only media too. Raises LedgerError without a ledger."""
     if not path.exists():
-        raise LedgerError(
-            f"there is no ledger {path}; `germane run` creates one, or name another: --ledger FILE"
-        )
+        make = "`germane run` creates one, or name another: --ledger FILE"
+        raise LedgerError(f"there is no ledger {path}; {make}")
     writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     db = _connect(path, "rw" if writable else "ro&immutable=1")
     try:
@@ -248,9 +246,8 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
     if not tables and not version:
         return True
     if not columns or not version:
-        raise LedgerError(
-            f"{path} is not a ledger: its tables are {', '.join(tables) or 'none'}; name another file"
-        )
+        named = ", ".join(tables) or "none"
+        raise LedgerError(f"{path} is not a ledger: its tables are {named}; name another file")
     check_format(str(path), version, "name another file, or move this one away")
     if columns != COLUMNS:
         raise LedgerError(f"{path} is not a ledger: its table has other columns; name another file")
@@ -281,9 +278,8 @@ def _explain(error: Exception, path: Path) -> LedgerError:
     if code in _DAMAGE or isinstance(error, ValueError | TypeError):  # values that cannot be read
         way = f"save what can be read: sqlite3 {path} .recover | sqlite3 NEW.sqlite; then use --ledger NEW.sqlite"
         return LedgerError(f"the ledger {path} is damaged or not an SQLite file: {error}; {way}")
-    hint = (
-        "; another program is writing to it" if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED} else ""
-    )
+    busy = code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+    hint = "; another program is writing to it" if busy else ""
     return LedgerError(f"the ledger {path} cannot be used: {error}{hint}")
 
 

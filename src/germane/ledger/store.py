@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from germane.encoding import decode, encode
 from germane.errors import LedgerError
-from germane.types import FrozenDict, Judgement, Usage, freeze
+from germane.types import FrozenDict, Json, Judgement, Usage, freeze
 
 __all__ = [
     "COLUMNS",
@@ -61,9 +61,8 @@ def to_row(judgement: Judgement) -> Row:
 
 def from_row(row: Row) -> Judgement:
     """Return the judgement in a row. Raises ValueError or TypeError if its values are not a judgement's."""
-    key, item, kind, judge, prompt, parent, answer, provenance, request, requests, sent, got, cost, ms, at = (
-        row
-    )
+    key, item, kind, judge, prompt, parent, answer, provenance, request, *used, ms, at = row
+    requests, sent, got, cost = used
     return Judgement(
         key=key,
         item=item,
@@ -84,6 +83,16 @@ def from_row(row: Row) -> Judgement:
 def _provenance(text: str) -> FrozenDict:
     """Return the provenance in a JSON text; cached, since most answers of a run have the same."""
     return FrozenDict(freeze(decode(text)))
+
+
+_STATS = """
+    SELECT judge, kind, count(*), CAST(sum(requests) AS bigint), CAST(sum(input_tokens) AS bigint),
+           CAST(sum(output_tokens) AS bigint), sum(CASE WHEN requests > 0 OR cost_usd > 0 THEN cost_usd END),
+           count(CASE WHEN requests > 0 AND cost_usd IS NULL THEN 1 END)
+    FROM judgements GROUP BY judge, kind ORDER BY judge, kind
+"""
+_OF_STATS = ("judge", "kind", "judgements", *Usage.__struct_fields__, "unpriced")
+"""The names of the columns of the statistics."""
 
 
 class Ledger(ABC):
@@ -155,6 +164,24 @@ class Ledger(ABC):
         added = self._insert([to_row(stored[key]) for key in sorted(stored)], useless)
         earlier = [key for key in stored if key not in added]
         return stored | self.find(earlier) if earlier else stored
+
+    def stats(self) -> dict[str, Json]:
+        """Return the JSON document of `germane ledger stats`, with a line per judge and kind of question.
+
+        `cost_usd` is the sum over the requests of known price, None if no price is known; `unpriced` counts
+        the others. An answer that shared another's request has no request of its own and costs 0.
+        """
+        lines = [dict(zip(_OF_STATS, row, strict=True)) for row in self.rows(_STATS)]
+        costs = [line["cost_usd"] for line in lines if line["cost_usd"] is not None]
+        return {
+            "schema_version": 1,
+            "ledger": self.place,
+            "format": FORMAT,
+            "bytes": self.size,
+            "judgements": sum(line["judgements"] for line in lines),
+            "cost_usd": sum(costs) if costs else None,
+            "lines": lines,
+        }
 
     def __len__(self) -> int:
         return next((int(row[0]) for row in self.rows("SELECT count(*) FROM judgements")), 0)
