@@ -132,9 +132,9 @@ def _judge_of(report: Report, spec: Spec) -> Judge:
 class _Draw:
     """A random draw of a report's verdicts to ask again: the n with the smallest hashes of seed and key.
 
-    `verdicts` are those drawn, out of `count` (by kind of question in `kinds`); `changed` more cannot be asked
-    in the same way, as prompt or judge differ. `trials` has the number of trials of each case and system that
-    has several, `replica` is the highest free replica number below 0.
+    `verdicts` are those drawn, out of `count` (by kind of question in `kinds`); `changed` more cannot be
+    asked in the same way, as prompt or judge differ. `trials` has the number of trials of each case and
+    system that has several, `replica` is the highest free replica number below 0.
     """
 
     def __init__(self, report: Report, judge: Judge, n: int, seed: int) -> None:

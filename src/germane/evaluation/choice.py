@@ -209,8 +209,8 @@ _OF_REFERENCES = ("context_recall",)
 def default_measures(samples: Iterable[Sample], judge: str, *, asked: bool = False) -> DefaultMeasures:
     """Return the measures that the samples allow: from gold labels, or by a named judge.
 
-    `judge` is the one that a flag, a file or the config names; one named in the environment alone is not used,
-    so that defaults cost nothing. `asked` is True if a target is asked, which returns the contexts.
+    `judge` is the one that a flag, a file or the config names; one named in the environment alone is not
+    used, so that defaults cost nothing. `asked` is True if a target is asked, which returns the contexts.
     """
     retrieved = gold = references = False
     for sample in samples:

@@ -55,12 +55,8 @@ async def evaluate_jobs(
 ) -> Store:
     """Judge and score jobs, add their rows to `store` block by block, in order, and return the store.
 
-    Args:
-        jobs: Samples with their graders, read as they are needed.
-        find: Looks up stored answers: those of an asker, or of a stored report.
-        store: Receives the rows: memory, or the writer of a report folder.
-        settings: The settings of relevance (against, scale, rubric).
-        ask: Asks for the answers that are not stored; None if `find` has an answer to every question.
+    `find` looks up stored answers: those of an asker, or of a report. `ask` asks for the others; None if
+    there are none. The store is memory, or the writer of a report folder.
     """
     async for block in answered_blocks(jobs, find, settings, ask=ask):
         store.add(block.rows())

@@ -115,10 +115,8 @@ class Plan:
         if not spec.paths:
             raise InputError("no path to evaluate is given", fix="name an eval file, a data file or a folder")
         if spec.until and (part_of(spec) or spec.get("engine")):
-            raise InputError(
-                "--until needs all cases together, and --part and --engine divide them",
-                fix="leave out --part and --engine, or write --sample 1000 instead of --until",
-            )
+            fix = "leave out --part and --engine, or write --sample 1000 instead of --until"
+            raise InputError("--until needs all cases together, and --part and --engine divide them", fix=fix)
         notices = Notices(lambda notice: warn(str(notice)))
         paths, files = named_files(spec.paths, notices)
         named, source = spec.first("measures", "given", "report")
@@ -132,16 +130,13 @@ class Plan:
             notices=notices,
         )
         if (trials := spec.given.get("trials", 1)) > 1 and not plan.asks_targets:
-            raise InputError(
-                f"--trials {trials} needs a target to query; stored answers have one trial",
-                fix="name a target with --target, or leave out --trials",
-            )
+            problem = f"--trials {trials} needs a target to query; stored answers have one trial"
+            raise InputError(problem, fix="name a target with --target, or leave out --trials")
         if spec.untrusted:
             _refuse_outputs(spec)
         plan, spec = plan.with_defaults(), plan.spec
-        plan.settings = Settings.of(spec.against, spec.scale, spec.rubric).with_judge(
-            judge_words(spec)[0] if spec.repeat == 1 else ""
-        )
+        named = judge_words(spec)[0] if spec.repeat == 1 else ""
+        plan.settings = Settings.of(spec.against, spec.scale, spec.rubric).with_judge(named)
         plan.gates = _checked_gates(plan)
         plan.judge = _judge_of(plan)
         check_price(plan.judge, spec.max_cost)
@@ -223,10 +218,8 @@ class Plan:
         for data in file.data if file else (path,):
             graders = self.graders(file)
             if not graders:
-                raise InputError(
-                    f"{path}: no measure is named for the data",
-                    fix="write measures: [nDCG@10] in the file, or -m nDCG@10",
-                )
+                fix = "write measures: [nDCG@10] in the file, or -m nDCG@10"
+                raise InputError(f"{path}: no measure is named for the data", fix=fix)
             # the samples are read several times: to be checked, and to be judged
             path_read = self.stdin.path if str(data) == "-" else data
             samples = read_samples(path_read, columns=columns, warn=self.notices)
@@ -282,9 +275,8 @@ class Plan:
             specs, threshold = case.graders, case.threshold
         key = (threshold, *map(id, specs))
         if key not in self._made:
-            made = graders_of_specs(
-                specs, file, self.settings, self.notices, leave=self._not_imported if self.dry else None
-            )
+            leave = self._not_imported if self.dry else None
+            made = graders_of_specs(specs, file, self.settings, self.notices, leave=leave)
             self._made[key] = tuple(replace(grader, threshold=threshold) for grader in made)
         return self._made[key]
 
@@ -346,10 +338,8 @@ class Plan:
         if not chosen.measures:
             if spec.wanted is not None and next(look.matching(), None) is None:
                 raise _no_case(spec.wanted)
-            raise InputError(
-                f"{some_of([str(path) for path in paths], 3)}: no measure is named, and {chosen.why}",
-                fix=chosen.fix,
-            )
+            problem = f"{some_of(list(map(str, paths)), 3)}: no measure is named, and {chosen.why}"
+            raise InputError(problem, fix=chosen.fix)
         return replace(self, usual=parse_measures(chosen.measures), defaults=chosen, _made={})
 
     # The run
@@ -390,11 +380,10 @@ def _agreed(files: Iterable[EvalFile], spec: Spec) -> dict[str, Json]:
     for name in IN_FILES:
         values = dict.fromkeys(value for file in files if (value := getattr(file, name)) is not None)
         if len(values) > 1 and not spec.first(name, "given", "report")[1]:
-            raise InputError(
-                f"the eval files name different values of {name}: {' and '.join(map(str, values))}",
-                fix=f"run them one by one, or give --{name}",
-            )
-        agreed |= dict.fromkeys([name] if len(values) == 1 else [], next(iter(values), None))
+            problem = f"the eval files name different values of {name}: {' and '.join(map(str, values))}"
+            raise InputError(problem, fix=f"run them one by one, or give --{name}")
+        if len(values) == 1:
+            agreed[name] = next(iter(values))
     return agreed
 
 
@@ -422,10 +411,8 @@ def _judge_of(plan: Plan) -> Judge | None:
     needed, (words, trusted) = needs_judge(graders), judge_words(plan.spec)
     if needed and plan.spec.untrusted and not trusted and "@" in words:
         shown = mask_urls(words)
-        raise InputError(
-            f"the judge {shown}, to which every text is sent, is named in an untrusted file",
-            fix=f"check the URL, then name the judge yourself: --judge {shown}",
-        )
+        problem = f"the judge {shown}, to which every text is sent, is named in an untrusted file"
+        raise InputError(problem, fix=f"check the URL, then name the judge yourself: --judge {shown}")
     share = plan.share
     judge = pick_judge(share.of_limits(plan.spec) if share else plan.spec, needed)
     if needed:
@@ -440,10 +427,8 @@ def _refuse_outputs(spec: Spec) -> None:
     folder = Path(spec.folder).resolve()
     for output in spec.outputs:
         if output not in named and not Path(output).resolve().is_relative_to(folder):
-            raise InputError(
-                f"the untrusted report {spec.folder} names the output file {output} outside of it",
-                fix=f"name the file yourself: -o {output}",
-            )
+            problem = f"the untrusted report {spec.folder} names the output file {output} outside of it"
+            raise InputError(problem, fix=f"name the file yourself: -o {output}")
 
 
 def _no_case(pattern: str | None) -> InputError:
@@ -486,11 +471,7 @@ def names_of(graders: Iterable[Grader]) -> set[str]:
 
 
 def feasible(jobs: Iterable[Job], settings: Settings, gates: Iterable[Gate] = ()) -> Iterator[Job]:
-    """Yield the jobs; at the end, raise InputError for a measure or gate that no sample allows.
-
-    That is a measure that cannot be computed for any sample of a system, or a gate on slices that no sample
-    has.
-    """
+    """Yield the jobs; at the end, raise InputError for a measure or gate that a system has no sample for."""
     missing = dict[tuple[str, str], str]()
     possible, without_slices = set[tuple[str, str]](), [gate for gate in gates if gate.by]
     for job in jobs:
@@ -509,9 +490,7 @@ def feasible(jobs: Iterable[Job], settings: Settings, gates: Iterable[Gate] = ()
     for (system, measure), why in missing.items():
         if (system, measure) not in possible:
             of = f"sample of {system}" if system else "sample"
-            raise InputError(
-                f"{measure} cannot be computed for any {of}: {why}; nothing was asked",
-                fix=f"leave out {measure}, or add to the samples what it needs",
-            )
+            problem = f"{measure} cannot be computed for any {of}: {why}; nothing was asked"
+            raise InputError(problem, fix=f"leave out {measure}, or add to the samples what it needs")
     if without_slices and (missing or possible):
         raise without_slices[0].no_slices()

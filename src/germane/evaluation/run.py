@@ -66,6 +66,7 @@ __all__ = ["forecast", "run", "stored_manifest"]
 if TYPE_CHECKING:
     from germane.evaluation.forecast import Forecast, Forecaster
     from germane.evaluation.sampling import Stages
+    from germane.ledger.store import Ledger
     from germane.reports.data import ReportData
 
 
@@ -95,10 +96,9 @@ def stored_manifest(spec: Spec) -> dict[str, Json]:
         return {}
     stored = read_manifest(Path(spec.resume))
     if "options" not in stored:
-        raise InputError(
-            f"the report {spec.resume} was not written by `germane run`, so that it cannot be resumed",
-            fix=f"repeat the call that wrote it: evaluate(..., folder={str(spec.resume)!r}) or germane score",
-        )
+        problem = f"the report {spec.resume} was not written by `germane run`, so that it cannot be resumed"
+        call = f"evaluate(..., folder={str(spec.resume)!r})"
+        raise InputError(problem, fix=f"repeat the call that wrote it: {call} or germane score")
     return stored
 
 
@@ -241,14 +241,15 @@ class _Run:
         try:
             if not (self.stored or self.spec.force):
                 self.folder.refuse_other()
-            self.replaces: bool = (
-                self.stored.get("replaces", False) if self.stored else self.folder.has_rows()
-            )
-            if not self.stored:
+            self.earlier: Ledger | None = None
+            if self.stored:
+                self.replaces: bool = self.stored.get("replaces", False)
+                self.earlier = answers_in(self.folder, self.stored)
+            else:
+                self.replaces = self.folder.has_rows()
                 self.folder.forget_killed()
                 if self.spec.no_cache:
                     remove_ledger(folder / "ledger.sqlite")
-            self.earlier = answers_in(self.folder, self.stored) if self.stored else None
             self.ledger = open_ledger(place, self.spec.replay)
         except BaseException:
             self.folder.close()
@@ -344,10 +345,9 @@ class _Run:
         progress(0, len(asked))
         with prints_to_stderr():
             targets = open_targets(asked)
-            declared = {
-                name: target.models.model_dump(exclude_none=True) for (name, _), target in targets.items()
-            }
-            self.models |= {name: models for name, models in declared.items() if models}
+            for (name, _), target in targets.items():
+                if models := target.models.model_dump(exclude_none=True):
+                    self.models[name] = models
             if self.answers is None:
                 self.answers = TargetAnswers(self.path, resumed=bool(self.stored), replaces=self.replaces)
             parts = self.share.of if self.share else 1

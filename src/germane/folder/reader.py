@@ -30,12 +30,8 @@ class StoredTables(Tables):
     """The tables of an evaluation, read from files.
 
     Labels and scores are read at first use and cached, other tables each time. The writer of the files sets
-    `scores`, `asked` and `cluster_of`, which it knows.
-
-    Args:
-        path: The report folder.
-        manifest: The manifest of the report; {} while it is being written.
-        end: The suffix of the files' names: "" for a finished report.
+    `scores`, `asked` and `cluster_of`, which it knows. `manifest` is {} while the report is being written,
+    `end` the suffix of the files' names.
     """
 
     def __init__(self, path: Path, manifest: Mapping[str, Json] | None = None, end: str = "") -> None:
@@ -161,7 +157,7 @@ class StoredTables(Tables):
         return bool(self.manifest.get("labels_size", size) != size)
 
     def append_labels(self, labels: Iterable[Label]) -> None:
-        """Append people's labels to the folder's labels.jsonl, after removing a last line that was cut off."""
+        """Append people's labels to labels.jsonl, after removing a last line that was cut off."""
         target = self.path / LABELS
         with opened(target, APPEND) as file:
             if end := _last_bytes(target):

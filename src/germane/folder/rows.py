@@ -35,10 +35,9 @@ class Tables(ABC):
         reads: The kinds of question that each measure asked, by the measure's canonical name.
         references: For each measure, how many verdicts were given with and without a reference.
         beside: The values of companion measures, shown with the means: by (system, measure), one per sample.
-        folder: The report folder; None if the rows are in memory or in temporary files.
+        folder: The report folder; None if the rows are in memory.
         is_complete: True if the folder holds a complete report, whose manifest has the counts.
-        cluster_of: The cluster of each case that has one, by the case's id; None until it is read from
-            the samples.
+        cluster_of: The cluster of each case that has one; None until it is read from the samples.
     """
 
     graders: list[GraderSet] = field(default_factory=list)
@@ -196,11 +195,7 @@ class BlockRows(Tables):
 
 
 def merge(several: Iterable[BlockRows]) -> BlockRows:
-    """Return one BlockRows with the rows of all of them, in order.
-
-    The result does not depend on how the cases were divided into batches: counts are added up, and means are
-    taken over all rows at the end.
-    """
+    """Return one BlockRows with the rows of all of them, in order, however the cases were divided."""
     merged = BlockRows()
     for rows in several:
         merged.add(rows)

@@ -39,9 +39,8 @@ class Asker:
 
     Args:
         route: Returns the judge for a question.
-        ledger: The ledger where answers are looked up and stored; None for none.
+        ledger: Where answers are looked up and stored; None for none.
         earlier: The judgements already in the evaluation's folder, which take precedence over the ledger.
-        usage_log: The log of this evaluation's usage, including earlier sessions; None for a new one.
         budget: The spending limit; once it is reached, the asker stops with LimitReached.
         keep: Called in a thread with the answers that were stored, before they are used.
         replay: The name of the ledger if only its answers may be used: other questions fail, see `missing`.

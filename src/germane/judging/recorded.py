@@ -56,7 +56,7 @@ class StoredAnswers:
             self._add(number, fields, judgement.parent, judgement.error)
 
     def _add(self, position: int, fields: Mapping[str, Any], parent: str | None, error: str | None) -> None:
-        """Index a judgement, by item and settings, unless it is not to be read or another one is before it."""
+        """Index a judgement by item and settings, unless it was merged or another one came before it."""
         if parent is None and not (self._however and error is not None):
             for name in _names(str(fields.get("item")).encode(), self._settings(fields)):
                 self._index.setdefault(name, position)

@@ -142,7 +142,7 @@ class UsageLog:
         self.spent.shared += judge.paid_calls(question)
 
     def reused(self, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
-        """Count a question as shared or cached; as neither for an error, or if an earlier session paid for it."""
+        """Count a question as shared or cached; as neither if it failed or an earlier session paid for it."""
         if self.seen_before(answer.judgement.key):
             self.shared(judge, question)
         elif answer.usable:
