@@ -70,10 +70,8 @@ def ask_again(folder: Path, n: int, spec: Spec) -> AgainLine:
     The ledger is neither read nor written. The new answers are stored in the report's judgements, with the
     original's key as their parent and a negative replica number, and no measure reads them.
 
-    Args:
-        folder: The report folder.
-        n: The number of verdicts, drawn at random from those that some measure reads.
-        spec: The judge's key, URL and headers, limits, and the seed of the draw, as for a run.
+    The verdicts are drawn at random from those that some measure reads. `spec` has the judge's key, URL and
+    headers, limits, and the seed of the draw, as for a run.
 
     Raises:
         InputError: The report has no judge that can be asked, or another judge is named.
@@ -102,6 +100,9 @@ def ask_again(folder: Path, n: int, spec: Spec) -> AgainLine:
     return _compared(report, draw, str(stopped or ""), spent)
 
 
+_NAME_ANOTHER = "name a report whose measures ask a judge"
+
+
 def _judge_of(report: Report, spec: Spec) -> Judge:
     """Return the judge of a report as it was; a URL in the report gets no key unless given again."""
     manifest = report.manifest
@@ -109,23 +110,15 @@ def _judge_of(report: Report, spec: Spec) -> Judge:
     if not resumed.first("judge", "given", "report")[1]:
         source = report.judge.source
         if not source:
-            raise InputError(
-                "this report has no judge's verdicts", fix="name a report whose measures ask a judge"
-            )
+            raise InputError("this report has no judge's verdicts", fix=_NAME_ANOTHER)
         resumed = replace(resumed, report=FrozenDict({**resumed.report, "judge": source}))
     judge = pick_judge(resumed, ["--again"])
     assert judge is not None
     if judged_by(judge):
-        raise InputError(
-            f"the judge {judge.name} reads stored labels, so --again would give the same verdicts",
-            fix="name a report whose measures ask a judge",
-        )
-    check_same_judge(
-        manifest,
-        judge,
-        fix="name the judge of the report with --judge, and its URL with --base-url",
-        anywhere=spec.base_url is not None,
-    )
+        problem = f"the judge {judge.name} reads stored labels, so --again would give the same verdicts"
+        raise InputError(problem, fix=_NAME_ANOTHER)
+    fix = "name the judge of the report with --judge, and its URL with --base-url"
+    check_same_judge(manifest, judge, fix=fix, anywhere=spec.base_url is not None)
     return judge
 
 
@@ -246,9 +239,8 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
     confirmed = sum(answer == verdict.new[0] for verdict, answer in third)
     taken_back = sum(answer == verdict.stored for verdict, answer in third)
     effects = _effects(report, draw, answered)
-    result = compare_answers(
-        effects, len(answered), len(flipped), confirmed, taken_back, _largest(report, draw, effects)
-    )
+    largest = _largest(report, draw, effects)
+    result = compare_answers(effects, len(answered), len(flipped), confirmed, taken_back, largest)
     errors = sum(bool(verdict.answers) and not verdict.new for verdict in draw.verdicts)
     changed = None if stopped and not result.changed else result.changed
     if changed is not None:
@@ -260,6 +252,7 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
     else:
         few = counted(len(answered), "verdict is", "verdicts are")
         why = f"{few} too few to tell ({counted(len(flipped), 'flip')})"
+    means = {name: ShiftLine(at.mean, at.ends and list(at.ends)) for name, at in result.shifts.items()}
     before, after = [verdict.stored for verdict in answered], [verdict.new[0] for verdict in answered]
     return AgainLine(
         asked=len(answered),
@@ -269,10 +262,7 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
         taken_back=taken_back,
         errors=errors,
         kappa=kappa_of(before, after) if answered else None,
-        means={
-            name: ShiftLine(shift.mean, shift.ends and list(shift.ends))
-            for name, shift in result.shifts.items()
-        },
+        means=means,
         changed=changed,
         why=why,
         calls=spent.calls,

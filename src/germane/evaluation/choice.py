@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from germane.judging.asker import Asker
     from germane.ledger.store import Ledger
 
-NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
-
 
 class Router:
     """Maps each question to its judge: a script for its own questions, else the evaluation's judge."""
@@ -88,7 +86,8 @@ def needs_judge(graders: Iterable[Grader]) -> list[str]:
 
 def no_judge(names: Sequence[str]) -> InputError:
     """Return the InputError for measures that need a judge when none is named."""
-    return InputError(f"these measures need a judge: {some_of(names)}", fix=NAME_A_JUDGE)
+    fix = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
+    return InputError(f"these measures need a judge: {some_of(names)}", fix=fix)
 
 
 def keeps_answers(judge: Judge | None) -> bool:
@@ -220,9 +219,8 @@ def default_measures(samples: Iterable[Sample], judge: str, *, asked: bool = Fal
             gold = gold or asked or not contexts or any(context.id for context in contexts)
         references = references or bool(sample.reference)
     if not retrieved:
-        why = "the data have no retrieved contexts"
         fix = 'write "contexts": [...] on each line, or name the system to query: --target NAME'
-        return DefaultMeasures((), why, fix)
+        return DefaultMeasures((), "the data have no retrieved contexts", fix)
     by = "from people's labels" if judge == "labels" else f"judged by {judge}"
     sources: dict[tuple[str, ...], str] = {}
     if gold:
@@ -232,12 +230,11 @@ def default_measures(samples: Iterable[Sample], judge: str, *, asked: bool = Fal
     if references and not set(judge.split()) <= {"labels", "gold"}:
         sources[_OF_REFERENCES] = f"{by} against the references"
     if not sources:
-        why = "no judge is named, and the data have no gold document ids"
         fix = (
             "write --judge MODEL or labels (GERMANE_JUDGE alone is not enough), -m nDCG@10,"
             ' or give gold: "qrels": {"d7": 1}'
         )
-        return DefaultMeasures((), why, fix)
+        return DefaultMeasures((), "no judge is named, and the data have no gold document ids", fix)
     why = "; ".join(f"{', '.join(names)} {source}" for names, source in sources.items())
     return DefaultMeasures(tuple(chain.from_iterable(sources)), f"measured: {why}; choose others with -m")
 
@@ -254,13 +251,15 @@ def ledger_address(flag: str | None = None) -> str:
     return str(find_ledger(Path.cwd()))
 
 
-def open_ledger(address: str | Path | None, replay: str | Path | None = None) -> Ledger | None:
+def open_ledger(
+    address: str | Path | None, replay: str | Path | None = None, *, read_only: bool = False
+) -> Ledger | None:
     """Return the opened ledger at `replay` (read-only), else at `address`; None if both are None."""
     if replay is None and address is None:
         return None
     from germane.ledger.opening import open_at, open_for_replay
 
-    return open_for_replay(replay) if replay is not None else open_at(address or "")
+    return open_for_replay(replay) if replay is not None else open_at(address or "", read_only=read_only)
 
 
 def open_earlier(files: Sequence[Path]) -> Ledger | None:

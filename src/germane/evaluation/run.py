@@ -119,7 +119,6 @@ def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
     """
     from germane.evaluation.forecast import Forecaster
     from germane.ledger.address import is_there
-    from germane.ledger.opening import open_at, open_for_replay
 
     callbacks, stored = callbacks or Callbacks(), stored_manifest(spec)
     folder, spec = Path(spec.resume) if spec.resume else None, spec.resuming(stored)
@@ -131,13 +130,12 @@ def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
         if not (spec.reask or spec.replay):
             check_same_judge(stored, plan.judge)
         location = ledger_of(spec, folder)
-        earlier, ledger = None, None
-        if folder is not None and (earlier := answers_in(FolderWriter(folder), stored)) is not None:
-            opened.callback(earlier.close)
-        if spec.replay:
-            ledger = opened.enter_context(contextlib.closing(open_for_replay(spec.replay)))
-        elif location is not None and is_there(location):
-            ledger = opened.enter_context(contextlib.closing(open_at(location, read_only=True)))
+        if location is not None and not is_there(location):
+            location = None
+        earlier = None if folder is None else answers_in(FolderWriter(folder), stored)
+        ledger = open_ledger(location, spec.replay, read_only=True)
+        for store in filter(None, (earlier, ledger)):
+            opened.callback(store.close)
         forecaster = Forecaster(plan.judge, plan.settings, earlier, ledger)
         answers = TargetAnswers(folder, resumed=True, replaces=stored.get("replaces", False))
         return _counted(plan, forecaster, answers)

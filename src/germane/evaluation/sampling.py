@@ -56,11 +56,8 @@ def goals_of(width: float, graders: Sequence[Grader]) -> dict[str, float]:
 class Stages:
     """The stages of `--until`: which cases to judge in each, in a random order of clusters (or single cases).
 
-    Args:
-        cases: All cases; only their numbers are stored.
-        goals: The half-width of the interval to reach, by measure.
-        seed: The seed of the random order.
-        of: The number of cases that `cases` were drawn from; None if they were not drawn.
+    Of the cases only their numbers are stored. `goals` are the half-widths of the intervals to reach, by
+    measure; `of` is the number of cases that `cases` were drawn from, if they were.
     """
 
     def __init__(

@@ -40,10 +40,7 @@ def check_same_judge(
         return
     changed = sorted(name for name in {**before, **asked} if before.get(name) != asked.get(name))
     text = ", ".join(f"{name} is {asked.get(name)} and was {before.get(name)}" for name in changed)
-    raise InputError(
-        f"the judge is not the one that this evaluation began with: {text}",
-        fix=fix,
-    )
+    raise InputError(f"the judge is not the one that this evaluation began with: {text}", fix=fix)
 
 
 def _without_url(identity: Json) -> Json:
@@ -85,8 +82,7 @@ def ledger_of(spec: Spec, folder: Path | None) -> str | None:
 def answers_in(folder: FolderWriter, stored: Mapping[str, Json]) -> Ledger | None:
     """Return the answers that earlier sessions left in the report folder as a ledger; None without any.
 
-    `stored` is the manifest of these sessions. Raises InputError if a complete report's judgements were
-    modified.
+    `stored` is their manifest. Raises InputError if a complete report's judgements were modified.
     """
     if stored.get("status") == "complete":
         digests, file = stored.get("files", {}), folder.path / "judgements.jsonl"

@@ -71,9 +71,7 @@ class StoredAnswers:
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         """Return the stored answer to each question in several lists; an error for a missing one."""
         rows = iter(self._judgements(asked))
-        return [
-            [answered(question, next(rows)) for question in examples_of(questions)] for questions in asked
-        ]
+        return [[answered(one, next(rows)) for one in examples_of(questions)] for questions in asked]
 
     def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
         """Return the stored judgement of each question; an error for a missing one."""
