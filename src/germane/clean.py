@@ -42,23 +42,12 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*:/+\S+|\S+\?\S*=\S*", re.IGNORECASE)
 """A URL with a scheme, or a word with a query such as `host/path?key=value`."""
 _PASSWORD = re.compile(r"(:/+[^/?#@:]*):[^/?#]*(?=@)")
 _PARAMETER = re.compile(r"([?&])([^=&#]*=)?([^&#]+)")
-_NO_SECRET = {
-    "api-version",
-    "version",
-    "deployment",
-    "model",
-    "region",
-    "alt",
-    "download",
-    "raw",
-    "ref",
-    "revision",
-}
-"""URL parameters whose values are shown."""
+_NO_SECRET = re.compile("(api-)?version|deployment|model|region|alt|download|raw|ref|revision", re.IGNORECASE)
+"""The names of URL parameters whose values are shown."""
 
 
 def _is_hidden(name: str, value: str) -> bool:
-    return name.replace("_", "-").lower() not in _NO_SECRET and not value.startswith("{{")
+    return not (_NO_SECRET.fullmatch(name.replace("_", "-")) or value.startswith("{{"))
 
 
 def mask_urls(value: Any) -> Any:
@@ -88,13 +77,11 @@ def clean(text: str) -> str:
     """Return a text as one line without control characters, terminal escapes, direction overrides and CI commands."""
     if text.isascii() and text.isprintable() and ":" not in text and "#" not in text:
         return text  # as most are
-    kept = (" " if char in "\n\r\t\v\f\x85\u2028\u2029" else char for char in text)
-    words = "".join(
-        char
-        for char in kept
-        if unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co"} or char in "\u200c\u200d"
+    chars = (" " if char in "\n\r\t\v\f\x85\u2028\u2029" else char for char in text)
+    shown = (
+        c for c in chars if c in "\u200c\u200d" or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Co"}
     )
-    return _COMMAND.sub(lambda match: " ".join(match[0]), words)
+    return _COMMAND.sub(lambda match: " ".join(match[0]), "".join(shown))
 
 
 def clean_lines(text: str) -> str:

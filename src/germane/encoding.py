@@ -6,16 +6,16 @@ import datetime
 import hashlib
 import json
 import re
-import zlib
 from binascii import Error, unhexlify
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Self, TypeAlias, TypeVar
 
 import msgspec
 import orjson
 from msgspec import UNSET, structs
 
-__all__ = ["SHORT", "canonical", "decode", "digest", "encode", "now", "replace_surrogates", "short_name"]
+__all__ = ["canonical", "decode", "digest", "encode", "now", "replace_surrogates", "short_name"]
 
 Json: TypeAlias = Any
 """A value of JSON."""
@@ -71,8 +71,7 @@ def without_surrogates(record: R) -> R:
     try:
         _encode_record(record)
     except UnicodeEncodeError:
-        value = replace_surrogates(msgspec.to_builtins(record, enc_hook=str))
-        return msgspec.convert(value, type(record))
+        return msgspec.convert(replace_surrogates(msgspec.to_builtins(record, enc_hook=str)), type(record))
     return record
 
 
@@ -88,7 +87,6 @@ class Line(msgspec.Struct):
     """Base class of the objects in `--json` documents; the fields of a subclass declare the JSON keys and their schema.
 
     Fields that are UNSET, and those whose JSON name begins with `_` (`rename=internal(...)`), are left out of the JSON.
-    A subclass computes dependent fields in `__post_init__`.
     """
 
     def as_json(self) -> dict[str, Json]:
@@ -127,22 +125,16 @@ def digest(value: Json) -> str:
     return hashlib.sha256(encode(value, sort_keys=True)).hexdigest()[:32]
 
 
-SHORT = 16
-"""The number of bytes that `short_name` returns."""
-
-
 def short_name(text: bytes) -> bytes:
     """Return a text as 16 bytes: the bytes of a 32-digit hex digest (a ledger key or an item), else a hash of the text."""
-    if len(text) == 2 * SHORT:
-        try:
+    if len(text) == 32:
+        with suppress(Error):
             return unhexlify(text)
-        except Error:
-            pass
-    return hashlib.blake2b(text, digest_size=SHORT).digest()
+    return hashlib.blake2b(text, digest_size=16).digest()
 
 
 def relevance_items(cells: Iterable[tuple[str, str]], history: Iterable[tuple[str, str]] = ()) -> list[str]:
-    """Return the item (digest of the judged texts) of the relevance question about each (query, passage) pair.
+    """Return the item of the relevance question about each (query, passage) pair.
 
     An item is the digest of {"history": ..., "kind": "relevance", "passage": ..., "query": ...}.
     """
@@ -156,12 +148,6 @@ def relevance_items(cells: Iterable[tuple[str, str]], history: Iterable[tuple[st
         value.update(encode(passage) + ends[query])
         result.append(value.hexdigest()[:32])
     return result
-
-
-def deflated(parts: Iterable[bytes]) -> bytes:
-    """Return the concatenated bytes in raw deflate compression, which a browser's DecompressionStream can read."""
-    packer = zlib.compressobj(9, wbits=-15)
-    return b"".join([*map(packer.compress, parts), packer.flush()])
 
 
 def now(to: str = "seconds") -> str:

@@ -113,9 +113,9 @@ def test_the_columns_are_coded() -> None:
     assert table.whys == [None, "1 of 2 missing"]
     assert table.sample.tolist() == [0, 0, 1, 1]
     assert table.measure.tolist() == [0, 1, 0, 1]
-    assert table.columns.status.tolist() == [0, 2, 0, 2]
+    assert table.taken().status.tolist() == [0, 2, 0, 2]
     np.testing.assert_array_equal(table.value, [0.5, math.nan] * 2)
-    np.testing.assert_array_equal(table.columns.low, [math.nan, 0.25] * 2)
+    np.testing.assert_array_equal(table.taken().low, [math.nan, 0.25] * 2)
     assert [score.measure for score in table.of_sample(("q2", "bm25", 0))] == ["first", "AP"]
     assert not list(table.of_sample(("q3", "bm25", 0)))
 

@@ -17,7 +17,7 @@ from germane.folder.layout import LABELS
 from germane.folder.lines import note_torn, torn_bytes
 from germane.places.lists import labelled_contexts, places_of, turns
 from germane.reports.data import ReportData
-from germane.samples.cells import MISSING, table_rows
+from germane.samples.cells import is_missing, table_rows
 from germane.samples.fields import SPELLINGS, id_in, id_keys
 from germane.samples.files import json_in, read_lines, write_whole
 from germane.samples.reading import suffix_of
@@ -263,7 +263,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, _Row]]:
             problem = f"this row has {len(cells)} cells, but the header has {len(names)}"
             place = SourceLocation(str(path), number)
             raise InputError(problem, fix="quote cells that contain a comma", place=place)
-        values = ("" if cell.strip() in MISSING else cell for cell in cells)
+        values = ("" if is_missing(cell) else cell for cell in cells)
         yield number, dict(zip_longest(names, values, fillvalue=""))
 
 

@@ -414,7 +414,7 @@ def _check_values(scores: ScoreTable, path: Path) -> None:
         ours = definition.compute.__module__.startswith("germane.") and definition.formula != "unknown"
         ends.append(definition.range if ours else (-inf, inf))
     least, most = np.array(ends, dtype=np.float64).reshape(-1, 2).clip(-_LARGEST, _LARGEST).T
-    measure, rows = scores.measure, scores.columns
+    measure, rows = scores.measure, scores.taken()
     for value, endless in ((rows.value, False), (rows.low, False), (rows.high, True)):
         outside = (value < least[measure] - _SLACK) | (value > most[measure] + _SLACK)
         outside &= ~(np.isinf(value) & endless)

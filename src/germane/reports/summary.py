@@ -275,7 +275,8 @@ def _summary(
     ends = interval.ends
     total = fsum(values.tolist())
     sums = [total if some is values else fsum(some.tolist()) for some in (low, high)]
-    status, codes = cases.reasons(rows)
+    taken = cases.table.taken(rows)
+    status, codes = taken.status, taken.why
     counts = np.bincount(status, minlength=len(STATUSES)).tolist()
     scores, failed = len(rows) - counts[_SKIPPED], counts[_INCOMPLETE] + counts[_ERROR]
     trials: int | list[int] | UnsetType = UNSET

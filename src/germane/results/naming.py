@@ -46,11 +46,6 @@ LESS = re.compile(
 """Words in the name of an unknown measure that mean that less is better."""
 
 
-def _words(name: str) -> list[str]:
-    """Return the words of a measure's name in lower case: response, time and ms for `responseTime_ms`."""
-    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)]
-
-
 def is_measure(name: str) -> bool:
     """Return True if a name, in any spelling, is that of one of germane's ranking measures."""
     return _parsed(name) is not None
@@ -73,20 +68,15 @@ def _parsed(name: str) -> Measure | None:
     for spelling in dict.fromkeys((text, plain, re.sub(r"_at_(\d+)$", r"@\1", plain))):
         if re.search(r"[:/\\]", spelling):  # the name of a file, which would be loaded
             continue
-        try:
+        with suppress(InputError):
             measure = Measure.parse(spelling)
-        except InputError:
-            continue
-        if measure.definition.family == "ranked":
-            return measure
+            if measure.definition.family == "ranked":
+                return measure
     return None
 
 
 def parse_ranges(texts: Iterable[str] | Mapping[str, Range]) -> dict[str, Range]:
-    """Return the ranges given as texts like 'cost=0..5' or 'cost=0..', by canonical name.
-
-    Raises InputError for another form.
-    """
+    """Return the ranges in texts like 'cost=0..5' or 'cost=0..' by canonical name. Raises InputError for another form."""
     result = {}
     if isinstance(texts, Mapping):
         texts = [f"{name}={low}..{high}" for name, (low, high) in texts.items()]
@@ -98,10 +88,8 @@ def parse_ranges(texts: Iterable[str] | Mapping[str, Range]) -> dict[str, Range]
         except ValueError:
             low = high = math.nan
         if not (name.strip() and dots and low < high):
-            problem = f"--range {text!r} is not of the form MEASURE=LOW..HIGH"
-            raise InputError(
-                problem, fix="write 'cost=0..5', or 'cost=0..' for a range without a largest value"
-            )
+            fix = "write 'cost=0..5', or 'cost=0..' for a range without a largest value"
+            raise InputError(f"--range {text!r} is not of the form MEASURE=LOW..HIGH", fix=fix)
         result[canonical_measure(name)] = low, high
     return result
 
@@ -119,10 +107,8 @@ def parse_directions(texts: Iterable[str] | Mapping[str, bool]) -> dict[str, boo
         name, _, word = text.rpartition("=") if stated else (text, "", "yes")
         better = {"yes": True, "true": True, "no": False, "false": False}.get(word.strip().casefold())
         if better is None or not name.strip():
-            problem = f"--higher-is-better {text!r} is not of the form MEASURE or MEASURE=no"
-            raise InputError(
-                problem, fix="write 'helpfulness' if more is better, 'cost=no' if less is better"
-            )
+            fix = "write 'helpfulness' if more is better, 'cost=no' if less is better"
+            raise InputError(f"--higher-is-better {text!r} is not of the form MEASURE or MEASURE=no", fix=fix)
         result[canonical_measure(name)] = better
     return result
 
@@ -136,15 +122,9 @@ def types_of(
 ) -> tuple[dict[str, str], list[str]]:
     """Return the type (name, range and direction) of each measure in result files, and notes on guessed types.
 
-    Args:
-        scores: The measure and value of every row of the result files.
-        others: The type of each measure in the reports that these files are compared with.
-        ranges: The ranges given by the user.
-        directions: True for each measure of which the user says that more is better, False for the opposite.
-        exported: The same, as stated by the files.
-
-    Raises:
-        InputError: The user named a measure that no file has, or a value is outside its range.
+    `scores` has the measure and value of every row, and `others` the type of each measure in the reports that the files
+    are compared with. `ranges` and `directions` (True if more is better) are the user's, `exported` are the directions in
+    the files. Raises InputError if the user named a measure that no file has, or a value is outside its range.
     """
     values: dict[str, list[float]] = {}
     for name, value in scores:
@@ -152,12 +132,12 @@ def types_of(
     for flag, names in (("--range", ranges), ("--higher-is-better", directions)):
         if unknown := next((name for name in names if name not in values), None):
             problem = f"{flag} names the measure {unknown}, which no result file has"
-            have = (
+            fix = (
                 f"name one of {', '.join(values)}"
                 if values
                 else f"leave out {flag}: report folders need none"
             )
-            raise InputError(problem, fix=have)
+            raise InputError(problem, fix=fix)
     types: dict[str, str] = {}
     guesses: dict[str, list[str]] = {}
     for name, all_values in values.items():
@@ -165,7 +145,8 @@ def types_of(
         other = others.get(name)
         known = _own(other) if other else _known(name)
         guess = ANY if least < 0 else COUNT if most > 1 else SHARE
-        usual = known or Declared(guess, not any(map(LESS.fullmatch, _words(name))))
+        words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)  # response, Time and ms of responseTime_ms
+        usual = known or Declared(guess, not any(LESS.fullmatch(word.lower()) for word in words))
         span = ranges.get(name, usual.range)
         stated = Declared(span, directions.get(name, exported.get(name, usual.higher)))
         if least < span[0] or most > span[1]:
@@ -178,12 +159,8 @@ def types_of(
             guesses.setdefault(f"{ends}, {stated.better} is better", []).append(name)
         plain = other or name
         types[name] = plain if stated == _own(plain) else stated.type_of(name)
-    flags = "--range NAME=LOW..HIGH and --higher-is-better NAME[=no]"
-    notes = [
-        f"{', '.join(of)}: unknown measure, assumed to be {what}; correct this with {flags}"
-        for what, of in guesses.items()
-    ]
-    return types, notes
+    note = "unknown measure, assumed to be {}; correct this with --range NAME=LOW..HIGH and --higher-is-better NAME[=no]"
+    return types, [f"{', '.join(of)}: {note.format(what)}" for what, of in guesses.items()]
 
 
 def _own(canonical: str) -> Declared:
@@ -201,5 +178,5 @@ def _known(name: str) -> Declared | None:
     """Return the range and direction of a ranking measure or of another program's measure, or None if the name is unknown."""
     if measure := _parsed(name):
         return _own(str(measure))
-    found = next((row for row in KNOWN if re.fullmatch(row[0], fold(name))), None)
-    return Declared(found[1], found[2]) if found else None
+    known = (Declared(span, higher) for names, span, higher in KNOWN if re.fullmatch(names, fold(name)))
+    return next(known, None)

@@ -101,10 +101,10 @@ def _json_rows(lines: Lines, name: str) -> list[Located] | Mapping[str, Any]:
 
 
 def _row(value: Any, where: SourceLocation) -> Located:
-    if not isinstance(value, Mapping):
-        problem = "this row of results is not an object"
-        raise InputError(problem, fix='write {"id": "q1", "nDCG@10": 0.5}', place=where)
-    return where, value
+    if isinstance(value, Mapping):
+        return where, value
+    fix = 'write {"id": "q1", "nDCG@10": 0.5}'
+    raise InputError("this row of results is not an object", fix=fix, place=where)
 
 
 def _table(lines: Lines, name: str) -> Iterator[Located]:
@@ -135,17 +135,13 @@ def export_of(document: Object, name: str) -> ResultFile | None:
 
 
 def _frame(document: Object) -> tuple[str, list[Object]]:
-    """Return the program and the rows of a table that is one JSON object, as MLflow or pytrec_eval writes it.
-
-    Returns ("", []) for any other object.
-    """
+    """Return the program and the rows of a table that MLflow or pytrec_eval wrote as one JSON object, else ("", [])."""
     columns, data = document.get("columns"), document.get("data")
     if isinstance(columns, list) and isinstance(data, list):
         return "MLflow", [dict(zip(columns, row, strict=False)) for row in data]
     values = list(document.values())
-    if not values or not all(isinstance(value, Mapping) and value for value in values):
-        return "", []
-    if all(isinstance(number, int | float) for value in values for number in value.values()):
+    tables = bool(values) and all(isinstance(value, Mapping) and value for value in values)
+    if tables and all(isinstance(number, int | float) for value in values for number in value.values()):
         return "pytrec_eval", [{"id": query, **value} for query, value in document.items()]
     return "", []
 
@@ -178,22 +174,16 @@ def inspect_log(path: str | Path) -> ResultFile | None:
             if head is None:
                 return None
             header = _member(archive, head, name)
-            samples = (
-                _member(archive, member, name)
-                for member_name, member in members.items()
-                if member_name.startswith("samples/") and member_name.endswith(".json")
-            )
-            return ResultFile(name, "Inspect", list(_inspect(header.get("eval") or {}, list(samples))))
+            files = (member for path, member in members.items() if re.fullmatch(r"samples/.*\.json", path))
+            samples = [_member(archive, member, name) for member in files]
+            return ResultFile(name, "Inspect", list(_inspect(header.get("eval") or {}, samples)))
     except (zipfile.BadZipFile, EOFError) as fault:
         problem = f"this Inspect log is damaged: {fault}"
         raise InputError(problem, fix="copy the log again", place=SourceLocation(name)) from None
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any:
-    """Return the JSON value of a member of an Inspect log (a ZIP archive).
-
-    Members in Zstandard are decompressed here, since `zipfile` can do so only from Python 3.14 on.
-    """
+    """Return the JSON value of a member of an Inspect log; `zipfile` reads Zstandard only from Python 3.14 on."""
     where = f"{name}/{member.filename}"
     if member.compress_type != _ZSTANDARD:
         content = archive.read(member)
@@ -214,50 +204,36 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any
     return json_in(content.decode(errors="replace"), where, infinite=True)
 
 
-def _inspect(evaluation: Object, samples: Iterable[Object]) -> Iterator[MeasuredRow]:
-    """Yield the results of an Inspect log: a row per sample, epoch and scorer.
-
-    A scorer with several named values has one row for each, under the value's name.
-    """
-    listed = list(samples)
-    values = [
-        {
-            (scorer, part): value
-            for scorer, score in (sample.get("scores") or {"score": sample.get("score")}).items()
-            if score is not None
-            for part, value in _parts(score.get("value") if isinstance(score, Mapping) else score)
-        }
-        for sample in listed
-    ]
-    names = list(dict.fromkeys(key for row in values for key in row))
-    own = {(scorer, part): canonical_measure(part or scorer) for scorer, part in names}
+def _inspect(evaluation: Object, samples: Sequence[Object]) -> Iterator[MeasuredRow]:
+    """Yield the results of an Inspect log: a row per sample, epoch and scorer, or per named value of a scorer."""
+    tables = list(map(_values_of, samples))
+    own = {key: canonical_measure(key[1] or key[0]) for table in tables for key in table}
     times = Counter(own.values())
-    for sample, row in zip(listed, values, strict=True):
-        error = sample.get("error")
+    system = str(evaluation.get("model") or "")
+    for sample, table in zip(samples, tables, strict=True):
+        error, trial = sample.get("error"), max(int(sample.get("epoch") or 1) - 1, 0)
         fault = str(error.get("message") or "error") if isinstance(error, Mapping) else str(error or "")
-        for scorer, part in names:
-            name = own[scorer, part]
-            name = name if times[name] == 1 else "/".join(filter(None, (scorer, part)))
-            value = row.get((scorer, part))
+        for key, name in own.items():
+            measure = name if times[name] == 1 else "/".join(filter(None, key))
+            value = table.get(key)
             value = _GRADES.get(value, value) if isinstance(value, str) else value
-            yield MeasuredRow(
-                str(sample.get("id")),
-                name,
-                *measured(value, fault),
-                str(evaluation.get("model") or ""),
-                max(int(sample.get("epoch") or 1) - 1, 0),
-            )
+            yield MeasuredRow(str(sample.get("id")), measure, *measured(value, fault), system, trial)
 
 
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (name, value) for each value of an Inspect score; the name of a single value is ""."""
-    yield from value.items() if isinstance(value, Mapping) else [("", value)]
+def _values_of(sample: Object) -> dict[tuple[str, str], Any]:
+    """Return the scores of an Inspect sample by scorer and the value's name, "" if the scorer has one value."""
+    result: dict[tuple[str, str], Any] = {}
+    for scorer, score in (sample.get("scores") or {"score": sample.get("score")}).items():
+        value = score.get("value") if isinstance(score, Mapping) else score
+        named = value if isinstance(value, Mapping) else {"": value}
+        result |= {(scorer, name): value for name, value in named.items() if score is not None}
+    return result
 
 
 # promptfoo
 
 _GRADER_FAILED = re.compile(r"threw error|execution (error|failed)")
-_RAN_INTO_AN_ERROR = 2
+_ERROR = 2
 """The `failureReason` of a promptfoo row that could not be graded because of an error."""
 
 
@@ -272,10 +248,15 @@ def _promptfoo(results: Sequence[Object]) -> Iterator[MeasuredRow]:
     graded = any(tables)
     times: Counter[tuple[str, str]] = Counter()
     for row, table in zip(results, tables, strict=True):
-        test, failed = row.get("testCase") or {}, row.get("failureReason") == _RAN_INTO_AN_ERROR
+        test, failed = row.get("testCase") or {}, row.get("failureReason") == _ERROR
         fault = str(row.get("error") or "error") if failed else ""
         of = {**(row.get("vars") or {}), **(test.get("metadata") or {})}
-        sample, system = case_id(of, NAMES) or case_id(of) or _json(of), _provider(row)
+        sample = (
+            case_id(of, NAMES)
+            or case_id(of)
+            or json.dumps(of, sort_keys=True, ensure_ascii=False, default=str)
+        )
+        system = _provider(row)
         system += f" | {shorten(str((row.get('prompt') or {}).get('label')), 40)}" if several else ""
         times[sample, system] += 1
         asserted = test.get("assert") or () if failed else ()
@@ -287,15 +268,13 @@ def _promptfoo(results: Sequence[Object]) -> Iterator[MeasuredRow]:
             yield MeasuredRow(sample, canonical_measure(name), score, why, system, trial, higher=True)
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
-
-
 def _provider(row: Object) -> str:
     """Return the name of the provider (the model) in a row of promptfoo's results."""
-    provider = row.get("provider") or ""
-    return str(
-        (provider.get("label") or provider.get("id") or "") if isinstance(provider, Mapping) else provider
+    provider = row.get("provider")
+    return (
+        str(provider.get("label") or provider.get("id") or "")
+        if isinstance(provider, Mapping)
+        else str(provider or "")
     )
 
 
@@ -310,9 +289,8 @@ def _named_scores(row: Object) -> dict[str, Any]:
         assertion = part.get("assertion") or {}
         metric, reason = assertion.get("metric"), str(part.get("reason") or "")
         name = str(metric or assertion.get("type") or "assertion")
-        if (part.get("metadata") or {}).get("graderError") or (
-            not part.get("score") and _GRADER_FAILED.search(reason)
-        ):
+        threw = not part.get("score") and _GRADER_FAILED.search(reason)
+        if threw or (part.get("metadata") or {}).get("graderError"):
             scores[name] = reason or f"the grader of {name} failed without a reason"
         elif not metric:
             others.setdefault(name, []).append(float(part.get("score") or 0))
@@ -323,10 +301,7 @@ def _named_scores(row: Object) -> dict[str, Any]:
 
 
 def _deepeval(cases: Iterable[Object]) -> Iterator[MeasuredRow]:
-    """Yield the results of DeepEval: a row per test case and metric, without a value if the metric has an error.
-
-    Whether more is better follows from score, threshold and success.
-    """
+    """Yield the results of DeepEval per test case and metric; score, threshold and success say if more is better."""
     times: Counter[tuple[str, str]] = Counter()
     for case in cases:
         name = str(case.get("name") or "")

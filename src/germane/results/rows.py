@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from germane.clean import fold, shorten
 from germane.errors import InputError, SourceLocation
 from germane.results.naming import canonical_measure, is_measure
-from germane.samples.cells import MISSING
+from germane.samples.cells import is_missing
 
 NAMES = (
     "id", "queryid", "qid", "sampleid", "sample", "caseid", "case", "testid", "questionid", "exampleid", "clientrequestid",
@@ -41,7 +41,6 @@ OTHERS = (
 """The names (folded) of columns whose numbers are not values of a measure."""
 _LARGEST, _MOST_TRIALS = 1e100, 1 << 20
 """The largest value whose squares can be summed without overflow, and the limit of trial numbers."""
-EMPTY = "no value"
 
 
 class MeasuredRow(NamedTuple):
@@ -70,20 +69,18 @@ class ResultFile:
 
     def checked(self) -> ResultFile:
         """Return this object. Raises InputError if it has no rows, or if a case has two values of one measure."""
+        place = SourceLocation(self.path)
         if not self.rows:
             fix = "write the columns id, measure and value, or id and a column per measure; write a log with its samples"
-            raise InputError(
-                "this file has no results of single cases", fix=fix, place=SourceLocation(self.path)
-            )
+            raise InputError("this file has no results of single cases", fix=fix, place=place)
         counts = Counter((row.sample, row.system, row.trial, row.measure) for row in self.rows)
         for (sample, system, trial, measure), times in counts.items():
             if times > 1:
                 of = f" of {system}" if system else ""
-                problem = (
-                    f"the case {shorten(sample, 60)}{of} has {times} values of {measure} in trial {trial}"
-                )
+                case = f"the case {shorten(sample, 60)}{of}"
+                problem = f"{case} has {times} values of {measure} in trial {trial}"
                 fix = "keep one value; add a column trial (0, 1, ...) for repetitions, a column system for several systems"
-                raise InputError(problem, fix=fix, place=SourceLocation(self.path))
+                raise InputError(problem, fix=fix, place=place)
         return self
 
 
@@ -106,18 +103,16 @@ def number_in(value: Any) -> float | None:
 def measured(value: Any, fault: str = "", where: SourceLocation | None = None) -> tuple[float | None, str]:
     """Return (number, "") for a value of a measure, or (None, reason) if there is none.
 
-    The reason is `fault` (an error that the program reports), an empty cell, NaN, or a text. Raises InputError for a
-    decimal comma.
+    The reason is `fault` (an error that the program reports), an empty cell, NaN or a text. A decimal comma is refused.
     """
     if fault:
         return None, shorten(fault, 200)
     if value is None or (isinstance(value, str) and is_empty(value)):
-        return None, EMPTY
+        return None, "no value"
     number = number_in(value)
     if number is None and re.fullmatch(r"[-+]?\d+,\d+ ?%?", str(value).strip()):
-        raise InputError(
-            f"the number {value!s} has a decimal comma", fix="write a decimal point: 0.25", place=where
-        )
+        problem = f"the number {value!s} has a decimal comma"
+        raise InputError(problem, fix="write a decimal point: 0.25", place=where)
     if number is None or not math.isfinite(number):
         return None, f"the value is {shorten(str(value), 120)}"
     return number, ""
@@ -143,7 +138,7 @@ def case_id(row: Mapping[str, Any], names: Sequence[str] = IDS) -> str:
 
 def is_empty(cell: str) -> bool:
     """Return True if a cell is blank or a word for a missing value (nan, None, N/A, ...)."""
-    return not cell.strip() or cell.strip() in MISSING
+    return not cell.strip() or is_missing(cell)
 
 
 Located = tuple[SourceLocation, Mapping[str, Any]]
@@ -163,11 +158,8 @@ def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[
         case = ""  # the index of a frame, unless it only counts rows
     have = f"the columns are {', '.join(names)}"[:300]
     if case is None:
-        raise InputError(
-            f"no column holds the ids of the cases; {have}",
-            fix="name the column with the ids of the cases: id",
-            place=where,
-        )
+        fix = "name the column with the ids of the cases: id"
+        raise InputError(f"no column holds the ids of the cases; {have}", fix=fix, place=where)
     roles: _Roles = {"case": case}
     for role, spellings in ROLES.items():
         roles[role] = next((folded[name] for name in spellings if name in folded), None)
@@ -195,7 +187,7 @@ def _fault(row: Mapping[str, Any], roles: _Roles) -> str:
 def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
     """Yield the results of a table with columns for measure and value, or else with one column per measure.
 
-    A failed row that names no measure gives a missing value for every measure. Raises InputError for an invalid row.
+    A failed row that names no measure gives a missing value for every measure.
     """
     if not rows:
         return
@@ -212,7 +204,11 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
             raise InputError(problem, fix=fix, place=where)
         trial = _trial(row.get(roles["trial"]), where) if roles["trial"] else 0
         of = sample, _cell(row, roles["system"]), trial, _cell(row, roles["cluster"])
-        values = {name: measured(row.get(name), fault or _fault_of(name, row), where) for name in columns}
+        values = {}
+        for name in columns:
+            # MLflow has a column with the error message of each measure
+            message = _cell(row, f"{name.rpartition('/')[0]}/error_message") if "/" in name else ""
+            values[name] = measured(row.get(name), fault or ("" if is_empty(message) else message), where)
         if not columns:
             name = _cell(row, roles["measure"])
             if not name and not fault:
@@ -225,12 +221,6 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
     for (sample, system, trial, cluster), fault, values in scored:
         for name, value in (values or dict.fromkeys(canonical, measured(None, fault))).items():
             yield MeasuredRow(sample, canonical[name], *value, system, trial, cluster)
-
-
-def _fault_of(name: str, row: Mapping[str, Any]) -> str:
-    """Return the error message of one measure, from MLflow's column `NAME/error_message`, or "" if there is none."""
-    text = _cell(row, f"{name.rpartition('/')[0]}/error_message") if "/" in name else ""
-    return "" if is_empty(text) else text
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,25 +241,17 @@ def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[s
 
     If there are MLflow's columns NAME/value or NAME/score, only these and known names count.
     """
-    result = []
-    # by MLflow, among other columns
+    result = [name for name in names if is_measure(name)]
     exported = [name for name in names if name.endswith(("/value", "/score"))]
     for name in names:
         cells = [value for row in rows if (value := row.get(name)) is not None and not is_empty(str(value))]
-        numbers, named = sum(number_in(_pointed(cell)) is not None for cell in cells), is_measure(name)
-        if not numbers:
-            found = named
-        elif exported:
-            found = named or name in exported
-        else:
-            found = named or (2 * numbers >= len(cells) and fold(name).strip() not in OTHERS)
-        result += [name] if found else []
-    return result
-
-
-def _pointed(cell: Any) -> Any:
-    """Return a cell with its decimal comma replaced by a point, so that a column with such numbers is recognised."""
-    return cell.replace(",", ".", 1) if isinstance(cell, str) else cell
+        # a number with a decimal comma is refused later
+        texts = [cell.replace(",", ".", 1) if isinstance(cell, str) else cell for cell in cells]
+        numbers = sum(number_in(text) is not None for text in texts)
+        usual = 2 * numbers >= len(cells) and fold(name).strip() not in OTHERS
+        if numbers and (name in exported if exported else usual):
+            result.append(name)
+    return [name for name in names if name in result]
 
 
 def _text(value: Any) -> str:
@@ -297,7 +279,7 @@ def is_printed(line: str) -> bool:
 def printed_results(lines: Iterable[tuple[int, str]], path: str) -> tuple[str, list[MeasuredRow]]:
     """Return the program's name and the results in the printed output of trec_eval -q or ir_measures.
 
-    trec_eval prints measure, query and value, ir_measures query, measure and value. Raises InputError for other lines.
+    trec_eval prints measure, query and value, ir_measures query, measure and value.
     """
     rows: list[tuple[str, str, str]] = []
     system = ""
@@ -319,14 +301,14 @@ def printed_results(lines: Iterable[tuple[int, str]], path: str) -> tuple[str, l
         raise InputError(problem, fix=fix, place=SourceLocation(path))
     if as_trec > as_ir:
         rows = [(query, name, value) for name, query, value in rows]
+    single = (row for row in rows if row[0] != "all")
     results = [
-        MeasuredRow(query, canonical_measure(name), *measured(value), system)
-        for query, name, value in rows
-        if query != "all"
+        MeasuredRow(query, canonical_measure(name), *measured(value), system) for query, name, value in single
     ]
     if not results:
-        fix = "print the values per query: trec_eval -q, ir_measures -q"
-        raise InputError(
-            "this file has only averages, no values per query", fix=fix, place=SourceLocation(path)
+        problem, fix = (
+            "this file has only averages",
+            "print the values per query: trec_eval -q, ir_measures -q",
         )
+        raise InputError(f"{problem}, no values per query", fix=fix, place=SourceLocation(path))
     return ("trec_eval" if as_trec > as_ir else "ir_measures"), results

@@ -7,7 +7,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain, pairwise
 from typing import TypeAlias
 
@@ -17,34 +17,17 @@ from germane.samples.fields import yes_no
 from germane.samples.files import JsonFault, Notice, Warn, parse_strict_json
 from germane.types import Json, Step
 
-MISSING = frozenset(
-    [
-        "#N/A",
-        "#N/A N/A",
-        "#NA",
-        "-1.#IND",
-        "-1.#QNAN",
-        "-NaN",
-        "-nan",
-        "1.#IND",
-        "1.#QNAN",
-        "<NA>",
-        "N/A",
-        "NA",
-        "NULL",
-        "NaN",
-        "None",
-        "n/a",
-        "nan",
-        "null",
-    ]
-)
-"""Cells that mean a missing value, as in pandas."""
+_MISSING = re.compile(r"#NA|#?N/A|#N/A N/A|-?1\.#(IND|QNAN)|-?(NaN|nan)|<NA>|NA|n/a|NULL|null|None")
+"""The cells that mean a missing value, as in pandas."""
 NAMING = frozenset({"id", "query", "system"})
 """Fields whose cells are kept as written, even if they look like a missing value ("None")."""
 TEXTS = frozenset({"reference", "criterion", "response", "error", "cluster"})
 LISTS = frozenset({"contexts", "retrieved_context_ids", "qrels", "forbidden", "tags"})
-_KEEP_LISTS = "pandas and datasets keep lists with to_json(orient='records', lines=True) or to_parquet"
+
+
+def is_missing(cell: str) -> bool:
+    """Return True if a cell is a word for a missing value (nan, None, N/A, ...)."""
+    return _MISSING.fullmatch(cell.strip()) is not None
 
 
 class TableRow(dict[str, Json]):
@@ -55,7 +38,7 @@ class TableRow(dict[str, Json]):
 
 
 def delimiter_of(first: str, usual: str) -> str:
-    """Return the separator of a table, found in its first line: `;` or a tab if a CSV file has no commas, else `usual`."""
+    """Return the separator of a table by its first line: `;` or a tab if a CSV file has no commas, else `usual`."""
     outside = re.sub(r'"[^"]*"|\d,\d', "", first)  # a comma within a number does not separate cells
     if usual != "," or "," in outside:
         return usual
@@ -74,16 +57,12 @@ def table_rows(
     """
     lines = iter(lines)
     first: list[str] = []  # blank lines and the first that is not
-    for line in lines:
+    while not (first and first[-1].strip()) and (line := next(lines, "")):
         first.append(line)
-        if line.strip():
-            break
     between = delimiter_of(first[-1] if first else "", delimiter)
     if between != delimiter:
-        shown = "a tab" if between == "\t" else repr(between)
-        note(
-            f"the cells of this CSV file were read as separated by {shown}, since its first line has no comma"
-        )
+        text = "the cells of this CSV file were read as separated by {}, since its first line has no comma"
+        note(text.format("a tab" if between == "\t" else repr(between)))
     csv.field_size_limit(2**31 - 1)  # ten passages in a cell are more than the module's 128 KiB
     rows = chain(first, lines)
     reader = csv.reader(_quote_letters(rows) if between == "\t" else rows, delimiter=between, strict=True)
@@ -102,10 +81,10 @@ def table_rows(
 
 
 def _quote_letters(lines: Iterable[str]) -> Iterator[str]:
-    """Iterate over lines of TSV in which quotes that are letters are quoted: those that begin a cell and do not enclose it.
+    """Yield the lines of a TSV file, with a quote that begins a cell but does not enclose it (as in MS MARCO) escaped.
 
-    MS MARCO has such queries and passages. Only lines with as many cells as the first are changed, unless the next line has
-    another number: then the quote may enclose line breaks.
+    Only lines with as many cells as the first are changed, unless the next line has another number: then the quote may
+    enclose line breaks.
     """
     width = 0
     for line, following in pairwise(chain(lines, [""])):
@@ -137,9 +116,8 @@ def named_rows(
     for first, names in rows:
         header, place = [cell.strip() for cell in names], SourceLocation(name, first)
         if twice := next((cell for cell in header if cell and header.count(cell) > 1), None):
-            raise InputError(
-                f"two columns are named {twice!r}", fix="rename one of the two columns", place=place
-            )
+            problem, fix = f"two columns are named {twice!r}", "rename one of the two columns"
+            raise InputError(problem, fix=fix, place=place)
         check(header, place)
         for line, cells in rows:
             place = SourceLocation(name, line)
@@ -165,7 +143,7 @@ def structure(text: str) -> Json:
 
 
 def list_in_cell(text: str) -> Json:
-    """Return the list or object in a cell, written as JSON or as a Python literal. Raises Invalid if there is neither."""
+    """Return the list or object in a cell, written as JSON or as a Python literal. Raises Invalid for other texts."""
     text = text.strip()
     try:
         value = parse_strict_json(text)
@@ -185,30 +163,28 @@ def list_in_cell(text: str) -> Json:
 
 def refuse_printed_array(text: str) -> None:
     """Raise Invalid if a text is a printed NumPy array, whose quoted texts (without commas) Python would join to one."""
+    fix = (
+        "write JSON; pandas and datasets keep lists with to_json(orient='records', lines=True) or to_parquet"
+    )
     if "array(" in _STRING.sub("", text):
-        raise Invalid("is a printed NumPy array, not a list", f"write JSON; {_KEEP_LISTS}")
-    end = -1
-    for match in _STRING.finditer(text):
-        if end >= 0 and not text[end : match.start()].strip():
-            problem = "has texts without commas between them, like a printed NumPy array"
-            raise Invalid(problem, f"write JSON; {_KEEP_LISTS}")
-        end = match.end()
+        raise Invalid("is a printed NumPy array, not a list", fix)
+    for first, second in pairwise(_STRING.finditer(text)):
+        if not text[first.end() : second.start()].strip():
+            raise Invalid("has texts without commas between them, like a printed NumPy array", fix)
 
 
 def looks_listed(cell: str) -> bool:
     """Return True if a cell starts like a JSON list or object or a NumPy array, or is a Python tuple."""
     text = cell.lstrip()
-    tuple_begins = text.startswith(("('", '("'))
-    return text.startswith(("[", "{", "array(", '"[', '"{')) or (tuple_begins and structure(text) is not None)
-
-
-_PARTED = re.compile(r"[;|,]")
+    if text.startswith(("('", '("')):
+        return structure(text) is not None
+    return text.startswith(("[", "{", "array(", '"[', '"{'))
 
 
 def is_joined_ids(text: str) -> bool:
     """Return True if a text looks like several joined ids: `d1;d2`, or words of one pattern with digits such as `d1 d2`."""
     text = text.strip()
-    if _PARTED.search(text):
+    if re.search(r"[;|,]", text):
         return True
     shapes = {_shape(part) for part in text.split()}
     return len(shapes) == 1 and " " in text and "9" in shapes.pop()
@@ -244,13 +220,6 @@ class CellCounts:
         count, first = self._counts.get((reason, name)) or (0, place)
         self._counts[reason, name] = count + 1, first
 
-    def is_missing(self, cell: str, name: str, place: Callable[[], SourceLocation]) -> bool:
-        """Return True if a cell is a word for a missing value (nan, None, N/A, ...), and count it as such."""
-        missing = cell.strip() in MISSING
-        if missing:
-            self.add("missing", name, place())
-        return missing
-
     def taken(self) -> list[Notice]:
         """Return a Notice for each column and reason counted so far, and reset the counts."""
         notices = [
@@ -272,31 +241,31 @@ class Cells:
     def __init__(self, field_of: Callable[..., str | None]) -> None:
         self.field_of = field_of
         self.counts = CellCounts()
-        self._fields = lru_cache(maxsize=100)(self._fields_of)
         self.notes: list[tuple[str, SourceLocation]] = []
+        self._fields = lru_cache(maxsize=100)(self._fields_of)
 
-    def _fields_of(self, header: tuple[str, ...]) -> tuple[tuple[str, str | None], ...]:
-        return tuple((name, self.field_of(name, header)) for name in header if name)
+    def _fields_of(self, header: tuple[str, ...]) -> list[tuple[str, str | None]]:
+        return [(name, self.field_of(name, header)) for name in header if name]
 
     def values(self, row: TableRow, where: Locate) -> dict[str, Json]:
         """Return the values of a row by column name, None for a missing value. Raises Invalid with the column as its path."""
         made: dict[str, Json] = {}
         for name, field in self._fields(tuple(row)):
             value = row[name]
-            if not isinstance(value, str):
-                made[name] = value
-                continue
             try:
-                made[name] = self._value(value, name, field, where) if value else None
+                made[name] = self._value(value, name, field, where) if isinstance(value, str) else value
             except Invalid as wrong:
                 raise wrong.under(name) from None
         return made
 
     def _value(self, cell: str, name: str, field: str | None, where: Locate) -> Json:
-        """Return the value of a non-empty cell for its field; a single value becomes a list of one if the field is a list."""
+        """Return the value of a cell for its field, None if it is missing; a single value becomes a list if the field is one."""
+        if not cell:
+            return None
         if field is None or field in NAMING:
             return cell
-        if self.counts.is_missing(cell, name, partial(where, (name,))):
+        if is_missing(cell):
+            self.counts.add("missing", name, where((name,)))
             return None
         if field in TEXTS:
             return cell
@@ -330,9 +299,8 @@ def _value(cell: str, field: str) -> Json:
     except JsonFault as fault:
         if field == "metadata":
             return cell
-        raise Invalid(
-            f"is {cell[:40]!r}, not JSON: {fault.problem}", "write JSON in this cell, such as 3 or [0, 4]"
-        ) from None
+        problem = f"is {cell[:40]!r}, not JSON: {fault.problem}"
+        raise Invalid(problem, "write JSON in this cell, such as 3 or [0, 4]") from None
     return yes_no(value) if field == "answerable" else value
 
 
@@ -345,7 +313,7 @@ def _notice(what: str, name: str, count: int, first: SourceLocation) -> Notice:
         joined, fix = "ids joined by ; | , or a blank", 'write several ids as a list: ["d1", "d2"]'
     else:
         joined, fix = "passages joined by | or ;", 'write several passages as a list: ["first", "second"]'
-    problem = (
-        f"the field {name!r} looks like several {joined} in {counted(count, 'row')}, but was read as one"
+    rows = counted(count, "row")
+    return Notice(
+        f"the field {name!r} looks like several {joined} in {rows}, but was read as one", fix, first
     )
-    return Notice(problem, fix, first)

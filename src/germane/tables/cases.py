@@ -23,8 +23,7 @@ class CaseValues:
 
     Attributes:
         case: The index of each case in `CaseScores.cases`.
-        low, high: The lowest and highest possible mean over the case's trials; equal if the case is
-            `complete`.
+        low, high: The lowest and highest possible mean over the case's trials, equal if it is `complete`.
         complete: True for each case whose trials all have a score.
         measured: The mean over the trials that have a score, for each case with at least one.
     """
@@ -42,10 +41,8 @@ class CaseValues:
 
     def taken(self, rows: NDArray[np.intp]) -> CaseValues:
         """Return the values of the cases at these indices, in this order."""
-        complete = self.complete[rows]
-        return CaseValues(
-            self.case[rows], self.low[rows], self.high[rows], complete, self.low[rows][complete]
-        )
+        low, complete = self.low[rows], self.complete[rows]
+        return CaseValues(self.case[rows], low, self.high[rows], complete, low[complete])
 
 
 class CaseScores:
@@ -55,7 +52,6 @@ class CaseScores:
         self.table, self.measures, self.whys = table, table.measures, table.whys
         self.systems, system = table.keys.systems()
         self._system = system.astype(np.int64)
-        self._clusters: tuple[Mapping[str, str], Ints] | None = None
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
@@ -77,10 +73,8 @@ class CaseScores:
 
     def cases_of(self, system: str) -> Ints:
         """Return the indices of the cases of a system, in order of first appearance."""
-        mine = (
-            self.case[self._system == self.systems.index(system)] if system in self.systems else self.case[:0]
-        )
-        distinct, first = np.unique(mine, return_index=True)
+        number = self.systems.index(system) if system in self.systems else -1
+        distinct, first = np.unique(self.case[self._system == number], return_index=True)
         return distinct[np.argsort(first)]
 
     def groups(self, keep: Ints | None = None) -> Iterator[tuple[str, int, Ints]]:
@@ -116,16 +110,13 @@ class CaseScores:
         score_rows = self.table.taken(rows)
         due = score_rows.status != _SKIPPED
         ok = score_rows.status[due] == _OK
-        value, low, high = (
-            column if due.all() else column[due]
-            for column in (score_rows.value, score_rows.low, score_rows.high)
-        )
+        value, low, high = score_rows.value[due], score_rows.low[due], score_rows.high[due]
         if ok.all():
             low = high = value
         else:
             low = np.where(ok, value, np.where(np.isnan(low), span[0], low))
             high = np.where(ok, value, np.where(np.isnan(high), span[1], high))
-        case = self._case_of(rows if due.all() else rows[due])
+        case = self.case[self.table.sample[rows[due]]]
         if not self.table.keys.trials:
             return CaseValues(case, low, high, ok, value if low is value else value[ok])
         names, first, codes = np.unique(case, return_index=True, return_inverse=True)
@@ -140,32 +131,23 @@ class CaseScores:
             measured[counted],
         )
 
-    def _case_of(self, rows: Ints) -> Ints:
-        return self.case[self.table.sample[rows]]
-
     def counts(self, rows: Ints, status: NDArray[np.uint8]) -> Ints:
         """Return how many trials of each case have each status (`status`: one per row of the table)."""
-        codes = np.unique(self._case_of(rows), return_inverse=True)[1]
+        codes = np.unique(self.case[self.table.sample[rows]], return_inverse=True)[1]
         size = len(STATUSES)
         cells = np.bincount(codes * size + status, minlength=size * (codes.max(initial=-1) + 1))
         return cells.reshape(-1, size)
-
-    def reasons(self, rows: Ints) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-        """Return the status of each row, and the index of its reason in `ScoreTable.whys`."""
-        return self.table.noted(rows)[:2]
 
     def clusters_of(self, case: Ints, clusters: Mapping[str, str] | None) -> NDArray[np.generic] | None:
         """Return the cluster of each case (its own if it has none); None if `clusters` is None."""
         if not clusters:
             return None
-        if self._clusters is None or self._clusters[0] is not clusters:
-            numbers: dict[str, int] = {}
-            codes = np.arange(len(self.numbers), dtype=np.int64) + len(clusters)
-            for name, cluster in clusters.items():
-                if (number := self.numbers.get(name)) is not None:
-                    codes[number] = numbers.setdefault(cluster, len(numbers))
-            self._clusters = clusters, codes
-        return self._clusters[1][case]
+        numbers: dict[str, int] = {}
+        codes = np.arange(len(self.numbers), dtype=np.int64) + len(clusters)
+        for name, cluster in clusters.items():
+            if (number := self.numbers.get(name)) is not None:
+                codes[number] = numbers.setdefault(cluster, len(numbers))
+        return codes[case]
 
 
 def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:

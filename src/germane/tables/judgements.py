@@ -20,18 +20,7 @@ AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
 _WRITTEN = tuple(name for name in Judgement.__struct_fields__ if name != "provenance")
 _OWN = frozenset(_WRITTEN)
 _NOTHING: Usage = Judgement(key="", kind="", judge="").usage
-_COUNTED = (
-    "agreement",
-    "failed",
-    "fused",
-    "list_size",
-    "windows",
-    "mode",
-    "model",
-    "left_out",
-    "against",
-)
-
+_COUNTED = "agreement", "failed", "fused", "list_size", "windows", "mode", "model", "left_out", "against"
 
 GRADED = "graded"
 """The kind of the rows that hold results of an eval file's graders."""
@@ -39,8 +28,7 @@ GRADED = "graded"
 
 def result_of_case(sample: SampleKey, grader: str) -> tuple[str, ...]:
     """Return what identifies a grader's result: the sample's id, system and trial, and the grader's name."""
-    name, system, trial = sample
-    return name, system, str(trial), grader
+    return *map(str, sample), grader
 
 
 def result_item(sample: SampleKey, grader: str) -> str:

@@ -25,7 +25,6 @@ Noted: TypeAlias = "tuple[Status, str | None, tuple[float, float] | None]"
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 """The statuses of scores; the code of a status is its index."""
-_STATUS = {name: code for code, name in enumerate(STATUSES)}
 _NAN = math.nan
 _PLAIN_END = b',"status":"ok","why":null,"bounds":null}\n'
 _WRITTEN = ("sample", "system", "trial", "measure", "type", "value", "status", "why")
@@ -108,7 +107,7 @@ class ScoreTable:
     def _note(self, row: int, noted: Noted) -> None:
         status, why, bounds = noted
         code = self._whys.setdefault(why, len(self._whys))
-        self._noted[row] = _STATUS[status], code, *(bounds or (_NAN, _NAN))
+        self._noted[row] = STATUSES.index(status), code, *(bounds or (_NAN, _NAN))
 
     def add(self, score: Score) -> None:
         """Append a score as a row."""
@@ -147,8 +146,7 @@ class ScoreTable:
         """Return a table made from values of distinct samples; measures are (reported, canonical) names.
 
         `values` has an array per measure, or is a matrix with a row per sample; nan = no value. `noted` gives
-        status, reason and bounds, by row number (sample after sample), for rows that are not ok or have a
-        note.
+        status, reason and bounds by row number (sample after sample).
         """
         table = cls()
         table.keys.extend(samples)
@@ -195,25 +193,15 @@ class ScoreTable:
         """The value of each row; NaN if its status is not ok."""
         return np.array(self._value, dtype=np.float64)
 
-    @property
-    def columns(self) -> ScoreRows:
-        """The columns of all rows; status and reason are indices into `STATUSES` and `whys`."""
-        return self.taken(np.arange(len(self)))
-
-    def taken(self, rows: NDArray[np.int64]) -> ScoreRows:
-        """Return the columns of the rows with these indices."""
-        return ScoreRows(np.asarray(self._value)[rows], *self.noted(rows))
-
-    def noted(
-        self, rows: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
-        """Return the status codes, reason codes and lower and upper bounds of the rows with these indices."""
+    def taken(self, rows: NDArray[np.int64] | None = None) -> ScoreRows:
+        """Return the columns of the rows with these indices; of all rows if `rows` is None."""
+        rows = np.arange(len(self)) if rows is None else rows
         status, why = np.zeros(len(rows), dtype=np.uint8), np.zeros(len(rows), dtype=np.int32)
         low, high = np.full((2, len(rows)), _NAN)
         noted = np.fromiter(self._noted, np.int64, len(self._noted))
         for at in np.flatnonzero(np.isin(rows, noted)).tolist() if len(noted) else ():
             status[at], why[at], low[at], high[at] = self._noted[int(rows[at])]
-        return status, why, low, high
+        return ScoreRows(np.asarray(self._value)[rows], status, why, low, high)
 
     def rows_of(self, measure: tuple[str, str]) -> NDArray[np.int64]:
         """Return the indices of the rows with a value of a measure, given as (reported, canonical) name."""
@@ -233,10 +221,8 @@ class ScoreTable:
         """Yield the scores in the rows with these indices as Score objects."""
         measures, whys = self.measures, self.whys
         for row in numbers:
-            (name, system, trial), (reported, canonical) = (
-                self.keys[self._sample[row]],
-                measures[self._measure[row]],
-            )
+            name, system, trial = self.keys[self._sample[row]]
+            reported, canonical = measures[self._measure[row]]
             code, why, low, high = self._noted.get(row, (0, 0, _NAN, _NAN))
             yield Score(
                 sample=name,
@@ -252,8 +238,7 @@ class ScoreTable:
 
     def of_sample(self, key: SampleKey) -> Iterator[Score]:
         """Yield the scores of the sample with this key."""
-        number = self.keys.find(key)
-        return self.rows(() if number is None else np.flatnonzero(self.sample == number).tolist())
+        return self.of_samples([key])
 
     def of_samples(self, keys: Iterable[SampleKey]) -> Iterator[Score]:
         """Yield the scores of the samples with these keys, in the table's order."""
@@ -262,14 +247,15 @@ class ScoreTable:
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """Return the columns by name, for a DataFrame; the bounds are the columns `low` and `high`."""
-        samples, measures, whys, rest = self.samples, self.measures, self.whys, self.columns
-        sample, measure = self.sample.tolist(), self.measure.tolist()
+        names, whys, rest = self.measures, self.whys, self.taken()
+        keys = [self.keys[code] for code in self._sample]
+        measures = [names[code] for code in self._measure]
         return {
-            "sample": [samples[code][0] for code in sample],
-            "system": [samples[code][1] for code in sample],
-            "trial": [samples[code][2] for code in sample],
-            "measure": [measures[code][0] for code in measure],
-            "type": [measures[code][1] for code in measure],
+            "sample": [name for name, _, _ in keys],
+            "system": [system for _, system, _ in keys],
+            "trial": [trial for _, _, trial in keys],
+            "measure": [reported for reported, _ in measures],
+            "type": [canonical for _, canonical in measures],
             "value": _floats(self._value),
             "status": [STATUSES[code] for code in rest.status.tolist()],
             "why": [whys[code] for code in rest.why.tolist()],
@@ -293,12 +279,9 @@ class ScoreTable:
                 end = _PLAIN_END
             else:
                 status, why, low, high = noted
-                bounds = b"null" if math.isnan(low) else encode((low, high))
-                end = b',"status":%b,"why":%b,"bounds":%b}\n' % (
-                    encode(STATUSES[status]),
-                    encode(whys[why]),
-                    bounds,
-                )
+                bounds = encode(None if math.isnan(low) else (low, high))
+                rest = encode(STATUSES[status]), encode(whys[why]), bounds
+                end = b',"status":%b,"why":%b,"bounds":%b}\n' % rest
             value = encode(self._value[row])  # NaN is null
             yield b"%b%b%b%b" % (head, names[self._measure[row]], value, end)
 
@@ -316,10 +299,8 @@ class ScoreTable:
             for number, line in enumerate(lines, 1):  # noqa: B007 - for the error
                 self.add_row(_decode_row(line))
         except (ValueError, OverflowError):
-            place = SourceLocation(file, number)
-            raise InputError(
-                "this line is not a score", fix="restore the file, or run the evaluation again", place=place
-            ) from None
+            place, fix = SourceLocation(file, number), "restore the file, or run the evaluation again"
+            raise InputError("this line is not a score", fix=fix, place=place) from None
         return self
 
 

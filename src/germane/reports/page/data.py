@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, TypeAlias
@@ -10,7 +11,7 @@ import numpy as np
 from msgspec import UNSET, to_builtins
 
 from germane.clean import some_of
-from germane.encoding import deflated, encode
+from germane.encoding import encode
 from germane.measures.measure import Measure
 from germane.reports.correction.draws import fingerprint, pool_of
 from germane.reports.correction.targets import choose_targets
@@ -107,8 +108,8 @@ def page_data(
 
 
 def _blocks(rows: Sequence[Json], size: int) -> list[bytes]:
-    """Return JSON rows in compressed groups of `size` rows each, which the page unpacks on demand."""
-    return [deflated([encode(some)]) for some in batched(rows, size)]
+    """Return JSON rows in groups of `size` rows, each compressed as a browser's DecompressionStream reads it (raw deflate)."""
+    return [zlib.compress(encode(some), 9, wbits=-15) for some in batched(rows, size)]
 
 
 def _queries(

@@ -18,7 +18,13 @@ import numpy as np
 
 from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, describe
-from germane.samples.cells import CellCounts, is_joined_ids, list_in_cell, looks_listed, table_rows
+from germane.samples.cells import (
+    is_joined_ids,
+    is_missing,
+    list_in_cell,
+    looks_listed,
+    table_rows,
+)
 from germane.samples.fields import failure, id_in, read_id
 from germane.samples.files import decoded, json_in, numbered_lines
 from germane.samples.frames import fields_of, in_columns, plain
@@ -51,92 +57,94 @@ def in_blocks(rows: Iterable[FileRow]) -> Iterator[Rows]:
         yield Rows.of(some)
 
 
-def record_rows(records: Iterable[Record], reading: Reading) -> Iterator[FileRow]:
-    """Yield the rows in records; an invalid record or score is passed to `reading.reject`."""
-    kind = reading.kind
+def record_blocks(records: Iterable[Record], reading: Reading) -> Iterator[Rows]:
+    """Yield the rows in records as columns; an invalid record or score is passed to `reading.reject`."""
+    return in_blocks(_record_rows(records, reading))
+
+
+def _record_rows(records: Iterable[Record], reading: Reading) -> Iterator[FileRow]:
     for line, record, names in records:
-        place = reading.at(line)
-        if kind is RUN:
-            reading.mapped = reading.mapped is not False and _maps_to_numbers(record)
+        if reading.kind is RUN:
+            docs = record.get("docs")
+            maps = isinstance(docs, Mapping) and all(
+                isinstance(value, int | float) for value in docs.values()
+            )
+            reading.mapped = reading.mapped is not False and maps
         try:
-            rows = list(_rows_in(line, record, names, kind, reading.cells, place))
+            rows = list(_rows_in(line, record, names, reading))
         except Invalid as wrong:
             if not line and f"query {record['query']} " not in wrong.problem:
                 wrong.problem = f"query {str(record['query'])[:60]}: {wrong.problem}"
-            reading.reject(wrong.error(place))
+            reading.reject(wrong.error(reading.at(line)))
             continue
         for row in rows:
             if row[3] is not None and isnan(row[3]):
-                reading.reject(nan_error(row[1], row[2] or "", place))
+                reading.reject(nan_error(row[1], row[2] or "", reading.at(line)))
             else:
                 yield row
 
 
-def _maps_to_numbers(record: Mapping[str, Any]) -> bool:
-    """Return True if the documents of a record are a mapping from ids to numbers."""
-    docs = record.get("docs")
-    return isinstance(docs, Mapping) and all(isinstance(value, int | float) for value in docs.values())
-
-
 def _rows_in(
-    line: int,
-    record: Mapping[str, Any],
-    names: Mapping[str, str],
-    kind: Kind,
-    counts: CellCounts,
-    place: SourceLocation,
+    line: int, record: Mapping[str, Any], names: Mapping[str, str], reading: Reading
 ) -> Iterator[FileRow]:
     """Yield the rows of a record, which holds one document, a list of ids, or a mapping from ids to scores or grades.
 
-    The ids in a list of gold have grade 1. Suspicious cells are added to `counts`. Raises Invalid for an invalid id or number.
+    The ids in a list of gold have grade 1. Raises Invalid for an invalid id or number.
     """
-    query, number = record["query"], _score if kind is RUN else _grade
-    if (query := _id(query)) is None:
-        given = record["query"]
-        lacks = given is None or given == "" or (isinstance(given, float) and isnan(given))
-        problem = "this row has no query id" if lacks else f"the query id is {describe(given)}"
-        fix = "fill in the query id or remove the row" if lacks else "write a text or a whole number"
-        raise Invalid(problem, fix)
+    kind, query = reading.kind, _query_id(record["query"])
     if "doc" in record:
-        doc, value = record["doc"], None
-        if (doc := _id(doc) if doc != "" else "") is None:
-            raise Invalid(
-                f"the document id is {describe(record['doc'])}", f"write a text or a whole number: {RUN.json}"
-            )
-        rank = None
-        if kind is GOLD or record.get("score") is not None:
-            value = number(record.get(kind.value, 1), not names)
-            with suppress(Invalid):
-                rank = _number(record["rank"], "rank") if "rank" in record else None
-        elif "rank" in record:
-            value = -_number(record["rank"], "rank", not names)
-        yield line, query, doc, value, rank
+        yield line, query, *_one_document(record, kind, bare=not names)
         return
     docs = _in_cell(record.get(kind.list_role), column := names.get(kind.list_role, kind.list_role))
-    values = _in_cell(record.get(kind.value), names.get(kind.value, kind.value))
-    if docs is None or (isinstance(docs, str) and counts.is_missing(docs, column, lambda: place)):
+    if docs is None:
         return
-    if isinstance(docs, str) and is_joined_ids(docs):
-        counts.add("ids", column, place)
+    if isinstance(docs, str):
+        if is_missing(docs):
+            reading.cells.add("missing", column, reading.at(line))
+            return
+        if is_joined_ids(docs):
+            reading.cells.add("ids", column, reading.at(line))
     yield line, query, None, None, None
+    values = _in_cell(record.get(kind.value), names.get(kind.value, kind.value))
     if isinstance(docs, list) and isinstance(values, list):
         docs = _paired(docs, values)
     if isinstance(docs, Mapping):
         exact = kind is RUN and set(map(type, docs.values())) == {float}
-        numbers = docs.values() if exact else map(number, docs.values())
+        numbers = docs.values() if exact else (_value(value, kind) for value in docs.values())
         yield from zip(repeat(line), repeat(query), docs, numbers, repeat(None))
     else:
-        yield from (
-            (line, query, doc, None if kind is RUN else 1, None)
-            for doc in _listed(query, docs, kind, names.get("doc", ""))
-        )
+        number = None if kind is RUN else 1
+        for doc in _listed(query, docs, kind, names.get("doc", "")):
+            yield line, query, doc, number, None
+
+
+def _query_id(value: Any) -> str:
+    """Return a query id as text. Raises Invalid if it is missing, or neither a text nor a whole number."""
+    if (query := _id(value)) is not None:
+        return query
+    if value is None or value == "" or (isinstance(value, float) and isnan(value)):
+        raise Invalid("this row has no query id", "fill in the query id or remove the row")
+    raise Invalid(f"the query id is {describe(value)}", "write a text or a whole number")
+
+
+def _one_document(
+    record: Mapping[str, Any], kind: Kind, *, bare: bool
+) -> tuple[str, float | None, float | None]:
+    """Return document id, score or grade, and rank of a record with one document. Raises Invalid for an invalid one."""
+    doc = _id(record["doc"]) if record["doc"] != "" else ""
+    if doc is None:
+        fix = f"write a text or a whole number: {RUN.json}"
+        raise Invalid(f"the document id is {describe(record['doc'])}", fix)
+    if kind is GOLD or record.get("score") is not None:
+        value, rank = _value(record.get(kind.value, 1), kind, bare=bare), None
+        with suppress(Invalid):
+            rank = _number(record["rank"], "rank") if "rank" in record else None
+        return doc, value, rank
+    return doc, -_number(record["rank"], "rank", bare) if "rank" in record else None, None
 
 
 def _in_cell(value: Any, column: str) -> Any:
-    """Return the list or object that a text holds, None for NaN, or another value unchanged.
-
-    Raises Invalid, with the column as its path, for a broken list or object.
-    """
+    """Return the list or object that a text holds, None for NaN, or another value unchanged. Raises Invalid if broken."""
     if isinstance(value, float) and isnan(value):
         return None
     try:
@@ -145,12 +153,10 @@ def _in_cell(value: Any, column: str) -> Any:
         raise wrong.under(column) from None
 
 
-def _score(value: Any, bare: bool = False) -> float:
-    return _number(value, "score", bare)
-
-
-def _grade(value: Any, bare: bool = False) -> float:
-    """Return a gold grade as float. Raises Invalid unless the value is a whole number up to LARGEST_GRADE."""
+def _value(value: Any, kind: Kind, *, bare: bool = False) -> float:
+    """Return a score or a grade as float. Raises Invalid unless a grade is a whole number up to LARGEST_GRADE."""
+    if kind is RUN:
+        return _number(value, "score", bare)
     number = float(value) if isinstance(value, bool) else _number(value, "grade", bare)
     if not number.is_integer() or abs(number) > LARGEST_GRADE:
         problem = f"the grade {str(value)[:60]!r} is not a whole number up to {LARGEST_GRADE}"
@@ -165,10 +171,7 @@ class _Cell(str):
 
 
 def _number(value: Any, what: str, bare: bool = False) -> float:
-    """Return a score, grade or rank (`what`) as float. Raises Invalid if it is not a number.
-
-    If `bare` (a table without a header), the error's fix asks for a header.
-    """
+    """Return a score, grade or rank (`what`) as float. Raises Invalid, which asks for a header if a table has none (`bare`)."""
     if type(value) is float and value - value == 0:  # the usual
         return value
     if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
@@ -191,15 +194,13 @@ def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
 
 
 def _listed(query: str, value: Any, kind: Kind, key: str) -> list[str]:
-    """Return the document ids in a list of ids or objects, or a single id as a list; `key` names the id in objects.
-
-    Raises Invalid if an entry has no id.
-    """
+    """Return the document ids in a list of ids or objects (under `key`), or a single id as a list. Raises Invalid."""
     if isinstance(value, str | Real) and (isinstance(value, str) or _id(value) is not None):
         return [text] if (text := (_id(value) or "").strip()) else []
     ids = [_id(item, key) for item in value] if isinstance(value, list | tuple) else [None]
-    if None not in ids:
-        return [id_ for id_ in ids if id_ is not None]
+    known = [name for name in ids if name is not None]
+    if len(known) == len(ids):
+        return known
     problem = f"query {query} has contexts without a document id"
     if kind is GOLD:
         problem = f"the gold of query {query} is neither a list of ids nor a mapping from ids to grades"
@@ -216,10 +217,7 @@ def _id(item: Any, key: str = "") -> str | None:
 
 
 def json_lines(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Yield the values of JSON Lines after their line numbers, of which `before` lines precede the stream.
-
-    Invalid lines are passed to `reading.reject`.
-    """
+    """Yield the values of JSON Lines after their line numbers (from `before` + 1); passes invalid ones to `reading.reject`."""
     for number, line in numbered_lines(stream):
         try:
             value = _parse(line, before + number, reading)
@@ -242,10 +240,7 @@ def _parse(text: bytes, line: int, reading: Reading) -> Any:
 
 
 def json_records(values: Iterable[tuple[int, Any]], reading: Reading) -> Iterator[Record]:
-    """Yield the records in JSON values; an object {query: ...} without a key for the query id has one record per query.
-
-    Invalid values are passed to `reading.reject`.
-    """
+    """Yield the records in JSON values, of which {query: documents} has many; passes invalid ones to `reading.reject`."""
     chosen = tuple((reading.columns or {}).items())
     for line, value in values:
         try:
@@ -353,10 +348,7 @@ def row_list(source: Any, name: str, kind: Kind) -> list[Any]:
 
 
 def row_fields(row: Any, kind: Kind) -> Any:
-    """Return a row as a mapping: a mapping, a data class, or a tuple in the order of a table without a header.
-
-    Any other row is returned unchanged.
-    """
+    """Return a mapping, data class or tuple (in the order of a table without header) as a mapping, other rows unchanged."""
     fields = row if isinstance(row, Mapping) else fields_of(row)
     if fields is None and isinstance(row, tuple | list) and len(row) in kind.bare:
         fields = {name: value for name, value in zip(kind.bare[len(row)], row, strict=True) if name}
@@ -379,10 +371,7 @@ def scalar(value: Any) -> Any:
 
 
 def in_roles(listed: Any, kind: Kind) -> dict[str, Any]:
-    """Return the documents of one query as a record's role and value: a mapping from ids to numbers, or a list of ids.
-
-    Raises Invalid for another value, or if an id is there as a number and as a text.
-    """
+    """Return the documents of one query (ids with numbers, or a list of ids) as a record's role and value. Raises Invalid."""
     if isinstance(listed, Mapping):
         if {*map(type, listed)} <= {str} and {*map(type, listed.values())} <= {int, float}:
             return {kind.list_role: listed}
@@ -454,9 +443,8 @@ def _trec_fault(line: bytes, location: SourceLocation, kind: Kind) -> InputError
     cells = line.split()
     columns, least, what = (6, 5, "number") if kind is RUN else (4, 4, f"whole number up to {LARGEST_GRADE}")
     if len(cells) < least or (kind is GOLD and len(cells) > columns):
-        problem = (
-            f"this line has {counted(len(cells), 'column')}, but {kind.name} in TREC format has {columns}"
-        )
+        count = counted(len(cells), "column")
+        problem = f"this line has {count}, but {kind.name} in TREC format has {columns}"
     elif kind is RUN and is_number(cells[4]) and isnan(float(cells[4])):
         return nan_error(cells[0].decode(), cells[2].decode(), location)
     else:

@@ -35,7 +35,6 @@ from germane.samples.runs.formats import (
     GOLD,
     MOST_COMPARED,
     RUN,
-    FileRow,
     Format,
     Kind,
     NotPlain,
@@ -122,15 +121,12 @@ class RowSource:
                 pass
 
     def read_together(self) -> None:
-        """Set `together`, so that all rows are read before the first query, and raise Again to restart reading."""
+        """Raise Again, after which all rows are read before the first query is returned."""
         self.together = True
         raise Again
 
     def lists(self) -> Iterator[Lists]:
-        """Yield the rows of whole queries, some queries at a time, and set `notes` at the end.
-
-        Raises InputError for invalid input, and Again if the source must be read again.
-        """
+        """Yield the rows of whole queries, some at a time, and set `notes`; raises InputError, or Again to be read again."""
         reading = Reading(self.name, self.kind, self.columns, self.skip)
         blocks = self._rows(reading)
         first = next(blocks, None)  # now it is known whether a third column has a name
@@ -145,24 +141,22 @@ class RowSource:
             some = lists.kept(lists.rows.line != NO_DOCUMENT) if (lists.rows.line < 0).any() else lists
             if reading.mapped:
                 reading.count(some.rows.number, some.starts)
-            if self.kind is GOLD:
-                some = self._graded_once(some, reading)
-            else:
-                some = self._ranked(some, reading) if reading.bare else some
-                self._check_scores(some, reading)
-            yield some
+            yield self._graded_once(some, reading) if self.kind is GOLD else self._ranked(some, reading)
         reading.finish()
         self.notes = tuple(reading.notes)
 
     def _ranked(self, lists: Lists, reading: Reading) -> Lists:
-        """Return the lists of a table without a header, in row order and without scores if its third column holds ranks.
+        """Return lists of a run, without scores if the third column of a table without a header holds ranks.
 
-        Raises InputError if the column may hold ranks or scores.
+        Raises InputError if that column may hold either, or if a query has results with and without scores.
         """
-        rows = lists.rows
-        are_ranked, note = are_ranks(rows.number, lists.starts, self.name)
-        reading.notes += [note] * bool(note)
-        return replace(lists, rows=replace(rows, number=np.full(len(rows), np.nan))) if are_ranked else lists
+        if reading.bare:
+            are_ranked, note = are_ranks(lists.rows.number, lists.starts, self.name)
+            reading.notes += [note] if note else []
+            if are_ranked:
+                return replace(lists, rows=replace(lists.rows, number=np.full(len(lists.rows), np.nan)))
+        self._check_scores(lists, reading)
+        return lists
 
     def ids(self) -> Iterator[tuple[str, list[str]]]:
         """Yield each query id with its document ids in the order of the rows; a query may appear more than once."""
@@ -173,9 +167,6 @@ class RowSource:
 
     def first_ids(self) -> dict[str, list[str]]:
         """Return the document ids of the first queries by query id, at least MOST_COMPARED ids if there are as many."""
-        return self.again(self._first_ids)
-
-    def _first_ids(self) -> dict[str, list[str]]:
         first: dict[str, list[str]] = {}
         count = 0
         for query, docs in self.ids():
@@ -203,10 +194,7 @@ class RowSource:
         raise InputError(problem, fix=fix, place=reading.at(int(rows.line[at])))
 
     def _graded_once(self, lists: Lists, reading: Reading) -> Lists:
-        """Return gold with one row per document of a query, the first one.
-
-        Raises InputError for two different grades of a document, unless `keep_first` is set.
-        """
+        """Return gold with the first row of each document of a query. Raises InputError for two grades, or keeps the first."""
         rows = lists.rows
         if not has_duplicates(rows.doc.hashed(lists.of)):
             return lists
@@ -222,17 +210,16 @@ class RowSource:
     def _rows(self, reading: Reading) -> Iterator[Rows]:
         """Yield the rows of the source as columns, block by block, in whatever format the source has."""
         if self.file is None:
-            yield from records.in_blocks(records.record_rows(self._records(reading), reading))
+            yield from records.record_blocks(self._records(reading), reading)
         elif self.format == "parquet":
-            yield from records.in_blocks(self._parquet_rows(reading))
+            yield from records.record_blocks(self._parquet_records(self.file, reading), reading)
         else:
             with opened(self.file) as stream:
                 if self.format in BETWEEN:
                     yield from self._table_rows(stream, BETWEEN[self.format], reading)
                 elif self.format == "json":
-                    values = records.json_document(stream, reading)
-                    made = records.record_rows(records.json_records(values, reading), reading)
-                    yield from records.in_blocks(made)
+                    values = records.json_records(records.json_document(stream, reading), reading)
+                    yield from records.record_blocks(values, reading)
                 else:
                     yield from self._line_rows(stream, reading)
 
@@ -247,12 +234,11 @@ class RowSource:
         rows = ((number, records.row_fields(row, self.kind)) for number, row in enumerate(self.source, 1))
         return records.json_records(rows, reading)
 
-    def _parquet_rows(self, reading: Reading) -> Iterator[FileRow]:
-        """Yield the rows of the source's Parquet file, batch by batch."""
+    def _parquet_records(self, file: Path, reading: Reading) -> Iterator[records.Record]:
+        """Yield the records of a Parquet file, batch by batch."""
         before, assigned = 0, lambda names: frame_roles(names, self.name, self.columns, self.kind).values()
-        assert self.file is not None
-        for batch in parquet_batches(self.file, assigned):
-            yield from records.record_rows(records.frame_records(batch, reading, before), reading)
+        for batch in parquet_batches(file, assigned):
+            yield from records.frame_records(batch, reading, before)
             before += len(batch)
 
     def _line_rows(self, stream: BinaryIO, reading: Reading) -> Iterator[Rows]:
@@ -272,18 +258,13 @@ class RowSource:
                     yield from records.in_blocks(records.trec_lines(BytesIO(data), line, reading))
                 else:
                     values = records.json_lines(BytesIO(data), line - 1, reading)
-                    made = records.record_rows(records.json_records(values, reading), reading)
-                    yield from records.in_blocks(made)
+                    yield from records.record_blocks(records.json_records(values, reading), reading)
                 line += data.count(b"\n")
 
     def _table_rows(self, stream: BinaryIO, between: str, reading: Reading) -> Iterator[Rows]:
-        """Yield the rows of a CSV or TSV table as columns.
-
-        Raises Again at the first irregular block, after which the table is read row by row.
-        """
+        """Yield the rows of a CSV or TSV table as columns; an irregular block raises Again to read it all row by row."""
         if self._row_by_row:
-            made = records.record_rows(records.table_records(stream, between, reading), reading)
-            yield from records.in_blocks(made)
+            yield from records.record_blocks(records.table_records(stream, between, reading), reading)
             return
         try:
             first = stream.readline()
@@ -318,11 +299,8 @@ def gold_file(path: str | Path) -> str | Path:
     test = [file for file in files if re.fullmatch(r"test(-\d+-of-\d+)?", file.stem)] or files
     if len(test) != 1:
         names = ", ".join(str(file) for file in files) or str(Path(path) / "qrels" / "test.tsv")
-        problem, fix = (
-            "this folder has no single gold file qrels/test.tsv",
-            f"name the gold file itself: {names}",
-        )
-        raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
+        problem = "this folder has no single gold file qrels/test.tsv"
+        raise InputError(problem, fix=f"name the gold file itself: {names}", place=SourceLocation(str(path)))
     return test[0]
 
 
