@@ -65,21 +65,16 @@ def camel_case(name: str) -> str:
     return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
 
 
-OF_GOLDENS = frozenset(
-    name
-    for name in ("expected_output", "actual_output", "retrieval_context")
-    for name in (name, camel_case(name))
-)
+_GOLDEN = ("expected_output", "actual_output", "retrieval_context")
+OF_GOLDENS = frozenset({*_GOLDEN, *map(camel_case, _GOLDEN)})
 """Keys of DeepEval's goldens, in which `context` holds the ideal passages instead of the retrieved ones."""
 
 
 @lru_cache(maxsize=1000)
 def id_keys(keys: tuple[Any, ...]) -> tuple[str, ...]:
     """Return those of the keys that may hold a document's id (id, doc_id, docno, ...), in order of preference."""
-    names = {key: fold(key) for key in keys if isinstance(key, str)}
-    return tuple(
-        sorted((key for key in names if names[key] in _ID_RANKS), key=lambda key: _ID_RANKS[names[key]])
-    )
+    named = (key for key in keys if isinstance(key, str) and fold(key) in _ID_RANKS)
+    return tuple(sorted(named, key=lambda key: _ID_RANKS[fold(key)]))
 
 
 def id_in(row: Json) -> str | None:
@@ -144,10 +139,7 @@ def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
     def read_all(values: Json) -> Json:
         if not isinstance(values, _LISTS):
             return values
-        try:
-            return [read(value) for value in values]
-        except Invalid:
-            return [_at(step, read, value) for step, value in enumerate(values)]  # raises it with its place
+        return [_at(step, read, value) for step, value in enumerate(values)]
 
     return read_all
 
@@ -157,10 +149,9 @@ _each_id = _each(read_id)
 
 def _ids(values: Json) -> Json:
     """Return a list of ids as texts, or a value that is not a list unchanged."""
-    for value in values if type(values) is list else (0,):
-        if type(value) is not str or not value:
-            return _each_id(values)
-    return values
+    if type(values) is list and all(type(value) is str and value for value in values):
+        return values
+    return _each_id(values)
 
 
 def _question(value: Json) -> Json:
@@ -183,13 +174,10 @@ def _qrels(value: Json) -> Json:
 
 def _gold(value: Json) -> Json:
     """Return gold as groups of ids. Raises Invalid for a flat list, which does not say whether one or all ids are needed."""
-    if isinstance(value, _LISTS) and (
-        ids := [at for at, group in enumerate(value) if isinstance(group, str)]
-    ):
-        fix = (
-            'write "qrels": ["a", "b"], or groups of which one id each must be retrieved: [["a", "b"], ["c"]]'
-        )
-        raise Invalid(f"is {describe(value[ids[0]])}, not a group of ids", fix, ids[0])
+    for at, group in enumerate(value) if isinstance(value, _LISTS) else ():
+        if isinstance(group, str):
+            fix = 'write "qrels": ["a", "b"], or groups of which one id each must be retrieved: [["a", "b"], ["c"]]'
+            raise Invalid(f"is {describe(group)}, not a group of ids", fix, at)
     return _each(_ids)(value)
 
 
@@ -211,15 +199,12 @@ _EXAMPLE = 'write a string or an object like {"id": "d7", "text": "..."}'
 
 
 def _passage(value: Json) -> Json:
-    """Return a passage (a text, an object, a Context or a pair with a score) as a mapping of Context's fields, or a Context.
-
-    Raises Invalid if it is not a passage.
-    """
+    """Return a passage (a text, an object, a pair with a score) as a mapping of Context's fields. Raises Invalid."""
+    if isinstance(value, Context):
+        return value
+    if isinstance(value, str):
+        return {"text": str(value) or EMPTY}
     if not isinstance(value, dict):
-        if isinstance(value, Context):
-            return value
-        if isinstance(value, str):
-            return {"text": str(value) or EMPTY}
         return _scored(value)
     made = _named(value)
     for name, inner in made.items():
@@ -245,8 +230,7 @@ def _others(keys: tuple[Any, ...]) -> tuple[tuple[Any, str | None], ...]:
 def _named(passage: dict[str, Json]) -> dict[str, Json]:
     """Return a copy of a passage with its keys renamed to Context's fields; unknown keys become metadata.
 
-    If several keys mean one field, the field's own name or else the preferred alias is used. Raises Invalid for a
-    passage with neither text nor id.
+    If several keys mean one field, the field's own name or else the preferred alias is used.
     """
     others = _others(tuple(passage))
     made = _renamed(passage.copy(), others) if others else passage.copy()
@@ -304,12 +288,11 @@ def _hit(passage: Json) -> Json:
 
 def _scored(value: Json) -> Json:
     """Return the passage of a (passage, score) pair, as vector stores return it, with its score. Raises Invalid for other values."""
-    if not isinstance(value, _LISTS) or len(value) != 2 or isinstance(value[0], _LISTS):
-        raise Invalid(f"is {describe(value)}, not a passage", _EXAMPLE)
-    passage, score = _passage(value[0]), _number(value[1])
-    if type(score) not in {int, float} or isinstance(passage, Context) or "score" in passage:
-        raise Invalid(f"is {describe(value)}, not a passage", _EXAMPLE)
-    return {**passage, "score": score}
+    if isinstance(value, _LISTS) and len(value) == 2 and not isinstance(value[0], _LISTS):
+        passage, score = _passage(value[0]), _number(value[1])
+        if type(score) in {int, float} and isinstance(passage, dict) and "score" not in passage:
+            return {**passage, "score": score}
+    raise Invalid(f"is {describe(value)}, not a passage", _EXAMPLE)
 
 
 _read_each = _each(_passage)
@@ -322,23 +305,20 @@ def passages(values: Json) -> Json:
     """
     if not isinstance(values, _LISTS):
         return values
-    try:
+    with suppress(msgspec.ValidationError, AttributeError):  # a Context has no `get`
         # a record: a bare type is inspected in each call
         made = msgspec.convert({"contexts": values}, Call).contexts
-        # of an empty text the record does not say whether it is known, and an id may stand in the metadata
-        if not [
-            1
-            for row, context in zip(values, made, strict=True)
-            if (context.id is None or not context.text)  # tells most others apart
-            and (
-                (not row.get("text") and ("text" in row or not row.get("id")))
-                or (row.get("metadata") and row.get("id") is None)
-            )
-        ]:
+        short = [row for row, it in zip(values, made, strict=True) if it.id is None or not it.text]
+        if not any(map(_is_unclear, short)):
             return made
-    except (msgspec.ValidationError, AttributeError):  # a Context has no `get`
-        pass
     return _read_each(values)
+
+
+def _is_unclear(row: Mapping[str, Json]) -> bool:
+    """Return True if a passage with germane's own keys has an empty text, neither text nor id, or its id in the metadata."""
+    if not row.get("text") and ("text" in row or not row.get("id")):
+        return True
+    return bool(row.get("metadata")) and row.get("id") is None
 
 
 def failure(value: Json) -> str | None:
@@ -385,11 +365,9 @@ def without_errors(calls: Json) -> tuple[Json, str | None]:
         query, failure = record.get("query"), record.get("error")
         if failure is None:
             answered.append(query)
-        elif query in answered:
-            continue
-        else:
-            error = failure
-        kept.append({k: v for k, v in record.items() if k != "error"} if record else call)
+        if failure is None or query not in answered:
+            error = failure or error
+            kept.append({key: record[key] for key in record if key != "error"} if record else call)
     return kept[::-1], error
 
 
@@ -406,7 +384,7 @@ def _evidence(value: Json) -> Json:
     if not isinstance(value, dict):
         return value
     made = {key: _whole(inner) if key in {"start", "end"} else inner for key, inner in value.items()}
-    return made if made.get("doc") is None else {**made, "doc": _at("doc", read_id, made["doc"])}
+    return made if made.get("doc") is None else made | {"doc": _at("doc", read_id, made["doc"])}
 
 
 def _tool_call(value: Json) -> Json:
@@ -499,9 +477,8 @@ def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
         return error.__cause__.under(*path)
     message = str(error)[: at.start()] if at else str(error)
     if at and "`key`" in at[0]:
-        return Invalid(
-            "has a key that is empty or not a text", 'write document ids as keys: {"d7": 2}', *path
-        )
+        fix = 'write document ids as keys: {"d7": 2}'
+        return Invalid("has a key that is empty or not a text", fix, *path)
     if match := re.fullmatch(r"Object missing required field `(\w+)`", message):
         return Invalid(f"has no {match[1]}", f'write "{match[1]}"', *path)
     if match := re.fullmatch(r"Object contains unknown field `(.+)`", message):
@@ -511,18 +488,13 @@ def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
     return Invalid(f"is {describe(value)}", f"write {expected}", *path)
 
 
-def _fits(grade: Json) -> bool:
-    return type(grade) is int and grade.bit_length() < 64
-
-
 def _followed(steps: str, values: Any) -> tuple[list[Step], Json]:
     """Return the path and the value that msgspec's path `steps` names; its "[...]" stands for the key of a wrong grade."""
     path: list[Step] = []
     for name, number, _ in _STEP.findall(steps):
-        # a step without either is a key of gold, the only mapping with typed values
-        step: Step = name or (
-            int(number) if number else next(key for key, n in values.items() if not _fits(n))
-        )
+        step: Step = name or int(number or 0)
+        if not (name or number):  # a key of gold, the only mapping with typed values
+            step = next(key for key, n in values.items() if type(n) is not int or n.bit_length() >= 64)
         path.append(step)
         values = getattr(values, name) if isinstance(values, Record) else values[step]
     return path, values

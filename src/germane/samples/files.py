@@ -83,9 +83,8 @@ def copied(path: Path, name: str) -> Path:
 def check_unmasked(url: str) -> None:
     """Raise InputError if the key in a URL was masked when the URL was stored."""
     if f"={MASK}" in url or f":{MASK}@" in url:
-        raise InputError(
-            f"the URL {url} lacks its key, which reports do not store", fix="give the URL again, with the key"
-        )
+        problem = f"the URL {url} lacks its key, which reports do not store"
+        raise InputError(problem, fix="give the URL again, with the key")
 
 
 def without_scheme(path: str) -> str:
@@ -110,10 +109,7 @@ def untrusted(paths: Iterable[str | Path]) -> Iterator[None]:
 
 
 def check_trusted(does: str, named_at: SourceLocation | None = None) -> None:
-    """Raise InputError within `untrusted`; called before a file runs a command, sends a request or expands a variable.
-
-    `does` says what would happen, and `named_at` is the location in the file that asks for it.
-    """
+    """Raise InputError within `untrusted`, before a file does what `does` says: a command, a request, a variable."""
     if _readable_paths.get() is not None:
         problem = f"{does}, but the file that asks for this is not trusted"
         raise InputError(problem, fix="read the file, then leave out --untrusted", place=named_at)
@@ -139,9 +135,8 @@ def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> 
         problem = (
             f"the path {real} is outside the repository, and the file that names the path is not trusted"
         )
-        raise InputError(
-            problem, fix="copy that file into the repository, or leave out --untrusted", place=named_at
-        )
+        fix = "copy that file into the repository, or leave out --untrusted"
+        raise InputError(problem, fix=fix, place=named_at)
 
 
 class OnDisk:
@@ -201,11 +196,9 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         problem = f"this compressed file is damaged: {fault}"
         raise InputError(problem, fix="compress the file again", place=SourceLocation(name)) from None
     except OSError as fault:
-        fix = "check the path" if isinstance(fault, FileNotFoundError) else ""
-        fix = "name a file in this folder" if isinstance(fault, IsADirectoryError) else fix
-        raise InputError(
-            f"the file cannot be read: {fault.strerror or fault}", fix=fix, place=SourceLocation(name)
-        ) from None
+        fixes = {FileNotFoundError: "check the path", IsADirectoryError: "name a file in this folder"}
+        problem = f"the file cannot be read: {fault.strerror or fault}"
+        raise InputError(problem, fix=fixes.get(type(fault), ""), place=SourceLocation(name)) from None
 
 
 @contextmanager
@@ -284,7 +277,7 @@ def _damage() -> tuple[type[Exception], ...]:
 
 
 def numbered_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a stream that are not blank, with their line numbers and without their line ends."""
+    """Yield the lines of a stream that are not blank, with their numbers and without their line ends."""
     for number, line in enumerate(stream, 1):
         if (stripped := line.rstrip(b"\r\n")) and not stripped.isspace():
             yield number, stripped
@@ -355,20 +348,12 @@ class Notices:
     def __iter__(self) -> Iterator[Notice]:
         return iter(self._seen.values())
 
-    def __len__(self) -> int:
-        return len(self._seen)
-
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.8) -> str | None:
-    """Return the one of `names` that `name` probably misspells, or None.
-
-    A name matches by difflib's ratio (at least `cutoff`), or if it has the same letters in another order.
-    """
+    """Return the one of `names` that `name` probably misspells (by difflib's ratio, or in another order), or None."""
     import difflib
 
-    folded: dict[str, str] = {}
-    for choice in names:
-        folded.setdefault(fold(choice), choice)
+    folded = {fold(choice): choice for choice in reversed(list(names))}
     near = difflib.get_close_matches(fold(name), folded, n=1, cutoff=cutoff)
     near = near or [choice for choice in folded if sorted(choice) == sorted(fold(name))]
     return folded[near[0]] if near else None
@@ -415,11 +400,11 @@ def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = F
     except json.JSONDecodeError as error:
         raise _syntax(error) from None
     except RecursionError:
-        problem = f"the JSON is nested more than {MAX_DEPTH} levels deep"
-        raise JsonFault(problem, f"nest at most {MAX_DEPTH} lists and objects", 0) from None
+        problem, fix = "the JSON is nested more than {} levels deep", "nest at most {} lists and objects"
+        raise JsonFault(problem.format(MAX_DEPTH), fix.format(MAX_DEPTH), 0) from None
     except ValueError:
-        problem = "a number of this JSON has too many digits"
-        raise JsonFault(problem, 'write the number as a string: "123..."', 0) from None
+        fix = 'write the number as a string: "123..."'
+        raise JsonFault("a number of this JSON has too many digits", fix, 0) from None
     return replace_surrogates(value) if not surrogates and "\\" in text and "\\u" in text else value
 
 
@@ -428,7 +413,7 @@ def json_in(
 ) -> Json:
     """Return the value of a JSON text that starts on a line of a file; `allowed` are options of `parse_strict_json`.
 
-    Raises InputError with the location for invalid JSON; its fix is `fix`, else JsonFault's, else `otherwise`.
+    Raises InputError with the location for invalid JSON; its fix is `fix`, else the fault's own, else `otherwise`.
     """
     try:
         return parse_strict_json(text, **allowed)

@@ -25,8 +25,6 @@ def records(source: Any) -> Iterator[Any]:
     NaN, None and pandas' missing values are left out. NumPy arrays become lists; documents of LangChain (`page_content`)
     and nodes of LlamaIndex (`node`, `get_content()`) become contexts. Raises InputError if the source has no rows.
     """
-    if isinstance(source, bytes):
-        raise InputError("the samples are given as bytes, not as a list of samples", fix=LIST)
     rows = _records(source)
     kind = dict if rows is source else TableRow
     return (kind(_mapping(row)) if isinstance(row, Mapping) else row for row in rows)
@@ -41,20 +39,16 @@ def _mapping(row: Mapping[Any, Any]) -> dict[str, Json]:
 
 def not_rows(source: Mapping[Any, Any]) -> InputError:
     """Return the InputError for a mapping given in place of a list of samples: dataset splits, columns, or one sample."""
-    values = list(source.values())
+    values, what, fix = list(source.values()), "one sample", LIST
     if any(hasattr(value, "columns") or hasattr(value, "column_names") for value in values):
         names = ", ".join(map(repr, list(source)[:5]))
-        return InputError(
-            f"the samples are given as a data set with the splits {names}",
-            fix=f"give one split: data[{next(iter(source))!r}]",
-        )
+        problem = f"the samples are given as a data set with the splits {names}"
+        return InputError(problem, fix=f"give one split: data[{next(iter(source))!r}]")
     if values and all(
-        isinstance(value, list | tuple) or hasattr(value, "to_list") or hasattr(value, "tolist")
-        for value in values
+        isinstance(v, list | tuple) or hasattr(v, "to_list") or hasattr(v, "tolist") for v in values
     ):
-        fix = "give rows: pandas.DataFrame(columns), or a list of mappings"
-        return InputError("the samples are given as a mapping of columns, not as a list of samples", fix=fix)
-    return InputError("the samples are given as one sample, not as a list of samples", fix=LIST)
+        what, fix = "a mapping of columns", "give rows: pandas.DataFrame(columns), or a list of mappings"
+    return InputError(f"the samples are given as {what}, not as a list of samples", fix=fix)
 
 
 def is_table(value: Any) -> bool:
@@ -77,9 +71,8 @@ def parquet_batches(
     try:
         import polars
     except ImportError:
-        fix = install_extra("tables")
         problem = "reading Parquet files needs the package polars"
-        raise InputError(problem, fix=fix, place=location) from None
+        raise InputError(problem, fix=install_extra("tables"), place=location) from None
     try:
         check_readable(path)
         table = polars.scan_parquet(path)
@@ -88,9 +81,8 @@ def parquet_batches(
     except FileNotFoundError:
         raise InputError("no such file", fix="check the path", place=location) from None
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError) as fault:
-        raise InputError(
-            f"this is not a readable Parquet file: {fault}", fix="export the file again", place=location
-        ) from None
+        problem = f"this is not a readable Parquet file: {fault}"
+        raise InputError(problem, fix="export the file again", place=location) from None
 
 
 def _records(source: Any) -> Iterable[Any]:
@@ -101,10 +93,9 @@ def _records(source: Any) -> Iterable[Any]:
         return source.to_pylist()  # type: ignore[no-any-return]
     if hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
         return in_columns(source).to_dict("records")  # type: ignore[no-any-return]
-    if not isinstance(source, Iterable):
-        raise InputError(
-            f"the samples are given as {type(source).__name__}, not as a list of samples", fix=LIST
-        )
+    if not isinstance(source, Iterable) or isinstance(source, bytes):
+        problem = f"the samples are given as {type(source).__name__}, not as a list of samples"
+        raise InputError(problem, fix=LIST)
     return source
 
 
@@ -151,10 +142,7 @@ def fields_of(value: Any) -> Mapping[str, Any] | None:
 
 
 def document(value: Any) -> dict[str, Json] | None:
-    """Return a document of LangChain or Haystack, or a node of LlamaIndex, as a mapping of Context's fields.
-
-    Returns None for any other value.
-    """
+    """Return a document of LangChain or Haystack, or a node of LlamaIndex, as Context's fields; None for other values."""
     node = getattr(value, "node", value)
     if hasattr(node, "page_content"):
         text = node.page_content
@@ -172,7 +160,6 @@ def document(value: Any) -> dict[str, Json] | None:
         "text": text,
         "id": None if name is None else str(name),
         "score": plain(getattr(value, "score", None)),
-        "metadata": {key: value if isinstance(value, _JSON) else str(value) for key, value in facts.items()}
-        or None,
+        "metadata": {key: item if isinstance(item, _JSON) else str(item) for key, item in facts.items()},
     }
-    return {key: item for key, item in made.items() if item is not None}
+    return {key: item for key, item in made.items() if item not in (None, {})}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -77,10 +77,11 @@ def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
         for _, row, where in reader(file, cells):
             name = row.get("_id", row.get("id")) if isinstance(row, dict) else None
             if not isinstance(name, str) or "text" not in row:
-                fix = 'write {"_id": "q1", "text": "..."}'
-                raise InputError(
-                    "this query of a BEIR folder has no _id or no text", fix=fix, place=where(())
+                problem, fix = (
+                    "this query of a BEIR folder has no _id or no text",
+                    'write {"_id": "q1", "text": "..."}',
                 )
+                raise InputError(problem, fix=fix, place=where(()))
             if name in gold:
                 yield {"id": name, "query": row["text"], "qrels": dict(gold[name])}
 
@@ -91,11 +92,12 @@ def _is_beir(path: Path) -> bool:
 
 def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> list[InputError]:
     """Return the errors in a file or folder of samples: the first one of each row, at most `most` per file."""
-    if path.is_dir() and not _is_beir(path):
+    of_beir = _is_beir(path)
+    if path.is_dir() and not of_beir:
         return [fault for file in data_files(path) for fault in faults_in(file, columns, most)]
     faults: list[InputError] = []
     try:
-        if not _is_beir(path):
+        if not of_beir:
             reader, _ = _format(path)
             rows = RowReader(columns)
             more = (faults,) if reader is _read_jsonl else ()
@@ -106,9 +108,8 @@ def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> lis
                     faults.append(fault)
                 if len(faults) >= most:
                     return faults
-        once = str(path) == "-"  # standard input cannot be read again
-        for _sample in () if faults or once else read_samples(path, columns=columns):
-            pass  # ids that are there twice
+        if not faults and str(path) != "-":  # standard input cannot be read again
+            list(read_samples(path, columns=columns))  # ids that are there twice
     except InputError as fault:
         faults.append(fault)
     return faults
@@ -121,10 +122,8 @@ def _samples_of_folder(folder: Path, columns: Columns | None, warn: Warn | None)
         for sample in read_samples(file, columns=columns, warn=notices, prefix=prefix):
             first = seen.setdefault((sample.id, sample.system, sample.trial), file)
             if first != file:
-                problem = f"the id {sample.id!r} is in both {first} and {file}"
-                raise InputError(
-                    problem, fix="give the samples of each file their own ids, or their own system"
-                )
+                fix = "give the samples of each file their own ids, or their own system"
+                raise InputError(f"the id {sample.id!r} is in both {first} and {file}", fix=fix)
             yield sample
 
 
@@ -161,10 +160,9 @@ def rows_of(source: Any) -> Iterable[Sample | Mapping[str, Json]]:
 def read_questions(
     source: SampleSource | Iterable[str], warn: Warn | None = None, *, asked: bool = False
 ) -> Iterator[Sample]:
-    """Return an iterator over the samples in a SampleSource; with `asked`, a text in the list is the query of a sample.
+    """Return an iterator over the samples in a SampleSource; if a system is `asked`, a text in the list is a query.
 
-    `asked` means that a system is queried for the contexts. `warn` is called with a Notice for each field that is
-    probably misspelt. Raises InputError as `read_samples` does.
+    `warn` is called with a Notice for each field that is probably misspelt. Raises InputError as `read_samples` does.
     """
     rows = rows_of(source)
     if asked:
@@ -196,10 +194,8 @@ def samples_from(
 
     `columns` and `warn` are as in `read_samples`.
     """
-    numbered = (
-        (n, _visible(row), functools.partial(_at, SourceLocation("samples", n)))
-        for n, row in enumerate(rows, 1)
-    )
+    place = functools.partial(SourceLocation, "samples")
+    numbered = ((n, _visible(row), functools.partial(_at, place(n))) for n, row in enumerate(rows, 1))
     reader = RowReader(columns, warn)
     return _samples(_as_samples(numbered, warn), reader, SourceLocation("samples"), "row")
 
@@ -234,12 +230,9 @@ def _format(path: Path) -> tuple[Reader, str]:
     if suffix not in READERS:
         with opened(path):
             pass  # packed in another way, or a folder
+        problem = f"samples cannot be read from a file with the extension {suffix!r}"
         fix = f"save the samples as {' or '.join(READERS)}"
-        raise InputError(
-            f"samples cannot be read from a file with the extension {suffix!r}",
-            fix=fix,
-            place=SourceLocation(str(path)),
-        )
+        raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
     return READERS[suffix]
 
 
@@ -252,10 +245,7 @@ _TOGETHER = 64
 
 
 def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str) -> Iterator[Sample]:
-    """Yield the samples built from rows. Raises InputError for a repeated (id, system, trial), or if there are no rows.
-
-    `unit` ("line" or "row") names the numbers of rows in messages.
-    """
+    """Yield the samples in rows, whose numbers are a `unit` ("line", "row"). Raises InputError for an id twice, or no rows."""
     # most samples have neither system nor trial: their id is their key
     seen = dict[str | tuple[str, str, int], int]()
     for number, row, where in rows:
@@ -285,25 +275,21 @@ def _read_jsonl(path: Path, _: Cells | None = None, faults: list[InputError] | N
     number = 0
     with opened(path) as file:
         while lines := list(islice(file, _TOGETHER)):
-            if faults is None and (rows := _rows_of_lines(lines)) is not None:
-                numbers = range(number + 1, number + 1 + len(lines))
-                locations = map(
-                    functools.partial, repeat(_json_location), repeat(path), lines, numbers, repeat(())
-                )
-                yield from zip(numbers, rows, locations, strict=True)
-                number += len(lines)
-                continue
-            for line in lines:
+            rows = _rows_of_lines(lines) if faults is None else None
+            for at, line in enumerate(lines):
                 number += 1
-                if line.isspace():
+                if rows is not None:
+                    row = rows[at]
+                elif line.isspace():
                     continue
-                text = decoded(line, shown_name(path), number)
-                try:
-                    row = parse_strict_json(text.rstrip("\r\n"))
-                except JsonFault as fault:
-                    document = number == 1 and text.strip() in {"[", "{"}
-                    collect_or_raise(fault.error(path, text, number, _DOCUMENT if document else ""), faults)
-                    continue
+                else:
+                    text = decoded(line, shown_name(path), number)
+                    try:
+                        row = parse_strict_json(text.rstrip("\r\n"))
+                    except JsonFault as fault:
+                        fix = _DOCUMENT if number == 1 and text.strip() in {"[", "{"} else ""
+                        collect_or_raise(fault.error(path, text, number, fix), faults)
+                        continue
                 yield number, row, functools.partial(_json_location, path, line, number, ())
 
 

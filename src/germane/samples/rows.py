@@ -31,9 +31,9 @@ def parse_columns(text: str) -> dict[str, str]:
     Raises InputError for another form or an unknown field.
     """
     columns: dict[str, str] = {}
-    for pair in filter(None, (p.strip() for p in text.split(","))):
-        ours, equals, named = (piece.strip() for piece in pair.partition("="))
-        if not equals or not named:
+    for pair in filter(None, map(str.strip, text.split(","))):
+        ours, _, named = map(str.strip, pair.partition("="))
+        if not named:
             problem = f"{pair!r} in the columns is not FIELD=COLUMN"
             raise InputError(problem, fix="write a field of germane and a column of the file: query=Question")
         columns[ours] = named
@@ -132,10 +132,7 @@ class RowReader:
         return values
 
     def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> _Plan:
-        """Return how to read a row with these keys.
-
-        If several keys mean one field, the field's own name or else the preferred alias is read.
-        """
+        """Return how to read a row with these keys; of several for one field, its own name or else the preferred alias."""
         self._absent.difference_update(keys)
         means = {key: self.field_of(key, among) for key in keys}
         order = {spelling: position for position, spelling in enumerate(SPELLINGS)}
@@ -163,9 +160,8 @@ class RowReader:
                 wrong.problem += f"; its fields are {fields}"
                 wrong.fix = f"{wrong.fix}, or one of {', '.join(FIELDS['query'].names)}"
                 if owner := next(filter(None, (absent("readers", fold(key)) for key in row)), ""):
-                    wrong.fix = (
-                        f"write samples: exports of traces need the add-on {owner}, which is not installed"
-                    )
+                    need = f"exports of traces need the add-on {owner}, which is not installed"
+                    wrong.fix = f"write samples: {need}"
             return wrong
         field = str(wrong.path[0])
         names = {name: key for key, name, _ in self._plan(tuple(row), tuple(row)).fields}
@@ -188,10 +184,9 @@ class RowReader:
 
 
 class _Plan(NamedTuple):
-    """How to read a row with certain keys.
+    """How to read a row with certain keys: `fields` are (key, field, converter of its value), `others` is metadata.
 
-    `fields` are (key, field, converter of its value); `ids` the keys that hold ids; `others` the keys of metadata;
-    `among` all keys, including those whose value is None.
+    `ids` are the keys that hold ids, `among` all keys, including those whose value is None.
     """
 
     fields: tuple[tuple[str, str, Callable[[Json], Json] | None], ...]
@@ -209,10 +204,7 @@ def _nearest_field(key: str) -> str | None:
 
 
 def _with_ids(contexts: Json, ids: Json) -> Json:
-    """Return contexts with the document ids of a separate list `ids`; if `contexts` is None, contexts that are only ids.
-
-    Raises Invalid if the lengths differ or a context has another id.
-    """
+    """Return contexts with the ids of a separate list, or of these ids alone. Raises Invalid if they do not fit together."""
     if not isinstance(ids, list | tuple):
         raise Invalid(f"is {describe(ids)}, not a list of ids", 'write a list: ["d1", "d2"]', IDS)
     if contexts is None:
@@ -224,12 +216,11 @@ def _with_ids(contexts: Json, ids: Json) -> Json:
         raise Invalid(f"has {counts}", "write one id for each context, in the same order", IDS)
     made = []
     for number, (context, document) in enumerate(zip(contexts, ids, strict=True)):
-        record = isinstance(context, Context)
-        own = context.id if record else context.get("id")
-        if own not in {None, document}:
+        fields = structs.asdict(context) if isinstance(context, Context) else context
+        if (own := fields.get("id")) not in {None, document}:
             problem = f"is {document!r}, but the context itself has the id {own!r}"
             raise Invalid(problem, "write one of the two ids", IDS, number)
-        made.append(structs.replace(context, id=document) if record else {**context, "id": document})
+        made.append({**fields, "id": document})
     return made
 
 

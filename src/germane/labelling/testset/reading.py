@@ -154,7 +154,7 @@ class TestSet:
 
 def is_gold(path: Path) -> bool:
     """Return True if a file holds TREC qrels: lines of `query 0 document grade`."""
-    return _is_trec(path, GOLD) and len(first_lines(path)[0].split()) == 4
+    return _is_trec(path, GOLD) and len(first_lines(path)[0][1].split()) == 4
 
 
 def is_run(path: Path) -> bool:

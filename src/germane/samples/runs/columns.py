@@ -47,12 +47,10 @@ class Texts:
     @classmethod
     def joined(cls, several: Sequence[Texts]) -> Texts:
         """Return the concatenation of several Texts."""
-        offsets = np.cumsum([0, *(len(texts.data) for texts in several[:-1])])
-        return cls(
-            np.concatenate([texts.data for texts in several]),
-            np.concatenate([texts.start + offset for texts, offset in zip(several, offsets, strict=True)]),
-            np.concatenate([texts.end + offset for texts, offset in zip(several, offsets, strict=True)]),
-        )
+        sizes = [len(texts.data) for texts in several]
+        offset = np.repeat(np.cumsum([0, *sizes[:-1]]), list(map(len, several)))
+        data, start, end = map(np.concatenate, zip(*((t.data, t.start, t.end) for t in several), strict=True))
+        return cls(data, start + offset, end + offset)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -87,9 +85,8 @@ class Texts:
         count = (int(length.max(initial=0)) + 7) // 8
         padded = np.concatenate([self.data, np.zeros(8 * count + 8, np.uint8)])
         window: Keys = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
-        return [
-            window[self.start + at] & _MASKS.take(length - at, mode="clip") for at in range(0, 8 * count, 8)
-        ]
+        words = range(0, 8 * count, 8)
+        return [window[self.start + at] & _MASKS.take(length - at, mode="clip") for at in words]
 
     def hashed(self, of: Numbers) -> Keys:
         """Return a 64-bit hash of each pair of a text and its number in `of`; different pairs seldom share a hash."""
@@ -122,10 +119,7 @@ def has_duplicates(keys: NDArray[Any]) -> bool:
 
 
 def numbered(texts: Texts, of: Numbers) -> tuple[Numbers, Numbers]:
-    """Number the distinct pairs of a text and its value in `of` in order of first appearance.
-
-    Returns the number of each pair, and the first position of each distinct pair.
-    """
+    """Return the number of each pair of a text and its value in `of`, in order of first appearance, and the first positions."""
     known: dict[tuple[int, bytes], int] = {}
     pairs = zip(of.tolist(), texts.bytes(), strict=True)
     codes = np.fromiter((known.setdefault(pair, len(known)) for pair in pairs), np.int64, len(texts))
@@ -190,27 +184,23 @@ class Rows:
     def of(cls, rows: Iterable[tuple[Any, ...]]) -> Rows:
         """Return the rows (line, query, document, number, rank) as columns; a None becomes nan, or NO_DOCUMENT."""
         lines, queries, docs, *numbers = zip(*rows, strict=True)
-        missing = [doc is None for doc in docs]
         number, rank = (np.array(values, np.float64) for values in numbers)  # None is nan
-        return cls(
-            Texts.of(queries),
-            Texts.of(doc or "" for doc in docs),
-            number,
-            np.where(missing, NO_DOCUMENT, np.array(lines, np.int64)),
-            rank,
-        )
+        line = np.where([doc is None for doc in docs], NO_DOCUMENT, np.array(lines, np.int64))
+        return cls(Texts.of(queries), Texts.of(doc or "" for doc in docs), number, line, rank)
 
     @classmethod
     def joined(cls, several: Sequence[Rows]) -> Rows:
         """Return the concatenation of several Rows."""
         if len(several) == 1:
             return several[0]
-        query, doc = (Texts.joined([getattr(rows, name) for rows in several]) for name in ("query", "doc"))
-        number, line = (
-            np.concatenate([getattr(rows, name) for rows in several]) for name in ("number", "line")
-        )
         ranks = [rows.rank for rows in several if rows.rank is not None]
-        return cls(query, doc, number, line, np.concatenate(ranks) if len(ranks) == len(several) else None)
+        return cls(
+            Texts.joined([rows.query for rows in several]),
+            Texts.joined([rows.doc for rows in several]),
+            np.concatenate([rows.number for rows in several]),
+            np.concatenate([rows.line for rows in several]),
+            np.concatenate(ranks) if len(ranks) == len(several) else None,
+        )
 
     def __len__(self) -> int:
         return len(self.number)
@@ -274,13 +264,9 @@ class Lists:
 
     def grades(self) -> dict[str, dict[str, int]]:
         """Return the grades of gold as a mapping: query id -> document id -> grade."""
-        docs, grades, ends = (
-            list(self.rows.doc),
-            list(map(int, self.rows.number.tolist())),
-            self.starts.tolist(),
-        )
-        bounds = zip(self.queries, ends, ends[1:], strict=False)
-        return {query: dict(zip(docs[a:b], grades[a:b], strict=True)) for query, a, b in bounds}
+        pairs = list(zip(self.rows.doc, map(int, self.rows.number.tolist()), strict=True))
+        ends = self.starts.tolist()
+        return {query: dict(pairs[a:b]) for query, a, b in zip(self.queries, ends, ends[1:], strict=False)}
 
     def by_document(self, doc_id: Callable[[str], str]) -> Lists:
         """Return gold with chunk ids mapped to document ids by `doc_id`; a document gets the best grade of its chunks."""
@@ -368,10 +354,7 @@ class Fields:
         self._lines = np.concatenate([[0], self._ends[last[:-1]] + 1])
 
     def bounds(self, column: int) -> tuple[Numbers, Numbers]:
-        """Return the offsets at which the field number `column` (from 0) starts and ends in each line.
-
-        Raises NotPlain if a line has fewer fields.
-        """
+        """Return where field number `column` (from 0) starts and ends in each line. Raises NotPlain if a line is shorter."""
         if (self.counts <= column).any():
             raise NotPlain("a line has too few columns")
         start = self._ends[self._first + column - 1] + 1 if column else self._lines
@@ -392,10 +375,7 @@ class Fields:
         return Texts(self.data, start, end)
 
     def numbers(self, column: int, *, whole: bool = False) -> Floats:
-        """Return the field number `column` of all lines as floats.
-
-        Raises NotPlain for an invalid number; with `whole` also for a number that is not a plain integer.
-        """
+        """Return the field number `column` of all lines as floats. Raises NotPlain for other texts; with `whole` for decimals."""
         return _numbers(self.data, *self.bounds(column), whole=whole)
 
 
@@ -404,7 +384,7 @@ def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) 
     negative = data[start] == 45
     points = np.flatnonzero(data == 46)
     second: NDArray[np.bool_] | bool = False
-    if len(points) == len(start) and (points >= start).all() and (points < end).all():  # one in each
+    if len(points) == len(start) and ((start <= points) & (points < end)).all():  # one in each
         dot = points
     else:
         points = np.append(points, [len(data)] * 2)
@@ -434,9 +414,8 @@ def _digits(word: Keys, length: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
     are_digits = (((word + _TO_HIGH) | (word - _ZEROS)) & _HIGH) == 0
     word = word - _ZEROS
     word = word * np.uint64(10) + (word >> np.uint64(8))
-    word = (word & _PAIRS) * np.uint64(100 + (1_000_000 << 32)) + (
-        (word >> np.uint64(16)) & _PAIRS
-    ) * np.uint64(1 + (10_000 << 32))
+    first, second = word & _PAIRS, (word >> np.uint64(16)) & _PAIRS
+    word = first * np.uint64(100 + (1_000_000 << 32)) + second * np.uint64(1 + (10_000 << 32))
     return (word >> np.uint64(32)).astype(np.int64), are_digits
 
 

@@ -88,33 +88,24 @@ NAME_THEM = "give the table a header, e.g. query_id, doc_id, {0}, or name its co
 
 LARGEST_GRADE = 10**9
 """The largest grade that gold may have; 3 is usual."""
-
-
 WHOLE = re.compile(rb"([+-]?\d{1,18})(?:\.0*)?")
 
 
-def format_of(path: str | Path, fmt: Format | None = None, kind: Kind = RUN) -> Format:
-    """Return `fmt` if given, else the format detected from the file's first bytes, first line and extension.
-
-    Raises InputError for a TREC run that lacks the column Q0.
-    """
-    fmt = fmt or _detected(first_lines(path), path, kind)
-    if fmt == "trec" and kind is RUN:
-        with opened(path) as stream:
-            lines = stream.peek(1 << 12)[: 1 << 12].splitlines()  # type: ignore[attr-defined]
-        number = next((at for at, line in enumerate(lines, 1) if line.strip() and line[:1] != b"#"), 0)
-        if number:
-            cells = [cell.decode(errors="replace") for cell in lines[number - 1].split()]
-            refuse_shifted(cells, SourceLocation(shown_name(path), number))
+def format_of(path: str | Path, fmt: Format | None, kind: Kind) -> Format:
+    """Return `fmt`, or the format told by a file's first lines and name. Raises InputError for a TREC run without Q0."""
+    lines = first_lines(path)
+    fmt = fmt or _detected([line for _, line in lines], path, kind)
+    if fmt == "trec" and kind is RUN and lines:
+        number, first = lines[0]
+        cells = [cell.decode(errors="replace") for cell in first.split()]
+        refuse_shifted(cells, SourceLocation(shown_name(path), number))
     return fmt
 
 
 def refuse_shifted(cells: Sequence[str], location: SourceLocation) -> None:
     """Raise InputError if a line of a run has five columns without Q0, so that ranks would be read as documents."""
-    shifted = (
-        len(cells) == 5 and cells[1].upper() != "Q0" and all(is_number(cell.encode()) for cell in cells[2:4])
-    )
-    if shifted:
+    numeric = all(is_number(cell.encode()) for cell in cells[2:4])
+    if len(cells) == 5 and cells[1].upper() != "Q0" and numeric:
         problem = f"this run has five columns, and the second is {cells[1][:40]!r} instead of Q0"
         fix = f"{RUN.trec}, or a header separated by tabs: query_id, doc_id, rank, score, tag"
         raise InputError(problem, fix=fix, place=location)
@@ -136,11 +127,12 @@ def _detected(lines: list[bytes], path: str | Path, kind: Kind) -> Format:
     return "csv" if first.count(b",") and len(first.split()) < 4 else "trec"
 
 
-def first_lines(path: str | Path) -> list[bytes]:
-    """Return the lines in the first 64 KiB of a file that are not blank and not comments; the last one may be cut off."""
+def first_lines(path: str | Path) -> list[tuple[int, bytes]]:
+    """Return a file's lines within 64 KiB that are not blank or comments, with their numbers; the last may be cut off."""
     with opened(path) as stream:
         head: bytes = stream.peek(1 << 16)[: 1 << 16]  # type: ignore[attr-defined]
-    return [line for line in head.splitlines() if line.strip() and line[:1] != b"#"]
+    numbered = enumerate(head.splitlines(), 1)
+    return [(number, line) for number, line in numbered if line.strip() and line[:1] != b"#"]
 
 
 def _one_document(lines: list[bytes], suffix: str) -> bool:
@@ -183,8 +175,7 @@ def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None
     chosen = {role(key, kind.roles): name for key, name in (columns or {}).items()}
     result = {}
     for ours in kind.roles:
-        by_flag = [chosen[ours]] if ours in chosen else []
-        candidates = [*by_flag, *(folded[fold(name)] for name in RESULT[ours].names if fold(name) in folded)]
+        candidates = [chosen.get(ours), *(folded.get(fold(name)) for name in RESULT[ours].names)]
         if hit := next((name for name in candidates if name in names), None):
             result[ours] = hit
     return result
@@ -221,9 +212,8 @@ def table_columns(
     named = "query" in header and len(header) > 1
     if columns and not named:
         problem = f"the header lacks the columns named by --columns; it has {', '.join(head)[:200]}"
-        raise InputError(
-            problem, fix="write names of the header: --columns query=...,doc=...", place=location
-        )
+        fix = "write names of the header: --columns query=...,doc=..."
+        raise InputError(problem, fix=fix, place=location)
     if not named and len(head) not in kind.bare:
         few, many = min(kind.bare), max(kind.bare)
         problem = f"this table has no header and {len(head)} columns, instead of {few} to {many}"
@@ -242,16 +232,10 @@ def table_columns(
 def frame_roles(
     names: Sequence[str], name: str, columns: Mapping[str, str] | None, kind: Kind = RUN
 ) -> dict[str, str]:
-    """Return a mapping from each role to its column in a DataFrame or Parquet file called `name`.
-
-    Raises InputError if no column holds the query, or none the documents.
-    """
+    """Return the column of each role in a DataFrame or Parquet file. Raises InputError without queries or documents."""
     result = roles_of(names, kind, columns)
     if "query" not in result or not {"doc", kind.list_role} & set(result):
+        problem = f"no columns hold the query and the document; the columns are {', '.join(names)[:200]}"
         fix = "name the columns query_id and doc_id, or give columns={'query': ..., 'doc': ...}"
-        raise InputError(
-            f"no columns hold the query and the document; the columns are {', '.join(names)[:200]}",
-            fix=fix,
-            place=SourceLocation(name),
-        )
+        raise InputError(problem, fix=fix, place=SourceLocation(name))
     return result

@@ -151,10 +151,7 @@ def _twice(name: str, lists: Lists, at: int, first: int) -> InputError:
 
 
 def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
-    """Return the ranks after equal documents (by `codes`) of a query are reduced to the best-ranked one.
-
-    `place` are the ranks before; the rank 0 means that a result is dropped, before and after.
-    """
+    """Return the ranks after only the best-ranked of equal documents (by `codes`) is kept; the rank 0 is a dropped result."""
     order = np.argsort(lists.starts[lists.of] + place)
     order = order[place[order] > 0]
     kept = order[np.sort(np.unique(codes[order], return_index=True)[1])]
@@ -165,10 +162,7 @@ def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
 
 
 def _places(lists: Lists) -> Numbers:
-    """Return the rank (from 1) of each result within its query, sorted by score and then document id, both descending.
-
-    Results without scores keep their order.
-    """
+    """Return the rank (from 1) of each result within its query, sorted by score and then document id, both descending."""
     score, of = lists.rows.number, lists.of
     positions = np.arange(1, len(score) + 1) - lists.starts[of]
     if len(score) and np.isnan(score).any():  # results without scores keep their order

@@ -28,10 +28,7 @@ _USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n")
 
 
 def trec_rows(data: bytes, line: int, kind: Kind, *, ranks: bool) -> Rows:
-    """Return the rows of a block of lines in TREC format; `line` is the number of the first one.
-
-    With `ranks`, the rank column of a run is read too. Raises NotPlain for irregular lines.
-    """
+    """Return the rows of a block of TREC lines, from number `line`, also their rank column with `ranks`; or raise NotPlain."""
     fields = Fields(_separated(data), " ")
     query, doc = fields.texts(0), fields.texts(2)
     if (fields.data[query.start] == ord("#")).any():
@@ -66,10 +63,7 @@ def table_head(
 def table_rows(
     data: bytes, line: int, between: str, positions: Mapping[str, int], kind: Kind, *, ranks: bool
 ) -> Rows:
-    """Return the rows of a block of table lines; `positions` maps each role to its column index, `line` is the first number.
-
-    Raises NotPlain for quoted cells and other irregular lines.
-    """
+    """Return the rows of a block of table lines, from number `line`; `positions` maps each role to its column index."""
     value = kind.value if kind.value in positions else "rank"
     if b'"' in data or not {"query", "doc", value} <= positions.keys():
         raise NotPlain("cells are quoted, or hold no single documents with numbers")
@@ -81,10 +75,7 @@ def table_rows(
 
 
 def json_rows(data: bytes, line: int, kind: Kind, columns: Mapping[str, str] | None) -> Rows:
-    """Return the rows of a block of JSON Lines with one result or grade each; `line` is the number of the first one.
-
-    Raises NotPlain if the lines have different keys or an id is not a text.
-    """
+    """Return the rows of a block of JSON Lines, from number `line`, with one result or grade each and the same keys."""
     data = _lines(data)
     try:
         first = parse_strict_json(data.partition(b"\n")[0].decode())
@@ -113,10 +104,7 @@ def json_rows(data: bytes, line: int, kind: Kind, columns: Mapping[str, str] | N
 
 
 def _rows(query: Texts, doc: Texts, numbers: Floats, ranks: Floats | None, line: int, kind: Kind) -> Rows:
-    """Return columns as Rows of consecutive lines from the number `line` on.
-
-    Raises NotPlain for a missing query, a number that is not finite, or a grade that is not a whole number.
-    """
+    """Return columns as Rows of consecutive lines from number `line`. Raises NotPlain for missing queries and odd numbers."""
     if (query.start == query.end).any() or not np.isfinite(numbers).all():
         raise NotPlain("a query is missing, or a number not finite")
     if kind is GOLD and not ((abs(numbers) <= LARGEST_GRADE) & (numbers % 1 == 0)).all():
@@ -124,27 +112,23 @@ def _rows(query: Texts, doc: Texts, numbers: Floats, ranks: Floats | None, line:
     return Rows(query, doc, numbers, np.arange(line, line + len(numbers)), ranks)
 
 
+def _with_line_feeds(data: bytes) -> bytes:
+    return (data.replace(b"\r\n", b"\n") if b"\r" in data else data).removesuffix(b"\n") + b"\n"
+
+
 def _lines(data: bytes) -> bytes:
     """Return a block of lines with every line end as a line feed. Raises NotPlain for blank lines or control characters."""
-    data = (data.replace(b"\r\n", b"\n") if b"\r" in data else data).removesuffix(b"\n") + b"\n"
+    data = _with_line_feeds(data)
     if data.translate(None, _USUAL) or data.startswith(b"\n") or b"\n\n" in data:
         raise NotPlain("there are blank lines or control characters")
     return data
 
 
 def _separated(data: bytes) -> bytes:
-    """Return a block of lines with line feeds as line ends.
-
-    Raises NotPlain unless the columns are separated by single blanks or tabs.
-    """
-    data = (data.replace(b"\r\n", b"\n") if b"\r" in data else data).removesuffix(b"\n") + b"\n"
-    if data[0] <= 32 or not _single(data):
-        raise NotPlain("a line is blank, or there are several blanks between columns")
-    return data
-
-
-def _single(data: bytes) -> bool:
-    """Return True if all white space is single blanks, tabs and line feeds, and there are no control characters."""
+    """Return lines with line feeds as ends. Raises NotPlain unless single blanks, tabs and line feeds are all white space."""
+    data = _with_line_feeds(data)
     raw = np.frombuffer(data, dtype=np.uint8)
     controls = (raw - 11).min() < 21  # 11 to 31: smaller numbers wrap around
-    return not controls and (len(raw) < 2 or np.maximum(raw[1:], raw[:-1]).min() > 32)
+    if controls or raw[0] <= 32 or np.maximum(raw[1:], raw[:-1]).min(initial=255) <= 32:
+        raise NotPlain("a line is blank, or there are several blanks between columns")
+    return data

@@ -14,10 +14,9 @@ from germane.samples.runs.formats import Floats, Kind, Numbers
 
 
 def counting_lists(numbers: Floats, starts: Numbers) -> tuple[set[int], int]:
-    """Check whether each list holds consecutive whole numbers from 0 or 1 on, in any order, as ranks do.
+    """Check whether each list (from `starts`) holds consecutive whole numbers from 0 or 1 on, in any order, as ranks do.
 
     Returns the set of first numbers (a subset of {0, 1}, empty if a list holds other numbers) and the largest number.
-    `starts` are the rows at which the lists start.
     """
     lengths = np.diff(starts)
     starts, lengths = starts[:-1][lengths > 0], lengths[lengths > 0]
@@ -40,19 +39,17 @@ def are_ranks(numbers: Floats, starts: Numbers, name: str) -> tuple[bool, str]:
     """
     firsts, most = counting_lists(numbers, starts)
     rises, longest = _all_less(numbers, starts), int(np.diff(starts).max(initial=0))
-    counting = " or ".join(f"{first}, {first + 1}, {first + 2}, ..." for first in sorted(firsts))
     if firsts and most >= _RANKS:
+        counting = " or ".join(f"{first}, {first + 1}, {first + 2}, ..." for first in sorted(firsts))
         if rises:
             return True, f"{name}: the third column counts {counting} and was read as the rank"
         if _all_less(-numbers, starts):
             down = " or ".join(map(str, sorted(firsts)))
             note = f"{name}: the third column counts down to {down} and was read as the score"
             return False, note if longest > _RANKS else ""
-        raise InputError(
-            f"the third column counts {counting} in another order than the rows, so that it may hold ranks or scores",
-            fix="add a header: query_id, doc_id, rank (1 is best), or query_id, doc_id, score (highest is best)",
-            place=SourceLocation(name),
-        )
+        problem = f"the third column counts {counting} in another order than the rows, so that it may hold ranks or scores"
+        fix = "add a header: query_id, doc_id, rank (1 is best), or query_id, doc_id, score (highest is best)"
+        raise InputError(problem, fix=fix, place=SourceLocation(name))
     whole = np.isfinite(numbers).all() and (numbers % 1 == 0).all()
     if whole and rises and longest >= _RANKS and not firsts:
         note = "rises within every query and was read as the score; if it is the rank, add a header: query_id, doc_id, rank"
@@ -64,13 +61,8 @@ _RANKS = 2
 """The number that a column must reach to hold ranks (0 and 1 alone are scores); shorter lists get no note."""
 
 
-def _queries(starts: Numbers) -> Numbers:
-    """Return the index of each row's query; `starts` are the rows at which queries start."""
-    return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-
-
 def _all_less(numbers: Floats, starts: Numbers) -> bool:
-    """Return True if the numbers rise strictly within every query; `starts` are the rows at which queries start."""
+    """Return True if the numbers rise strictly within every query, from the rows `starts` on."""
     rises = numbers[1:] > numbers[:-1]
     inside = starts[(starts > 0) & (starts < len(numbers))]
     rises[inside - 1] = True
@@ -104,19 +96,16 @@ class Reading:
         return SourceLocation(self.name, line)
 
     def count(self, score: Floats, starts: Numbers) -> None:
-        """Update `counts`: check whether the scores of some queries, which start at the rows `starts`, are 1 to n."""
+        """Update `counts`: check whether the scores of each query, from the rows `starts` on, are 1 to n."""
         self.counts = self.counts and (not len(score) or counting_lists(score, starts)[0] == {1})
         self.longest = max(self.longest, int(np.diff(starts).max(initial=0)))
 
     def compare(self, rank: Floats, score: Floats, starts: Numbers) -> None:
-        """Update `rises`: check whether the scores of some queries, which start at the rows `starts`, rise with the ranks.
-
-        Rows without a rank (nan) are ignored.
-        """
+        """Update `rises`: check whether scores rise with ranks in each query, from the rows `starts` on; nan is no rank."""
         ranked = ~np.isnan(rank)
         starts = np.concatenate([[0], np.cumsum(ranked)])[starts]
         rank, score = rank[ranked], score[ranked]
-        order = np.lexsort((score, rank, _queries(starts)))
+        order = np.lexsort((score, rank, np.repeat(np.arange(len(starts) - 1), np.diff(starts))))
         self.rises = _all_less(rank[order], starts) and _all_less(score[order], starts)
         self.longest = max(self.longest, int(np.diff(starts).max(initial=0)))
 
@@ -134,18 +123,15 @@ class Reading:
         """Add the notes that can be decided only after all rows: ambiguous scores, suspicious cells, skipped rows."""
         self.notes += map(str, self.cells.taken())
         if self.rises and self.longest > _RANKS and not self.mapped:
-            self.note(
-                "the scores rise with the ranks, so that rank 1 has the lowest score; results are sorted by score, highest first"
-            )
+            found = "the scores rise with the ranks, so that rank 1 has the lowest score"
+            self.note(f"{found}; results are sorted by score, highest first")
         if self.mapped and self.counts and self.longest > _RANKS:
             self.note(
                 "the numbers 1, 2, 3, ... of the documents were read as scores, of which the highest is best"
             )
         if self.rejected:
-            rows = counted(len(self.rejected), "row")
-            self.note(
-                f"{rows} could not be read and {'was' if len(self.rejected) == 1 else 'were'} left out; the first: {self.rejected[0]}"
-            )
+            rows, were = counted(len(self.rejected), "row"), "was" if len(self.rejected) == 1 else "were"
+            self.note(f"{rows} could not be read and {were} left out; the first: {self.rejected[0]}")
 
 
 def nan_error(query: str, doc: str, where: SourceLocation) -> InputError:
