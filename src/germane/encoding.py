@@ -134,20 +134,9 @@ def short_name(text: bytes) -> bytes:
 
 
 def relevance_items(cells: Iterable[tuple[str, str]], history: Iterable[tuple[str, str]] = ()) -> list[str]:
-    """Return the item of the relevance question about each (query, passage) pair.
-
-    An item is the digest of {"history": ..., "kind": "relevance", "passage": ..., "query": ...}.
-    """
-    turns = encode([list(turn) for turn in history])
-    begun = hashlib.sha256(b'{"history":%b,"kind":"relevance","passage":' % turns)
-    result, ends = [], dict[str, bytes]()
-    for query, passage in cells:
-        if query not in ends:
-            ends[query] = b',"query":%b}' % encode(query)
-        value = begun.copy()
-        value.update(encode(passage) + ends[query])
-        result.append(value.hexdigest()[:32])
-    return result
+    """Return the item (digest of the judged texts) of the relevance question about each (query, passage) pair."""
+    texts = {"history": [list(turn) for turn in history], "kind": "relevance"}
+    return [digest({**texts, "passage": passage, "query": query}) for query, passage in cells]
 
 
 def now(to: str = "seconds") -> str:

@@ -14,7 +14,7 @@ import pytest
 
 from germane import Report, compare, evaluate
 from germane.errors import InputError
-from germane.samples.reading import rows_of, samples_from
+from germane.samples.reading import read_questions
 from germane.types import Context, Sample
 
 ROWS: list[dict[str, Any]] = [
@@ -50,23 +50,23 @@ EXPECTED = [
 )
 def test_every_table_gives_the_same_samples(source: Any) -> None:
     """Missing values are absent, whatever the library calls them."""
-    assert list(samples_from(rows_of(source))) == EXPECTED
+    assert list(read_questions(source)) == EXPECTED
 
 
 @pytest.mark.parametrize("values", [[1.0, math.nan, 0.0], [True, None, False]])
 def test_answerable_as_pandas_reads_it(values: list[Any]) -> None:
     """A column of booleans in which one is missing holds numbers, or objects; other numbers are no yes or no."""
     frame = pd.DataFrame({"query": ["a", "b", "c"], "answerable": values})
-    assert [one.answerable for one in samples_from(rows_of(frame))] == [True, None, False]
+    assert [one.answerable for one in read_questions(frame)] == [True, None, False]
     with pytest.raises(InputError, match="answerable"):
-        list(samples_from(rows_of([{"query": "a", "answerable": 0.5}])))
+        list(read_questions([{"query": "a", "answerable": 0.5}]))
 
 
 def test_a_path_is_read(tmp_path: Path) -> None:
     """As text or as a Path."""
     path = tmp_path / "s.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
-    assert list(samples_from(rows_of(path))) == list(samples_from(rows_of(str(path)))) == EXPECTED
+    assert list(read_questions(path)) == list(read_questions(str(path))) == EXPECTED
     assert evaluate(path, "context_relevancy(unit=context)", judge="lexical").measures
 
 
@@ -111,7 +111,7 @@ def test_documents_of_other_libraries_are_contexts() -> None:
             NodeWithScore(Node("z", "n2"), 0.5),
         ],
     }
-    (sample,) = samples_from(rows_of([row]))
+    (sample,) = read_questions([row])
     first, second, third = sample.contexts or ()
     assert (first.text, first.id, first.metadata) == ("x", "d1", {"page": 3, "path": "f"})
     assert (second.id, second.score) == ("n1", None)

@@ -76,7 +76,7 @@ def _parsed(name: str) -> Measure | None:
 
 
 def parse_ranges(texts: Iterable[str] | Mapping[str, Range]) -> dict[str, Range]:
-    """Return the ranges in texts like 'cost=0..5' or 'cost=0..' by canonical name. Raises InputError for another form."""
+    """Return the ranges in texts like 'cost=0..5' by canonical name. Raises InputError for another form."""
     result = {}
     if isinstance(texts, Mapping):
         texts = [f"{name}={low}..{high}" for name, (low, high) in texts.items()]
@@ -122,9 +122,10 @@ def types_of(
 ) -> tuple[dict[str, str], list[str]]:
     """Return the type (name, range and direction) of each measure in result files, and notes on guessed types.
 
-    `scores` has the measure and value of every row, and `others` the type of each measure in the reports that the files
-    are compared with. `ranges` and `directions` (True if more is better) are the user's, `exported` are the directions in
-    the files. Raises InputError if the user named a measure that no file has, or a value is outside its range.
+    `scores` has the measure and value of every row, and `others` the type of each measure in the reports that
+    the files are compared with. `ranges` and `directions` (True if more is better) are the user's, `exported` the
+    directions in the files. Raises InputError if the user named a measure that no file has, or a value is
+    outside its range.
     """
     values: dict[str, list[float]] = {}
     for name, value in scores:
@@ -159,8 +160,9 @@ def types_of(
             guesses.setdefault(f"{ends}, {stated.better} is better", []).append(name)
         plain = other or name
         types[name] = plain if stated == _own(plain) else stated.type_of(name)
-    note = "unknown measure, assumed to be {}; correct this with --range NAME=LOW..HIGH and --higher-is-better NAME[=no]"
-    return types, [f"{', '.join(of)}: {note.format(what)}" for what, of in guesses.items()]
+    fix = "correct this with --range NAME=LOW..HIGH and --higher-is-better NAME[=no]"
+    notes = [f"{', '.join(of)}: unknown measure, assumed to be {what}; {fix}" for what, of in guesses.items()]
+    return types, notes
 
 
 def _own(canonical: str) -> Declared:

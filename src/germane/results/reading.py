@@ -135,7 +135,10 @@ def export_of(document: Object, name: str) -> ResultFile | None:
 
 
 def _frame(document: Object) -> tuple[str, list[Object]]:
-    """Return the program and the rows of a table that MLflow or pytrec_eval wrote as one JSON object, else ("", [])."""
+    """Return the program and the rows of a table that is one JSON object, as MLflow or pytrec_eval writes it.
+
+    Returns ("", []) for any other object.
+    """
     columns, data = document.get("columns"), document.get("data")
     if isinstance(columns, list) and isinstance(data, list):
         return "MLflow", [dict(zip(columns, row, strict=False)) for row in data]
@@ -183,7 +186,10 @@ def inspect_log(path: str | Path) -> ResultFile | None:
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any:
-    """Return the JSON value of a member of an Inspect log; `zipfile` reads Zstandard only from Python 3.14 on."""
+    """Return the JSON value of a file in an Inspect log (a ZIP archive).
+
+    Zstandard is decompressed here, since `zipfile` can do so only from Python 3.14 on.
+    """
     where = f"{name}/{member.filename}"
     if member.compress_type != _ZSTANDARD:
         content = archive.read(member)
@@ -205,7 +211,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any
 
 
 def _inspect(evaluation: Object, samples: Sequence[Object]) -> Iterator[MeasuredRow]:
-    """Yield the results of an Inspect log: a row per sample, epoch and scorer, or per named value of a scorer."""
+    """Yield the results of an Inspect log: a row per sample, epoch, scorer and named value of the scorer."""
     tables = list(map(_values_of, samples))
     own = {key: canonical_measure(key[1] or key[0]) for table in tables for key in table}
     times = Counter(own.values())
@@ -221,7 +227,7 @@ def _inspect(evaluation: Object, samples: Sequence[Object]) -> Iterator[Measured
 
 
 def _values_of(sample: Object) -> dict[tuple[str, str], Any]:
-    """Return the scores of an Inspect sample by scorer and the value's name, "" if the scorer has one value."""
+    """Return an Inspect sample's scores by (scorer, name of the value); the name of a single value is ""."""
     result: dict[tuple[str, str], Any] = {}
     for scorer, score in (sample.get("scores") or {"score": sample.get("score")}).items():
         value = score.get("value") if isinstance(score, Mapping) else score
@@ -301,7 +307,10 @@ def _named_scores(row: Object) -> dict[str, Any]:
 
 
 def _deepeval(cases: Iterable[Object]) -> Iterator[MeasuredRow]:
-    """Yield the results of DeepEval per test case and metric; score, threshold and success say if more is better."""
+    """Yield the results of DeepEval: a row per test case and metric, without a value if the metric failed.
+
+    Whether more is better follows from score, threshold and success.
+    """
     times: Counter[tuple[str, str]] = Counter()
     for case in cases:
         name = str(case.get("name") or "")

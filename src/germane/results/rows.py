@@ -103,7 +103,8 @@ def number_in(value: Any) -> float | None:
 def measured(value: Any, fault: str = "", where: SourceLocation | None = None) -> tuple[float | None, str]:
     """Return (number, "") for a value of a measure, or (None, reason) if there is none.
 
-    The reason is `fault` (an error that the program reports), an empty cell, NaN or a text. A decimal comma is refused.
+    The reason is `fault` (an error that the program reports), an empty cell, NaN, or a text. Raises InputError
+    for a decimal comma.
     """
     if fault:
         return None, shorten(fault, 200)

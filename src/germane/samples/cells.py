@@ -38,7 +38,7 @@ class TableRow(dict[str, Json]):
 
 
 def delimiter_of(first: str, usual: str) -> str:
-    """Return the separator of a table by its first line: `;` or a tab if a CSV file has no commas, else `usual`."""
+    """Return the separator of a table by its first line: `;` or tab if a CSV has no commas, else `usual`."""
     outside = re.sub(r'"[^"]*"|\d,\d', "", first)  # a comma within a number does not separate cells
     if usual != "," or "," in outside:
         return usual
@@ -81,10 +81,10 @@ def table_rows(
 
 
 def _quote_letters(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of a TSV file, with a quote that begins a cell but does not enclose it (as in MS MARCO) escaped.
+    """Yield the lines of a TSV file with those quotes escaped that begin a cell but do not enclose it.
 
-    Only lines with as many cells as the first are changed, unless the next line has another number: then the quote may
-    enclose line breaks.
+    MS MARCO has such queries and passages. Only lines with as many cells as the first are changed, unless the
+    next line has another number: then the quote may enclose line breaks.
     """
     width = 0
     for line, following in pairwise(chain(lines, [""])):
@@ -143,7 +143,7 @@ def structure(text: str) -> Json:
 
 
 def list_in_cell(text: str) -> Json:
-    """Return the list or object in a cell, written as JSON or as a Python literal. Raises Invalid for other texts."""
+    """Return the list or object in a cell, as JSON or a Python literal. Raises Invalid for other texts."""
     text = text.strip()
     try:
         value = parse_strict_json(text)
@@ -186,13 +186,8 @@ def is_joined_ids(text: str) -> bool:
     text = text.strip()
     if re.search(r"[;|,]", text):
         return True
-    shapes = {_shape(part) for part in text.split()}
+    shapes = {re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", word)) for word in text.split()}
     return len(shapes) == 1 and " " in text and "9" in shapes.pop()
-
-
-@lru_cache(maxsize=1000)
-def _shape(word: str) -> str:
-    return re.sub(r"\d+", "9", re.sub(r"[^\W\d_]+", "a", word))
 
 
 _JOINED_PASSAGES = re.compile(
@@ -259,7 +254,7 @@ class Cells:
         return made
 
     def _value(self, cell: str, name: str, field: str | None, where: Locate) -> Json:
-        """Return the value of a cell for its field, None if it is missing; a single value becomes a list if the field is one."""
+        """Return a cell's value for its field, None if it is missing; a list field makes a single value a list."""
         if not cell:
             return None
         if field is None or field in NAMING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, Literal
 
@@ -32,8 +33,7 @@ def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> tuple
     A sample that has contexts or calls is returned unchanged. The search order is: a JSON object with
     `retrieved_context`, `retrieved_contexts` or `contexts`; tool calls with `output.results`; a JSON array; fenced JSON.
     A text under one of these keys, broken JSON with blank lines, or any text if `contexts_from="text"`, is split at
-    blank lines, and the note says so. An error reported by the answer or a search becomes the sample's error if the
-    sample has none.
+    blank lines, and the note says so. A sample without an error gets that of the answer or a search.
     """
     if sample.contexts is not None or sample.calls is not None:
         return sample, ""
@@ -52,8 +52,8 @@ def _found_in(
         return ({"contexts": _blocks(text)}, FALLBACK) if text.strip() else ({}, "")
     document = _json(text)
     failed = failure_of(document) if isinstance(document, dict) else None
-    for key in _KEYS:
-        if isinstance(document, dict) and isinstance(listed := document.get(key), str):
+    for key in _KEYS if isinstance(document, dict) else ():
+        if isinstance(listed := document.get(key), str):
             return {"contexts": _blocks(listed) or None}, f"{key} is a text, not a list: {FALLBACK}"
     if (contexts := _under_keys(document)) is not None:
         return {"contexts": contexts, "error": failed}, ""
@@ -86,12 +86,10 @@ _BROKEN = object()
 def _json(text: str) -> Json:
     """Return the JSON object or list that a text holds, or `_BROKEN` if it holds none."""
     stripped = text.strip().removeprefix("\ufeff")
-    if not stripped.startswith(("{", "[")):
-        return _BROKEN
-    try:
-        return parse_strict_json(stripped)
-    except JsonFault:
-        return _BROKEN
+    with suppress(JsonFault):
+        if stripped.startswith(("{", "[")):
+            return parse_strict_json(stripped)
+    return _BROKEN
 
 
 def _under_keys(document: Json) -> tuple[Context, ...] | None:
@@ -102,10 +100,9 @@ def _under_keys(document: Json) -> tuple[Context, ...] | None:
 
 def _read(values: Json) -> tuple[Context, ...] | None:
     """Return a list of passages as contexts, or None if an entry is not a passage."""
-    try:
+    with suppress(ValueError):
         return read_contexts(values)
-    except ValueError:
-        return None
+    return None
 
 
 def _calls(messages: Sequence[Message]) -> Iterator[dict[str, Json]]:
@@ -165,11 +162,9 @@ def document_ids(pattern: str) -> Callable[[str], str]:
         try:
             match = rule.search(chunk, timeout=PATTERN_SECONDS)
         except TimeoutError:
-            problem = (
-                f"doc-id: {pattern!r} takes longer than {PATTERN_SECONDS:g} s on the id {shorten(chunk, 60)}"
-            )
+            took = f"takes longer than {PATTERN_SECONDS:g} s on the id {shorten(chunk, 60)}"
             fix = "write a pattern without nested repetitions, such as '^[^#]+'"
-            raise InputError(problem, fix=fix) from None
+            raise InputError(f"doc-id: {pattern!r} {took}", fix=fix) from None
         return (match and match[1 if rule.groups else 0]) or chunk
 
     return document_id
@@ -185,8 +180,7 @@ def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
     document = document_ids(pattern)
 
     def mapped(context: Context) -> Context:
-        name = None if context.id is None else document(context.id)
-        return context if name == context.id else replace(context, id=name)
+        return context if context.id is None else replace(context, id=document(context.id))
 
     def changed(sample: Sample) -> Sample:
         stages = tuple(replace(stage, ids=tuple(map(document, stage.ids))) for stage in sample.stages)

@@ -176,7 +176,8 @@ def _gold(value: Json) -> Json:
     """Return gold as groups of ids. Raises Invalid for a flat list, which does not say whether one or all ids are needed."""
     for at, group in enumerate(value) if isinstance(value, _LISTS) else ():
         if isinstance(group, str):
-            fix = 'write "qrels": ["a", "b"], or groups of which one id each must be retrieved: [["a", "b"], ["c"]]'
+            groups = 'groups of which one id each must be retrieved: [["a", "b"], ["c"]]'
+            fix = f'write "qrels": ["a", "b"], or {groups}'
             raise Invalid(f"is {describe(group)}, not a group of ids", fix, at)
     return _each(_ids)(value)
 
@@ -199,7 +200,7 @@ _EXAMPLE = 'write a string or an object like {"id": "d7", "text": "..."}'
 
 
 def _passage(value: Json) -> Json:
-    """Return a passage (a text, an object, a pair with a score) as a mapping of Context's fields. Raises Invalid."""
+    """Return a passage in any accepted form as a mapping of Context's fields, or a Context. Raises Invalid."""
     if isinstance(value, Context):
         return value
     if isinstance(value, str):
@@ -315,7 +316,7 @@ def passages(values: Json) -> Json:
 
 
 def _is_unclear(row: Mapping[str, Json]) -> bool:
-    """Return True if a passage with germane's own keys has an empty text, neither text nor id, or its id in the metadata."""
+    """Return True if a passage with germane's own keys may have an empty text, no text, or an id in metadata."""
     if not row.get("text") and ("text" in row or not row.get("id")):
         return True
     return bool(row.get("metadata")) and row.get("id") is None
@@ -438,7 +439,7 @@ def yes_no(value: Json) -> Json:
     return bool(whole) if type(whole) is int and whole in {0, 1} else value
 
 
-def converted(values: Json, kind: Any) -> Any:
+def converted(values: Json, kind: type[T]) -> T:
     """Convert values to the record type `kind`. Raises Invalid with the path of the first value of a wrong type."""
     try:
         return msgspec.convert(values, kind)
@@ -448,14 +449,12 @@ def converted(values: Json, kind: Any) -> Any:
 
 def read_contexts(values: Json) -> tuple[Context, ...]:
     """Return a ranked list of passages in any accepted form as Contexts. Raises Invalid for an entry that is not a passage."""
-    contexts: tuple[Context, ...] = converted(passages(values), tuple[Context, ...])
-    return contexts
+    return converted(passages(values), tuple[Context, ...])
 
 
 def read_messages(values: Json) -> tuple[Message, ...]:
     """Return a conversation (a list of messages, or one text) as Messages. Raises Invalid for an invalid message."""
-    messages: tuple[Message, ...] = converted(_conversation(values), tuple[Message, ...])
-    return messages
+    return converted(_conversation(values), tuple[Message, ...])
 
 
 _PATH = re.compile(r" - at (?:`key` in )?`\$([^`]*)`$")

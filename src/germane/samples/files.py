@@ -109,7 +109,10 @@ def untrusted(paths: Iterable[str | Path]) -> Iterator[None]:
 
 
 def check_trusted(does: str, named_at: SourceLocation | None = None) -> None:
-    """Raise InputError within `untrusted`, before a file does what `does` says: a command, a request, a variable."""
+    """Raise InputError within `untrusted`; called before a file runs a command, sends a request or reads a variable.
+
+    `does` says what would happen, and `named_at` is the location in the file that asks for it.
+    """
     if _readable_paths.get() is not None:
         problem = f"{does}, but the file that asks for this is not trusted"
         raise InputError(problem, fix="read the file, then leave out --untrusted", place=named_at)
@@ -350,7 +353,10 @@ class Notices:
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.8) -> str | None:
-    """Return the one of `names` that `name` probably misspells (by difflib's ratio, or in another order), or None."""
+    """Return the one of `names` that `name` probably misspells, or None.
+
+    A name matches by difflib's ratio (at least `cutoff`), or if it has the same letters in another order.
+    """
     import difflib
 
     folded = {fold(choice): choice for choice in reversed(list(names))}
@@ -411,9 +417,9 @@ def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = F
 def json_in(
     text: str, path: str | Path, line: int = 1, *, fix: str = "", otherwise: str = "", **allowed: bool
 ) -> Json:
-    """Return the value of a JSON text that starts on a line of a file; `allowed` are options of `parse_strict_json`.
+    """Return the value of a JSON text on a line of a file; `allowed` are options of `parse_strict_json`.
 
-    Raises InputError with the location for invalid JSON; its fix is `fix`, else the fault's own, else `otherwise`.
+    Raises InputError with the location for invalid JSON; its fix is `fix`, else the fault's, else `otherwise`.
     """
     try:
         return parse_strict_json(text, **allowed)

@@ -12,7 +12,7 @@ from germane.errors import InputError, SourceLocation, install_extra
 from germane.samples.cells import TableRow
 from germane.samples.fields import OF_GOLDENS, id_in, yes_no
 from germane.samples.files import check_readable, shown_name
-from germane.types import Json
+from germane.types import Json, Sample
 
 _PLAIN = frozenset({str, int, bool, type(None)})
 _JSON = (str, int, float, list, dict, type(None))
@@ -37,8 +37,9 @@ def _mapping(row: Mapping[Any, Any]) -> dict[str, Json]:
     return fields
 
 
-def not_rows(source: Mapping[Any, Any]) -> InputError:
-    """Return the InputError for a mapping given in place of a list of samples: dataset splits, columns, or one sample."""
+def not_rows(source: Mapping[Any, Any] | Sample) -> InputError:
+    """Return the InputError for data set splits, columns or one sample, given in place of a list of samples."""
+    source = {} if isinstance(source, Sample) else source
     values, what, fix = list(source.values()), "one sample", LIST
     if any(hasattr(value, "columns") or hasattr(value, "column_names") for value in values):
         names = ", ".join(map(repr, list(source)[:5]))
@@ -142,7 +143,10 @@ def fields_of(value: Any) -> Mapping[str, Any] | None:
 
 
 def document(value: Any) -> dict[str, Json] | None:
-    """Return a document of LangChain or Haystack, or a node of LlamaIndex, as Context's fields; None for other values."""
+    """Return a document of LangChain or Haystack, or a node of LlamaIndex, as a mapping of Context's fields.
+
+    Returns None for any other value.
+    """
     node = getattr(value, "node", value)
     if hasattr(node, "page_content"):
         text = node.page_content

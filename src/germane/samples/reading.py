@@ -143,28 +143,17 @@ def _is_hidden(file: Path, folder: Path) -> bool:
     return hidden or any((folder / above / "manifest.json").exists() for above in file.parents)
 
 
-def rows_of(source: Any) -> Iterable[Sample | Mapping[str, Json]]:
-    """Return the samples in a SampleSource as Samples or plain mappings.
-
-    Raises InputError for a single sample, or for a text that is not the path of a file.
-    """
-    if isinstance(source, str | Path):
-        return read_samples(_file(source))
-    if isinstance(source, Mapping):
-        raise not_rows(source)
-    if isinstance(source, Sample):
-        raise InputError("the samples are given as one sample, not as a list of samples", fix=LIST)
-    return records(source)
-
-
 def read_questions(
     source: SampleSource | Iterable[str], warn: Warn | None = None, *, asked: bool = False
 ) -> Iterator[Sample]:
-    """Return an iterator over the samples in a SampleSource; if a system is `asked`, a text in the list is a query.
+    """Return an iterator over the samples in a SampleSource; with `asked`, a text in the list is a query.
 
-    `warn` is called with a Notice for each field that is probably misspelt. Raises InputError as `read_samples` does.
+    `asked` means that a system is queried for the contexts. `warn` is called with a Notice for each field that
+    is probably misspelt. Raises InputError as `read_samples` does.
     """
-    rows = rows_of(source)
+    if isinstance(source, Mapping | Sample):
+        raise not_rows(source)
+    rows = read_samples(_file(source)) if isinstance(source, str | Path) else records(source)
     if asked:
         rows = ({"query": row} if isinstance(row, str) else row for row in rows)
     return samples_from(rows, warn=warn)
@@ -245,7 +234,10 @@ _TOGETHER = 64
 
 
 def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str) -> Iterator[Sample]:
-    """Yield the samples in rows, whose numbers are a `unit` ("line", "row"). Raises InputError for an id twice, or no rows."""
+    """Yield the samples built from rows. Raises InputError for a repeated key, or if there are no rows.
+
+    `unit` ("line" or "row") names the numbers of rows in messages.
+    """
     # most samples have neither system nor trial: their id is their key
     seen = dict[str | tuple[str, str, int], int]()
     for number, row, where in rows:

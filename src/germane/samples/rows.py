@@ -132,7 +132,10 @@ class RowReader:
         return values
 
     def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> _Plan:
-        """Return how to read a row with these keys; of several for one field, its own name or else the preferred alias."""
+        """Return how to read a row with these keys.
+
+        If several keys mean one field, the field's own name or else the preferred alias is read.
+        """
         self._absent.difference_update(keys)
         means = {key: self.field_of(key, among) for key in keys}
         order = {spelling: position for position, spelling in enumerate(SPELLINGS)}
@@ -184,9 +187,10 @@ class RowReader:
 
 
 class _Plan(NamedTuple):
-    """How to read a row with certain keys: `fields` are (key, field, converter of its value), `others` is metadata.
+    """How to read a row with certain keys.
 
-    `ids` are the keys that hold ids, `among` all keys, including those whose value is None.
+    `fields` are (key, field, converter of its value); `ids` the keys that hold ids; `others` the keys of metadata;
+    `among` all keys, including those whose value is None.
     """
 
     fields: tuple[tuple[str, str, Callable[[Json], Json] | None], ...]
@@ -204,7 +208,10 @@ def _nearest_field(key: str) -> str | None:
 
 
 def _with_ids(contexts: Json, ids: Json) -> Json:
-    """Return contexts with the ids of a separate list, or of these ids alone. Raises Invalid if they do not fit together."""
+    """Return contexts with the document ids of a separate list, or contexts that are only ids.
+
+    Raises Invalid if the lengths differ or a context has another id.
+    """
     if not isinstance(ids, list | tuple):
         raise Invalid(f"is {describe(ids)}, not a list of ids", 'write a list: ["d1", "d2"]', IDS)
     if contexts is None:

@@ -44,9 +44,7 @@ def to_frame(columns: Mapping[str, Sequence[Json]], library: Library) -> Frame:
     except ImportError:
         fix = install_extra("tables") if library == "polars" else f"pip install {library}"
         raise MissingPart(f"{library} is not installed", fix=fix) from None
-    if library == "polars":
-        return module.DataFrame(flat, strict=False)
-    return module.DataFrame(flat)
+    return module.DataFrame(flat, strict=False) if library == "polars" else module.DataFrame(flat)
 
 
 def _flat(value: Json) -> Json:

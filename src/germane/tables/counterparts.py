@@ -21,9 +21,8 @@ def texts_of(samples: Iterable[Sample]) -> dict[str, str]:
 def are_line_numbers(ids: Iterable[str]) -> bool:
     """Return True if the ids may be line numbers, which samples without an id get: whole and rising."""
     names = list(ids)
-    if not names or not all(name.isascii() and name.isdigit() and name[0] != "0" for name in names):
-        return False
-    return all(low < high for low, high in pairwise(map(int, names)))
+    whole = bool(names) and all(name.isascii() and name.isdigit() and name[0] != "0" for name in names)
+    return whole and all(low < high for low, high in pairwise(map(int, names)))
 
 
 def ids_of(texts: Mapping[str, str]) -> dict[str, list[str]]:
@@ -48,9 +47,8 @@ def counterparts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str
     one of the differing queries has another id in the other set.
     """
     different = differing(ours, theirs)
-    if not different and not ours.keys().isdisjoint(theirs):
-        return {}
-    if not (are_line_numbers(ours) and are_line_numbers(theirs)):
+    same = not different and not ours.keys().isdisjoint(theirs)
+    if same or not (are_line_numbers(ours) and are_line_numbers(theirs)):
         return {}
     cases_of = ids_of(ours)
     moved = any(theirs[case] in cases_of for case in different or theirs)

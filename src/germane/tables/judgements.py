@@ -108,8 +108,7 @@ def _ways(how: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def asked_json(counts: AskedCounts) -> dict[str, Json]:
     """Return the counts by kind for the manifest, such as {"relevance": {"n": 40, "fused": 36, ...}}.
 
-    `with_reference` and `without_reference` count the verdicts that were judged with and without a reference,
-    if that is known.
+    `with_reference` and `without_reference` count the verdicts judged with and without a reference, if known.
     """
     fields: dict[str, Json] = {}
     for (kind, field, value), n in sorted(counts.items()):

@@ -24,10 +24,8 @@ class Label(msgspec.Struct, frozen=True, gc=False):
     """The answer of one person about one item.
 
     Attributes:
-        answer: The answer; None withdraws the person's earlier answer or says that the person is unsure
-            (see `reason`).
-        scale: "graded" (0 to 3), "binary" (true or false), or the lowest and highest grade of another
-            scale ("0-4").
+        answer: The answer; None withdraws an earlier answer or says that the person is unsure (see `reason`).
+        scale: "graded" (0 to 3), "binary" (true or false), or lowest and highest grade of another ("0-4").
         who: The person; None = not named.
         at: The time in ISO 8601, UTC if it names no zone.
         queue, design: How the item was chosen for labelling, and the sampling probabilities.
@@ -64,16 +62,13 @@ dump_label = asdict
 
 
 _SCALE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
-
-
-_SHARED = ("item", "kind", "scale", "sample")
 _decode = msgspec.json.Decoder(Label).decode
 
 
 def decode_label(line: bytes) -> Label:
     """Return the label in a line of labels.jsonl; equal texts are shared. Raises ValueError or InputError."""
     label = _checked(_decode(line), None)
-    for name in _SHARED:
+    for name in ("item", "kind", "scale", "sample"):
         force_setattr(label, name, intern(getattr(label, name)))
     return label
 
@@ -108,16 +103,13 @@ def time_of(label: Label, location: SourceLocation | None = None) -> datetime:
 def _checked(label: Label, location: SourceLocation | None) -> Label:
     """Return the label. Raises InputError if its time is invalid or its answer is not on its scale."""
     time_of(label, location)
-    low, high = _ends(label.scale) or scale_ends(label.scale, location)
+    low, high = scale_ends(label.scale, location)
     answer = label.answer
     graded = isinstance(answer, int | float) or (label.kind == "relevance" and answer is not None)
     if graded and not (isinstance(answer, int) and low <= answer <= high):
         problem = f"the answer of this label is not on the scale {low}-{high}"
-        raise InputError(
-            problem,
-            fix=f"write a number from {low} to {high}, or another scale, such as '0-4'",
-            place=location,
-        )
+        fix = f"write a number from {low} to {high}, or another scale, such as '0-4'"
+        raise InputError(problem, fix=fix, place=location)
     return label
 
 
@@ -148,8 +140,7 @@ class LabelBook:
 
     `votes` has one answer per person, on the scale of the newest answer; `by_person` has all answers of
     UNNAMED too. Measures average over the answers of each person, then over people. `get` returns the lower
-    median, or the newest answer if answers are not numbers. Withdrawn answers do not count; `unsure` counts
-    the people who could not tell.
+    median, or the newest answer if answers are not numbers. Withdrawn answers do not count.
     """
 
     def __init__(self, labels: Iterable[Label] = ()) -> None:
@@ -173,12 +164,9 @@ class LabelBook:
                 self._standing[item], people = _agreed(answers)
                 if len(people) > 1 or len(people[0]) > 1:
                     self._several[item] = people
-            if len(answers) < len(newest) and (
-                unsure := dict.fromkeys(
-                    label.who for label in newest if label.answer is None and label.reason != TAKEN_BACK
-                )
-            ):
-                self._unsure[item] = tuple(unsure)
+            silent = (label for label in newest if label.answer is None and label.reason != TAKEN_BACK)
+            if unsure := tuple(dict.fromkeys(label.who for label in silent)):
+                self._unsure[item] = unsure
 
     def get(self, item: str) -> Label | None:
         """Return the label that stands for all labels of an item (the lower median); None without any."""
@@ -202,7 +190,7 @@ class LabelBook:
     def people(self, items: Iterable[str]) -> tuple[str | None, ...]:
         """Return the people who labelled these items; () if each item has one person's label, none unsure."""
         distinct = dict.fromkeys(items) if self._several or self._unsure else {}
-        if not any(item in self._several or item in self._unsure for item in distinct):
+        if distinct.keys().isdisjoint({*self._several, *self._unsure}):
             return ()
         names = {label.who for item in distinct for label in self.votes(item)}
         names.update(*(self._unsure.get(item, ()) for item in distinct))
@@ -232,13 +220,12 @@ def newest_labels(labels: Iterable[Label]) -> list[Label]:
     """
     newest: dict[tuple[str, str | int | None], Label] = {}
     for number, label in enumerate(labels):
-        who = number if label.who == UNNAMED and label.reason != TAKEN_BACK else label.who
-        if label.who == UNNAMED and label.reason == TAKEN_BACK:
-            newest = {
-                key: other
-                for key, other in newest.items()
-                if (other.item, other.who) != (label.item, UNNAMED)
-            }
+        who: str | int | None = label.who
+        if who == UNNAMED and label.reason != TAKEN_BACK:
+            who = number
+        elif who == UNNAMED:
+            of = label.item, who
+            newest = {key: other for key, other in newest.items() if (other.item, other.who) != of}
         earlier = newest.get(key := (label.item, who))
         if earlier is None or time_of(earlier) <= time_of(label):
             newest.pop(key, None)
@@ -288,8 +275,8 @@ def add_labels(
 ) -> None:
     """Append the labels on a sample's contexts (`grade` or `relevant`) to `table`; they name no person.
 
-    `history` is the conversation that relevance questions show. A context without a text is labelled under
-    its id. `items_of` holds items that are computed already, by (query, passage).
+    `history` is the conversation that relevance questions show, `items_of` the items known by
+    (query, passage). A context without a text is labelled under its id.
     """
     positions = [
         (call, rank, context)

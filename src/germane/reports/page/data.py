@@ -108,7 +108,7 @@ def page_data(
 
 
 def _blocks(rows: Sequence[Json], size: int) -> list[bytes]:
-    """Return JSON rows in groups of `size` rows, each compressed as a browser's DecompressionStream reads it (raw deflate)."""
+    """Return JSON rows in groups of `size` rows, each in raw deflate, which browsers can decompress."""
     return [zlib.compress(encode(some), 9, wbits=-15) for some in batched(rows, size)]
 
 

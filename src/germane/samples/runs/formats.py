@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -92,7 +93,10 @@ WHOLE = re.compile(rb"([+-]?\d{1,18})(?:\.0*)?")
 
 
 def format_of(path: str | Path, fmt: Format | None, kind: Kind) -> Format:
-    """Return `fmt`, or the format told by a file's first lines and name. Raises InputError for a TREC run without Q0."""
+    """Return `fmt` if given, else the format detected from the file's first bytes, first line and extension.
+
+    Raises InputError for a TREC run that lacks the column Q0.
+    """
     lines = first_lines(path)
     fmt = fmt or _detected([line for _, line in lines], path, kind)
     if fmt == "trec" and kind is RUN and lines:
@@ -128,7 +132,10 @@ def _detected(lines: list[bytes], path: str | Path, kind: Kind) -> Format:
 
 
 def first_lines(path: str | Path) -> list[tuple[int, bytes]]:
-    """Return a file's lines within 64 KiB that are not blank or comments, with their numbers; the last may be cut off."""
+    """Return the numbered lines in the first 64 KiB of a file, without blank lines and comments.
+
+    The last line may be cut off.
+    """
     with opened(path) as stream:
         head: bytes = stream.peek(1 << 16)[: 1 << 16]  # type: ignore[attr-defined]
     numbered = enumerate(head.splitlines(), 1)
@@ -141,11 +148,10 @@ def _one_document(lines: list[bytes], suffix: str) -> bool:
         return True
     if len(lines) == 1:
         return suffix == ".json"
-    try:
+    with suppress(ValueError):
         json.loads(lines[0])
-    except ValueError:
-        return True
-    return False
+        return False
+    return True
 
 
 def _looks_trec(cells: list[bytes], kind: Kind) -> bool:
@@ -156,11 +162,10 @@ def _looks_trec(cells: list[bytes], kind: Kind) -> bool:
 
 def is_number(text: bytes) -> bool:
     """Return True if these bytes are a number as Python's float() reads it."""
-    try:
+    with suppress(ValueError):
         float(text)
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 BETWEEN = {"tsv": "\t", "csv": ","}
@@ -232,7 +237,10 @@ def table_columns(
 def frame_roles(
     names: Sequence[str], name: str, columns: Mapping[str, str] | None, kind: Kind = RUN
 ) -> dict[str, str]:
-    """Return the column of each role in a DataFrame or Parquet file. Raises InputError without queries or documents."""
+    """Return a mapping from each role to its column in a DataFrame or Parquet file called `name`.
+
+    Raises InputError if no column holds the query, or none the documents.
+    """
     result = roles_of(names, kind, columns)
     if "query" not in result or not {"doc", kind.list_role} & set(result):
         problem = f"no columns hold the query and the document; the columns are {', '.join(names)[:200]}"

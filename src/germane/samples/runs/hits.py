@@ -151,7 +151,10 @@ def _twice(name: str, lists: Lists, at: int, first: int) -> InputError:
 
 
 def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
-    """Return the ranks after only the best-ranked of equal documents (by `codes`) is kept; the rank 0 is a dropped result."""
+    """Return the ranks after equal documents (by `codes`) of a query are reduced to the best-ranked one.
+
+    `place` are the ranks before; the rank 0 means that a result is dropped, before and after.
+    """
     order = np.argsort(lists.starts[lists.of] + place)
     order = order[place[order] > 0]
     kept = order[np.sort(np.unique(codes[order], return_index=True)[1])]
@@ -162,7 +165,7 @@ def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
 
 
 def _places(lists: Lists) -> Numbers:
-    """Return the rank (from 1) of each result within its query, sorted by score and then document id, both descending."""
+    """Return the rank (from 1) of each result in its query, by score, then document id, both descending."""
     score, of = lists.rows.number, lists.of
     positions = np.arange(1, len(score) + 1) - lists.starts[of]
     if len(score) and np.isnan(score).any():  # results without scores keep their order

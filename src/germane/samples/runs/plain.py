@@ -28,7 +28,10 @@ _USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n")
 
 
 def trec_rows(data: bytes, line: int, kind: Kind, *, ranks: bool) -> Rows:
-    """Return the rows of a block of TREC lines, from number `line`, also their rank column with `ranks`; or raise NotPlain."""
+    """Return the rows of a block of lines in TREC format; `line` is the number of the first one.
+
+    With `ranks`, the rank column of a run is read too. Raises NotPlain for irregular lines.
+    """
     fields = Fields(_separated(data), " ")
     query, doc = fields.texts(0), fields.texts(2)
     if (fields.data[query.start] == ord("#")).any():
@@ -63,7 +66,10 @@ def table_head(
 def table_rows(
     data: bytes, line: int, between: str, positions: Mapping[str, int], kind: Kind, *, ranks: bool
 ) -> Rows:
-    """Return the rows of a block of table lines, from number `line`; `positions` maps each role to its column index."""
+    """Return the rows of a block of table lines; `positions` maps each role to its column index.
+
+    `line` is the number of the first line. Raises NotPlain for quoted cells and other irregular lines.
+    """
     value = kind.value if kind.value in positions else "rank"
     if b'"' in data or not {"query", "doc", value} <= positions.keys():
         raise NotPlain("cells are quoted, or hold no single documents with numbers")
@@ -75,7 +81,10 @@ def table_rows(
 
 
 def json_rows(data: bytes, line: int, kind: Kind, columns: Mapping[str, str] | None) -> Rows:
-    """Return the rows of a block of JSON Lines, from number `line`, with one result or grade each and the same keys."""
+    """Return the rows of a block of JSON Lines with one result or grade each, from line number `line` on.
+
+    Raises NotPlain if the lines have different keys or an id is not a text.
+    """
     data = _lines(data)
     try:
         first = parse_strict_json(data.partition(b"\n")[0].decode())
@@ -104,7 +113,10 @@ def json_rows(data: bytes, line: int, kind: Kind, columns: Mapping[str, str] | N
 
 
 def _rows(query: Texts, doc: Texts, numbers: Floats, ranks: Floats | None, line: int, kind: Kind) -> Rows:
-    """Return columns as Rows of consecutive lines from number `line`. Raises NotPlain for missing queries and odd numbers."""
+    """Return columns as Rows of consecutive lines from the number `line` on.
+
+    Raises NotPlain for a missing query, a number that is not finite, or a grade that is not whole.
+    """
     if (query.start == query.end).any() or not np.isfinite(numbers).all():
         raise NotPlain("a query is missing, or a number not finite")
     if kind is GOLD and not ((abs(numbers) <= LARGEST_GRADE) & (numbers % 1 == 0)).all():
@@ -125,7 +137,10 @@ def _lines(data: bytes) -> bytes:
 
 
 def _separated(data: bytes) -> bytes:
-    """Return lines with line feeds as ends. Raises NotPlain unless single blanks, tabs and line feeds are all white space."""
+    """Return a block of lines with line feeds as line ends.
+
+    Raises NotPlain unless the columns are separated by single blanks or tabs.
+    """
     data = _with_line_feeds(data)
     raw = np.frombuffer(data, dtype=np.uint8)
     controls = (raw - 11).min() < 21  # 11 to 31: smaller numbers wrap around

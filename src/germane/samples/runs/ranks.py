@@ -14,9 +14,10 @@ from germane.samples.runs.formats import Floats, Kind, Numbers
 
 
 def counting_lists(numbers: Floats, starts: Numbers) -> tuple[set[int], int]:
-    """Check whether each list (from `starts`) holds consecutive whole numbers from 0 or 1 on, in any order, as ranks do.
+    """Check whether each list holds consecutive whole numbers from 0 or 1 on, in any order, as ranks do.
 
-    Returns the set of first numbers (a subset of {0, 1}, empty if a list holds other numbers) and the largest number.
+    Returns the set of first numbers (a subset of {0, 1}, empty if a list holds other numbers) and the largest
+    number. `starts` are the rows at which the lists start.
     """
     lengths = np.diff(starts)
     starts, lengths = starts[:-1][lengths > 0], lengths[lengths > 0]
@@ -47,7 +48,8 @@ def are_ranks(numbers: Floats, starts: Numbers, name: str) -> tuple[bool, str]:
             down = " or ".join(map(str, sorted(firsts)))
             note = f"{name}: the third column counts down to {down} and was read as the score"
             return False, note if longest > _RANKS else ""
-        problem = f"the third column counts {counting} in another order than the rows, so that it may hold ranks or scores"
+        problem = f"the third column counts {counting} in another order than the rows"
+        problem += ", so that it may hold ranks or scores"
         fix = "add a header: query_id, doc_id, rank (1 is best), or query_id, doc_id, score (highest is best)"
         raise InputError(problem, fix=fix, place=SourceLocation(name))
     whole = np.isfinite(numbers).all() and (numbers % 1 == 0).all()
@@ -101,7 +103,7 @@ class Reading:
         self.longest = max(self.longest, int(np.diff(starts).max(initial=0)))
 
     def compare(self, rank: Floats, score: Floats, starts: Numbers) -> None:
-        """Update `rises`: check whether scores rise with ranks in each query, from the rows `starts` on; nan is no rank."""
+        """Update `rises`: do the scores of each query (from `starts` on) rise with the ranks? nan is no rank."""
         ranked = ~np.isnan(rank)
         starts = np.concatenate([[0], np.cumsum(ranked)])[starts]
         rank, score = rank[ranked], score[ranked]

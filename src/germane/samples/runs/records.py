@@ -130,7 +130,7 @@ def _query_id(value: Any) -> str:
 def _one_document(
     record: Mapping[str, Any], kind: Kind, *, bare: bool
 ) -> tuple[str, float | None, float | None]:
-    """Return document id, score or grade, and rank of a record with one document. Raises Invalid for an invalid one."""
+    """Return document id, score or grade, and rank of a record with one document. Raises Invalid."""
     doc = _id(record["doc"]) if record["doc"] != "" else ""
     if doc is None:
         fix = f"write a text or a whole number: {RUN.json}"
@@ -144,7 +144,10 @@ def _one_document(
 
 
 def _in_cell(value: Any, column: str) -> Any:
-    """Return the list or object that a text holds, None for NaN, or another value unchanged. Raises Invalid if broken."""
+    """Return the list or object that a text holds, None for NaN, or another value unchanged.
+
+    Raises Invalid, with the column as its path, for a broken list or object.
+    """
     if isinstance(value, float) and isnan(value):
         return None
     try:
@@ -154,7 +157,7 @@ def _in_cell(value: Any, column: str) -> Any:
 
 
 def _value(value: Any, kind: Kind, *, bare: bool = False) -> float:
-    """Return a score or a grade as float. Raises Invalid unless a grade is a whole number up to LARGEST_GRADE."""
+    """Return a score or grade as float. Raises Invalid unless a grade is whole, up to LARGEST_GRADE."""
     if kind is RUN:
         return _number(value, "score", bare)
     number = float(value) if isinstance(value, bool) else _number(value, "grade", bare)
@@ -171,7 +174,10 @@ class _Cell(str):
 
 
 def _number(value: Any, what: str, bare: bool = False) -> float:
-    """Return a score, grade or rank (`what`) as float. Raises Invalid, which asks for a header if a table has none (`bare`)."""
+    """Return a score, grade or rank (`what`) as float. Raises Invalid if it is not a number.
+
+    If `bare` (a table without a header), the error's fix asks for a header.
+    """
     if type(value) is float and value - value == 0:  # the usual
         return value
     if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
@@ -194,7 +200,10 @@ def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
 
 
 def _listed(query: str, value: Any, kind: Kind, key: str) -> list[str]:
-    """Return the document ids in a list of ids or objects (under `key`), or a single id as a list. Raises Invalid."""
+    """Return the document ids in a list of ids or objects, or a single id as a list; objects have it under `key`.
+
+    Raises Invalid if an entry has no id.
+    """
     if isinstance(value, str | Real) and (isinstance(value, str) or _id(value) is not None):
         return [text] if (text := (_id(value) or "").strip()) else []
     ids = [_id(item, key) for item in value] if isinstance(value, list | tuple) else [None]
@@ -217,7 +226,10 @@ def _id(item: Any, key: str = "") -> str | None:
 
 
 def json_lines(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Yield the values of JSON Lines after their line numbers (from `before` + 1); passes invalid ones to `reading.reject`."""
+    """Yield the values of JSON Lines after their line numbers, of which `before` lines precede the stream.
+
+    Invalid lines are passed to `reading.reject`.
+    """
     for number, line in numbered_lines(stream):
         try:
             value = _parse(line, before + number, reading)
@@ -240,7 +252,10 @@ def _parse(text: bytes, line: int, reading: Reading) -> Any:
 
 
 def json_records(values: Iterable[tuple[int, Any]], reading: Reading) -> Iterator[Record]:
-    """Yield the records in JSON values, of which {query: documents} has many; passes invalid ones to `reading.reject`."""
+    """Yield the records in JSON values; {query: documents} without a key for the query id has one per query.
+
+    Invalid values are passed to `reading.reject`.
+    """
     chosen = tuple((reading.columns or {}).items())
     for line, value in values:
         try:
@@ -256,7 +271,7 @@ def mapped_records(source: Mapping[Any, Any], reading: Reading) -> Iterator[Reco
     seen, names = set[str](), chosen_key(reading.columns)
     for key, listed in source.items():
         try:
-            query = read_id(scalar(key))
+            query = read_id(key)
             if query in seen:
                 raise Invalid("is there twice, as a number and as a text", "write ids as texts")  # noqa: TRY301
             record = {"query": query, **in_roles(listed, reading.kind)}
@@ -348,34 +363,35 @@ def row_list(source: Any, name: str, kind: Kind) -> list[Any]:
 
 
 def row_fields(row: Any, kind: Kind) -> Any:
-    """Return a mapping, data class or tuple (in the order of a table without header) as a mapping, other rows unchanged."""
+    """Return a mapping, data class or tuple (in the order of bare columns) as a mapping, other rows unchanged."""
     fields = row if isinstance(row, Mapping) else fields_of(row)
     if fields is None and isinstance(row, tuple | list) and len(row) in kind.bare:
         fields = {name: value for name, value in zip(kind.bare[len(row)], row, strict=True) if name}
     if fields is None:
         return row
-    return {str(name): scalar(value) if _is_scalar(value) else plain(value) for name, value in fields.items()}
+    return {str(name): _native(value) for name, value in fields.items()}
 
 
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, str | bytes | Real | None)
-
-
-def scalar(value: Any) -> Any:
-    """Return a NumPy number as int or float, bytes as a text, or any other value unchanged."""
+def _native(value: Any) -> Any:
+    """Return a NumPy number as int or float (NaN stays), bytes as a text, and other values as `plain` does."""
+    if type(value) in {int, float, str, bool}:
+        return value
     if isinstance(value, bytes):
         return read_id(value) if value else ""
-    if type(value) in {int, float, str, bool} or not isinstance(value, Real | np.bool_):
-        return value
-    return int(value) if isinstance(value, Integral) else float(value)
+    if isinstance(value, Real | np.bool_):
+        return int(value) if isinstance(value, Integral) else float(value)
+    return plain(value)
 
 
 def in_roles(listed: Any, kind: Kind) -> dict[str, Any]:
-    """Return the documents of one query (ids with numbers, or a list of ids) as a record's role and value. Raises Invalid."""
+    """Return the documents of one query as a record's role and value: a mapping from ids to numbers, or a list.
+
+    Raises Invalid for another value, or if an id is there as a number and as a text.
+    """
     if isinstance(listed, Mapping):
         if {*map(type, listed)} <= {str} and {*map(type, listed.values())} <= {int, float}:
             return {kind.list_role: listed}
-        graded = {_document(doc): scalar(number) for doc, number in listed.items()}
+        graded = {_document(doc): _native(number) for doc, number in listed.items()}
         if len(graded) < len(listed):
             raise Invalid("has a document twice, as a number and as a text", "write ids as texts")
         return {kind.list_role: graded}
@@ -383,13 +399,13 @@ def in_roles(listed: Any, kind: Kind) -> dict[str, Any]:
         raise Invalid("is a set, which has no order", kind.python)
     if not isinstance(listed, list | tuple | set | frozenset | np.ndarray):
         raise Invalid(f"is {describe(listed)}, not a mapping or list of documents", kind.python)
-    return {kind.list_role: [scalar(item) if _is_scalar(item) else plain(item) for item in listed]}
+    return {kind.list_role: list(map(_native, listed))}
 
 
 def _document(value: Any) -> str:
     """Return a document id as text. Raises Invalid, whose message names the document, if it is not an id."""
     try:
-        return read_id(scalar(value))
+        return read_id(value)
     except Invalid as wrong:
         wrong.problem = f"has a document whose id {wrong.problem}"
         raise

@@ -126,7 +126,10 @@ class RowSource:
         raise Again
 
     def lists(self) -> Iterator[Lists]:
-        """Yield the rows of whole queries, some at a time, and set `notes`; raises InputError, or Again to be read again."""
+        """Yield the rows of whole queries, some queries at a time, and set `notes` at the end.
+
+        Raises InputError for invalid input, and Again if the source must be read again.
+        """
         reading = Reading(self.name, self.kind, self.columns, self.skip)
         blocks = self._rows(reading)
         first = next(blocks, None)  # now it is known whether a third column has a name
@@ -194,7 +197,10 @@ class RowSource:
         raise InputError(problem, fix=fix, place=reading.at(int(rows.line[at])))
 
     def _graded_once(self, lists: Lists, reading: Reading) -> Lists:
-        """Return gold with the first row of each document of a query. Raises InputError for two grades, or keeps the first."""
+        """Return gold with one row per document of a query, the first one.
+
+        Raises InputError for two different grades of a document, unless `keep_first` is set.
+        """
         rows = lists.rows
         if not has_duplicates(rows.doc.hashed(lists.of)):
             return lists
@@ -262,7 +268,10 @@ class RowSource:
                 line += data.count(b"\n")
 
     def _table_rows(self, stream: BinaryIO, between: str, reading: Reading) -> Iterator[Rows]:
-        """Yield the rows of a CSV or TSV table as columns; an irregular block raises Again to read it all row by row."""
+        """Yield the rows of a CSV or TSV table as columns.
+
+        Raises Again at the first irregular block, after which the table is read row by row.
+        """
         if self._row_by_row:
             yield from records.record_blocks(records.table_records(stream, between, reading), reading)
             return
