@@ -147,8 +147,8 @@ class Ask:
                     if not isinstance(row, AnswerError):
                         fields = question.schema()["properties"].keys() & row if len(kinds) > 1 else row
                         answer = question.validate({name: row[name] for name in fields})
-                        if limited:
-                            question.check_limits(answer)
+                        if limited and not question.free_text:
+                            question.limits().check(answer, question.schema())
                 except AnswerError as error:
                     answer = error
                 except Exception:  # noqa: BLE001 - a model may write anything into an answer
@@ -159,8 +159,8 @@ class Ask:
 def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
     """Return the items of a list answer by their number.
 
-    Raises AnswerError for an unknown number, or if the last are missing: the model may have counted from 0,
-    or renumbered the passages, so that no item can be trusted.
+    Raises AnswerError for an unknown number, or if the last are missing: the model may have renumbered the
+    passages (from 0, for example), so that no item can be trusted.
     """
     items = payload.get("items")
     if not isinstance(items, list):

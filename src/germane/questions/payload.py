@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import Annotated, Any, NamedTuple, Self, TypeAlias, get_args
 
 from pydantic import (
@@ -65,27 +65,28 @@ class Limits(NamedTuple):
             return {"maxLength": length, **schema}, length * self.bytes_each // _CHARACTERS
         return dict(schema), length * self.bytes_each // _CHARACTERS
 
-    def check(
-        self, payload: Json, plain: Mapping[str, Json], limited: Mapping[str, Json], name: str = ""
-    ) -> None:
-        """Raise Unended if a list or text in an answer has reached a limit that was added to its schema.
+    def check(self, payload: Json, schema: Mapping[str, Json], name: str = "") -> None:
+        """Raise Unended if a list or text in an answer has reached a limit that `limit` adds to its schema.
 
-        Lists of verdicts (as long as there are subjects) and limits that the plain schema has may be reached.
+        Lists of verdicts (as long as there are subjects) and limits of the schema itself may be reached.
         """
         if isinstance(payload, dict):
-            for key, schema in plain["properties"].items():
+            for key, field in schema["properties"].items():
                 if key in payload:
-                    self.check(payload[key], schema, limited["properties"][key], key)
-            return
-        if not isinstance(payload, list | tuple | str):
-            return
-        keyword, of = ("maxLength", "characters") if isinstance(payload, str) else ("maxItems", "items")
-        most = limited.get(keyword)
-        if most is not None and keyword not in plain and name != self.verdicts and len(payload) >= most:
-            raise Unended(f'"{name}" reached its limit of {most:,} {of} and may be incomplete: write less')
-        if not isinstance(payload, str) and "items" in plain:
-            for item in payload:
-                self.check(item, plain["items"], limited["items"], name)
+                    self.check(payload[key], field, key)
+        elif isinstance(payload, list | tuple | str):
+            keyword, of = ("maxLength", "characters") if isinstance(payload, str) else ("maxItems", "items")
+            most = (
+                None
+                if keyword in schema or name == self.verdicts
+                else self.limit(schema, name)[0].get(keyword)
+            )
+            if most is not None and len(payload) >= most:
+                raise Unended(
+                    f'"{name}" reached its limit of {most:,} {of} and may be incomplete: write less'
+                )
+            for item in () if isinstance(payload, str) else payload:
+                self.check(item, schema["items"], name)
 
 
 class PayloadModel(BaseModel):
@@ -106,32 +107,23 @@ class PayloadModel(BaseModel):
     @classmethod
     @cache
     def model_schema(cls) -> dict[str, Json]:
-        """Return the strict JSON Schema: every property required, no others allowed, no references.
+        """Return the strict JSON Schema: every property required, no others allowed, no default, title or `$ref`.
 
-        Strict endpoints accept no default, title or `$ref`, and Gemini no integer `enum`, so a range is given
-        as `minimum` and `maximum`.
+        Gemini accepts no integer `enum`, so a range is given as `minimum` and `maximum`.
         """
         whole = cls.model_json_schema()
-        result: dict[str, Json] = _plain(whole, whole.get("$defs", {}))
-        return result
-
-    @classmethod
-    @lru_cache(256)
-    def model_limited(cls, limits: Limits) -> tuple[dict[str, Json], int]:
-        """Return the JSON Schema with `maxItems` and `maxLength`, and the maximum tokens of an answer."""
-        return limits.limit(cls.model_schema())
+        return _plain(whole, whole.get("$defs", {}))
 
     @classmethod
     def model_descriptions(cls) -> list[str]:
         """Return the descriptions of all fields as text (`grade: 0 to 3`), which the prompt hash includes."""
         fields = cls.model_fields
-        return [f"{name}: {field.description}" for name, field in fields.items() if field.description] + [
-            line
-            for field in fields.values()
-            for inner in get_args(field.annotation)
-            if isinstance(inner, type) and issubclass(inner, PayloadModel)
-            for line in inner.model_descriptions()
-        ]
+        lines = [f"{name}: {field.description}" for name, field in fields.items() if field.description]
+        for field in fields.values():
+            for inner in get_args(field.annotation):
+                if isinstance(inner, type) and issubclass(inner, PayloadModel):
+                    lines += inner.model_descriptions()
+        return lines
 
 
 def list_payload(**lists: Any) -> type[PayloadModel]:
@@ -182,6 +174,7 @@ def _in_words(error: ErrorDetails) -> str:
 
 
 def _plain(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Json]:
+    """Return pydantic's schema as `model_schema` describes; `shared` has the types that it refers to."""
     if "$ref" in schema:  # of descriptions only a field's own: a class's docstring is for who reads the code
         described = {"description": schema["description"]} if "description" in schema else {}
         return {**_plain(shared[schema["$ref"].rpartition("/")[2]], shared), **described}
@@ -189,9 +182,8 @@ def _plain(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Js
         inner = {name: _plain(value, shared) for name, value in schema["properties"].items()}
         strict = {"properties": inner, "required": list(inner), "additionalProperties": False}
         return {"type": "object", **strict}
-    kept = {
-        name: value for name, value in schema.items() if name not in {"title", "default", "items", "pattern"}
-    }
+    dropped = {"title", "default", "pattern"}
+    kept = {name: value for name, value in schema.items() if name not in dropped}
     return {**kept, "items": _plain(schema["items"], shared)} if "items" in schema else kept
 
 

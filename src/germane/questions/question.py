@@ -170,8 +170,8 @@ class Question(ABC, Generic[A]):
     def validate(self, payload: Json, *, as_answered: bool = False) -> Json:
         """Return the payload as it is stored: "2" and 2.0 become 2, other properties are removed.
 
-        With `as_answered` it may have another form than was asked for: a yes or no for a grade,
-        probabilities. Raises AnswerError if it is unusable.
+        With `as_answered` it may have another form than was asked for: a yes or no for a grade, probabilities.
+        Raises AnswerError if it is unusable.
         """
         value: Any = self.payload_type(payload if as_answered else None).model_read(payload)
         result: Json = value.model_dump(exclude_unset=True, by_alias=True)
@@ -192,12 +192,7 @@ class Question(ABC, Generic[A]):
 
     def limited(self) -> tuple[dict[str, Json], int]:
         """Return the JSON Schema with `maxItems` and `maxLength`, and the maximum tokens of an answer."""
-        return self.payload_type().model_limited(self.limits())
-
-    def check_limits(self, payload: Json) -> None:
-        """Raise Unended if a list or text in a valid payload has reached its limit (free text has none)."""
-        if not self.free_text:
-            self.limits().check(payload, self.schema(), self.limited()[0])
+        return self.limits().limit(self.schema())
 
     def unasked(self) -> Json | AnswerError | None:
         """Return the payload if no judge is needed (empty text), AnswerError without a text, or else None."""

@@ -42,13 +42,6 @@ class Grade(Struct, frozen=True, gc=False):
     probabilities: tuple[float, ...] = ()
 
 
-def distribution_in_words(probabilities: Sequence[float]) -> str:
-    """Return the probabilities of grades as text: `0: 5%, 1: 15%, 2: 60%, 3: 20%`, or `yes: 60%`."""
-    if len(probabilities) == 2:
-        return f"yes: {probabilities[1]:.0%}"
-    return ", ".join(f"{grade}: {probability:.0%}" for grade, probability in enumerate(probabilities))
-
-
 @cache
 def _payload(*, binary: bool = False, probabilities: bool = False) -> type[PayloadModel]:
     """Return the payload type of an answer: binary or graded, with or without probabilities."""
@@ -128,9 +121,12 @@ class Relevance(AboutPassage[Grade]):
 
     def short(self, payload: Json) -> str:
         """Return the grade as text, with probabilities if it has any: `2 (0: 5%, 1: 15%, 2: 60%, 3: 20%)`."""
-        probabilities = payload.get("probabilities", ())
+        chances = payload.get("probabilities", ())
         short = Question.short(self, {key: payload[key] for key in payload if key != "probabilities"})
-        return f"{short} ({distribution_in_words(probabilities)})" if probabilities else short
+        if len(chances) == 2:
+            return f"{short} (yes: {chances[1]:.0%})"
+        of_grades = ", ".join(f"{grade}: {chance:.0%}" for grade, chance in enumerate(chances))
+        return f"{short} ({of_grades})" if chances else short
 
     def vote(self, payloads: Sequence[Json]) -> Vote | None:
         """Return the majority vote; grades are turned into yes or no if another vote is only a yes or no."""

@@ -107,14 +107,13 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
         """Return a payload of ordinary size, in which the first context supports every claim."""
         return self.each(reasoning=_REASON, contexts=[1] if self.contexts else [])
 
-    def halves(self) -> tuple[Support, Support] | None:
-        """Return two questions, each about half of the contexts (by length); None for a single context."""
+    def halves(self) -> list[Support]:
+        """Return two questions, each about half of the contexts (by length); none for a single context."""
         if len(self.contexts) < 2:
-            return None
+            return []
         sums = list(accumulate(map(len, self.contexts)))
         middle = 1 + min(range(len(sums) - 1), key=lambda n: abs(2 * sums[n] - sums[-1]))
-        first, second = self.contexts[:middle], self.contexts[middle:]
-        return replace(self, contexts=first), replace(self, contexts=second)
+        return [replace(self, contexts=half) for half in (self.contexts[:middle], self.contexts[middle:])]
 
     def merge(self, windows: Sequence[tuple[Support, Json]]) -> Json:
         """Return the payload for all contexts, merged from those for windows (halves, quarters, ...).
@@ -123,15 +122,16 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
         windows state together counts as unsupported, so a score from windows can be too low but never too
         high; the reason of such a claim says so.
         """
-        starts = accumulate([len(window.contexts) for window, _ in windows], initial=0)
-        verdicts = defaultdict[int, list[tuple[int, Json]]](list)
-        for start, (_, payload) in zip(starts, windows, strict=False):
+        start, verdicts = 0, defaultdict[int, list[Json]](list)
+        for window, payload in windows:
             for item in payload["claims"]:
-                verdicts[item["claim"]].append((start, item))
+                numbers = [start + number for number in item["contexts"]]
+                verdicts[item["claim"]].append({**item, "contexts": numbers})
+            start += len(window.contexts)
         claims = []
         for claim, found in sorted(verdicts.items()):
-            contexts = [start + number for start, item in found for number in item["contexts"]]
-            telling = [item for _, item in found if item["contexts"]] or [found[0][1]]
+            contexts = [number for item in found for number in item["contexts"]]
+            telling = [item for item in found if item["contexts"]] or found[:1]
             reasoning = " ".join(str(item.get("reasoning") or "") for item in telling)
             if not contexts and len(windows) > 1:
                 reasoning += (

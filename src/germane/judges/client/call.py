@@ -123,9 +123,8 @@ class GroupCall:
             return []
         if len(items) > 1:
             return left
-        if len(items[0].questions) == 1 or not (
-            self._unended or (self._spent and self.client.capabilities.proven)
-        ):
+        hopeful = self._unended or (self._spent and self.client.capabilities.proven)
+        if len(items[0].questions) == 1 or not hopeful:
             return []
         questions = [question for item in left for question in item.questions]
         self._singly += questions
@@ -133,9 +132,9 @@ class GroupCall:
 
     async def _in_windows(self, question: AnyQuestion, error: GaveUp) -> None:
         """Ask about parts of a question's contexts, and merge the answers. Raises GaveUp if a part fails."""
-        if not isinstance(question, Support) or (halves := question.halves()) is None:
+        if not isinstance(question, Support) or not (todo := question.halves()):
             raise error
-        todo, answered = [*halves], list[tuple[Support, Reply]]()
+        answered: list[tuple[Support, Reply]] = []
         while todo:
             window = todo.pop(0)
             try:
@@ -143,10 +142,10 @@ class GroupCall:
             except GaveUp as long:
                 if not long.too_long:
                     raise
-                if not (smaller := window.halves()):
+                todo[:0] = window.halves()
+                if len(window.contexts) == 1:
                     number = question.ranks[question.contexts.index(window.contexts[0])][0]
                     raise GaveUp(f"context {number} alone is too long for the model: {long}") from None
-                todo[:0] = smaller
                 continue
             reply = self._results[id(window)]
             if reply.payload is None:

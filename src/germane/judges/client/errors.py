@@ -117,13 +117,6 @@ _PARAMETER = re.compile(
 )
 
 
-def is_refusal(text: str) -> bool:
-    """Return True if an error refuses a parameter or schema, so that the same request would fail again."""
-    low = text.lower()
-    refused = _REFUSED.search(low) is not None and _PARAMETER.search(low) is not None
-    return refused or UNFIT.search(low) is not None
-
-
 def is_out_of_money(text: str, body: str = "") -> bool:
     """Return True if an error says that the account has no credit left, so that waiting cannot help.
 
@@ -167,7 +160,8 @@ def next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
     """
     low, busy = text.lower(), status in {429, 503, 529}
     poor = is_out_of_money(text, body)
-    refused = status >= 500 and is_refusal(text)  # with the status of a fault, but no repetition mends it
+    # the refusal of a parameter or schema with the status of a fault, which no repetition mends
+    refused = status >= 500 and ((_REFUSED.search(low) and _PARAMETER.search(low)) or UNFIT.search(low))
     long = status == 413 or (status not in {401, 402, 403, 404} and _TOO_LONG.search(low))
     forbidden = status == 403 and not FILTERED.search(low)
     missing = _NO_MODEL.search(low) or (status == 404 and not _UNSUPPORTED.search(low))

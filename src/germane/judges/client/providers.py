@@ -35,6 +35,7 @@ class Provider:
 
 
 _GOOGLE = "https://generativelanguage.googleapis.com"
+_BEDROCK = "bedrock-runtime.amazonaws.com"
 
 PROVIDERS: Mapping[str, Provider] = {
     "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY", "OPENAI_BASE_URL", "gpt-4o-mini"),
@@ -57,12 +58,9 @@ PROVIDERS: Mapping[str, Provider] = {
     "huggingface": Provider("https://router.huggingface.co/v1", "HF_TOKEN", "HUGGINGFACE_BASE_URL"),
     "anthropic": Provider("https://api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", extra=True),
     "google": Provider(_GOOGLE, "GOOGLE_API_KEY", "GOOGLE_BASE_URL", extra=True),
-    "bedrock": Provider(  # without a token, AWS's own chain of credentials decides
-        "https://bedrock-runtime.amazonaws.com",
-        "AWS_BEARER_TOKEN_BEDROCK",
-        "BEDROCK_BASE_URL",
-        local=True,
-        extra=True,
+    # without a token, AWS's own chain of credentials decides
+    "bedrock": Provider(
+        f"https://{_BEDROCK}", "AWS_BEARER_TOKEN_BEDROCK", "BEDROCK_BASE_URL", local=True, extra=True
     ),
 }
 
@@ -150,9 +148,7 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
         custom="" if base == provider.url else base,
         trusted=trusted or bool(base_url) or not url or same_host,
     )
-    if (
-        provider.extra and not service.trusted
-    ):  # its library takes keys and headers from the environment by itself
+    if provider.extra and not service.trusted:  # its library itself reads keys from the environment
         raise InputError(
             f"the judge {provider_name} has a URL from a file, which could receive your key",
             fix=f"set {provider.base} or give --base-url",
@@ -178,9 +174,8 @@ def _split(spec: str) -> tuple[str, str]:
     if match := _URL.search(spec):
         return spec[: match.start()], match[1]
     name, _, server = spec.partition("@")
-    if spec.endswith("@") or (
-        not name.endswith(":") and (":" in server or "/" in server)
-    ):  # not openai:@cf/MODEL
+    is_host = (":" in server or "/" in server) and not name.endswith(":")  # as in openai:@cf/MODEL
+    if is_host or spec.endswith("@"):
         shown = mask_urls(server.rpartition("@")[2])  # without a login
         raise InputError(f"{shown!r} is not the URL of a server", fix=f"write {name}@http://HOST:PORT/v1")
     return spec, ""
