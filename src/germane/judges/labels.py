@@ -17,14 +17,11 @@ Turns: TypeAlias = Sequence[tuple[str, str]]
 
 
 class LabelsJudge(LocalJudge):
-    """A judge that answers relevance questions with people's labels, and no other kind of question.
+    """A judge that answers relevance questions with people's labels; it cannot be a member of a panel.
 
-    A label is looked up by its item (query and passage). An item without a label is an error, not
-    "irrelevant": the sample's score is then incomplete. A yes or no stays a yes or no (the binary scale); a
-    grade becomes a yes or no if the question is on the binary scale.
-
-    Only measures that ask about single passages ask this judge; all others read the labels from the samples.
-    It cannot be a member of a panel.
+    An item (query and passage) without a label is an error, not "irrelevant": the sample's score is then
+    incomplete. A yes or no stays a yes or no (the binary scale); a grade becomes one if the question is on the
+    binary scale. Only programs that ask about single passages ask this judge; ranked measures read the labels.
 
     Args:
         labels: The label of each item: a grade, or True or False. They override labels on the contexts.

@@ -241,8 +241,7 @@ def names(text: str) -> list[str]:
     """Return the names, dates and numbers in a text, in order, without repeats.
 
     A name is a run of capitalized words; in Chinese and Japanese, the text in title marks or in Katakana. A
-    function word is not a name. A single word that begins a sentence is a name unless it is common or also
-    occurs in lower case.
+    single word that begins a sentence is a name unless it is common or also occurs in lower case.
     """
     results = list(_candidates(text))
     inside = {name for name, first in results if not first}

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from germane.errors import InputError, MissingPart, install_extra
 from germane.judges.client.call import GroupCall
 from germane.judges.client.client import ModelClient
-from germane.judges.client.function import FunctionTransport, OwnModel, at_once, service_of, settings_of
+from germane.judges.client.function import FunctionTransport, OwnModel
 from germane.judges.client.output import LIMIT_NAMES, PROMPT, ROOM, ModelCapabilities
 from germane.judges.client.providers import PROVIDERS, Price, Service, check_headers, find, price_of
 from germane.judges.client.ratelimits import AdaptiveConcurrency, RateLimiter
@@ -107,9 +107,9 @@ class LLMJudge(Judge):
         counts = {"batch": batch, "max_output_tokens": max_output_tokens, "concurrency": concurrency}
         _check(own, reading, temperature, counts)
         temperature = None if temperature is None else float(temperature) + 0.0  # and no -0.0
-        self._own = None if isinstance(spec, str) else spec
-        if self._own is None:
-            self.service = service = find(str(spec), base_url, trusted=trusted)
+        self._own: FunctionTransport | None = None
+        if isinstance(spec, str):
+            self.service = service = find(spec, base_url, trusted=trusted)
         else:
             sent = {"base_url": base_url, "api_key": api_key, "headers": headers, "parameters": own}
             if unsent := next((option for option, value in sent.items() if value), None):
@@ -117,8 +117,9 @@ class LLMJudge(Judge):
                     f"the option {unsent} has no effect on a function or chat model of your own",
                     fix=f"leave {unsent} out and set it in the model itself",
                 )
-            self.service = service = service_of(self._own, name)
-            temperature, concurrency = None, concurrency or at_once(self._own)
+            self._own = FunctionTransport(spec, name)
+            self.service = service = self._own.service
+            temperature, concurrency = None, concurrency or self._own.at_once
             self.kept = bool(service.model)
         if headers and not service.trusted:
             raise InputError(
@@ -144,7 +145,7 @@ class LLMJudge(Judge):
         )
         self.identity = _identity(service, temperature, self.capabilities.parameters)
         if self._own is not None:
-            self.identity = freeze({**self.identity, **settings_of(self._own)})
+            self.identity = freeze({**self.identity, **self._own.settings})
             self.capabilities.mode = PROMPT
         self.fuse, self._batch = reading == "fused", batch
         self._price = price
@@ -167,14 +168,11 @@ class LLMJudge(Judge):
         return self.service.headers(self._key, self._headers)
 
     def ready(self) -> ModelClient:
-        """Return the client, and create it on the first call; nothing is sent.
-
-        Raises JudgeError if the key is missing, MissingPart if the provider's extra is not installed.
-        """
+        """Return the client, made on the first call; nothing is sent. Raises JudgeError for a missing key or extra."""
         if self._client is None:
             transport: Transport
             if self._own is not None:
-                transport = FunctionTransport(self._own, self.service.name)
+                transport = self._own
             elif self.service.traits.extra:
                 transport = self.foreign()
             else:
@@ -223,10 +221,7 @@ class LLMJudge(Judge):
         return fused_requests(questions, self.prompts, fuse=self.fuse)
 
     def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
-        """Return the expected usage of one request for these questions, before it is sent.
-
-        Tokens are estimated as the bytes of the request, and of typical answers, divided by 4.
-        """
+        """Return the expected usage of a request for these questions: its bytes, and typical answers', by 4."""
         if trivial_answer(questions[0]):
             return Usage(cost_usd=0.0)
         ask = render_request(self.fused(questions), self.prompts)
@@ -236,10 +231,7 @@ class LLMJudge(Judge):
         return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Return one reply per question; questions that a batch left unanswered are asked one by one.
-
-        Raises InputError if calls are under way in another event loop, to which the connections belong.
-        """
+        """Return one reply per question. Raises InputError if calls are under way in another event loop."""
         if (reply := trivial_answer(questions[0])) is not None:
             return [reply]
         call = GroupCall(self.ready(), self.prompts, self.fused(questions))
@@ -247,7 +239,7 @@ class LLMJudge(Judge):
             # the list of prices loads while the first answer is on its way
             threading.Thread(target=getattr, args=(self, "price"), daemon=True).start()
         loop = asyncio.get_running_loop()
-        if self._calls and self._loop is not loop:
+        if self._calls and self._loop is not loop:  # to which the connections belong
             raise InputError(
                 f"the judge {self.name} is in use in another thread or event loop",
                 fix=f'make a judge for each thread, or pass its name: judge="{self.name}"',

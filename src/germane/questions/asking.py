@@ -38,14 +38,11 @@ class Unanswered:
 
 
 class Answer(Struct, frozen=True, gc=False):
-    """A judgement together with the typed answer parsed from it, or with Unanswered.
-
-    `children` are the judgements that it was combined from: those of a panel's members or of windows.
-    """
+    """A judgement together with the typed answer parsed from it, or with Unanswered."""
 
     judgement: Judgement
     value: Any
-    children: tuple[Judgement, ...] = ()
+    children: tuple[Judgement, ...] = ()  # that it was combined from: of a panel's members or of windows
 
     @property
     def usable(self) -> bool:

@@ -131,7 +131,7 @@ class Ask:
     ) -> Iterator[tuple[AnyQuestion, Json | AnswerError, dict[str, Json]]]:
         """Yield each question, its part of the answer (or AnswerError), and its share of the provenance.
 
-        With `limited`, a part that has reached a limit of its schema is an AnswerError.
+        If the schema was `limited`, a part that has reached a limit is an AnswerError.
         """
         many = len(self.items) > 1
         rows = _by_id(payload, len(self.items)) if many else {1: payload}

@@ -42,8 +42,7 @@ class Claims(Question[tuple[str, ...]]):
 class Entities(Question[tuple[str, ...]]):
     """The question for the persons, places, dates, numbers and other named things in this text.
 
-    The query is part of the item, since the text is judged for it, but is not shown to the model, so that
-    this question can share a request with any other about the same text.
+    The query is in the item but not shown, so that any question about the same text can share the request.
     """
 
     kind: ClassVar[str] = "entities"
@@ -106,8 +105,7 @@ class Statement(PayloadModel):
 class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
     """The question for the statements that a passage makes, each of them relevant to the query or not.
 
-    Listing and judging are one question because it is about the same query and passage as `Relevance`, so
-    that both can share a request.
+    It is one question about the same query and passage as `Relevance`, so that both can share a request.
     """
 
     kind: ClassVar[str] = "statements"

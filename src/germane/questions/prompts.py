@@ -17,6 +17,7 @@ from collections.abc import Container, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 from germane.errors import InputError, SourceLocation
 from germane.questions.question import AnyQuestion, Wording, known_kinds
@@ -75,15 +76,12 @@ def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The prompt of one kind of question. A template has `pieces`: text and variables, alternating.
-
-    `system` is the system prompt to use with it; None for the usual one.
-    """
+    """The prompt of one kind of question."""
 
     text: str
     hash: str
-    pieces: tuple[str, ...] = ()
-    system: str | None = None
+    pieces: tuple[str, ...] = ()  # of a template: text and variables, alternating
+    system: str | None = None  # the system prompt to use with it; None for the usual one
 
     def fill(self, inputs: Mapping[str, Json]) -> str:
         """Return the template with all of its variables replaced by the inputs, in one pass."""
@@ -114,16 +112,11 @@ def _check_template(name: str, question: type[AnyQuestion], text: str, path: Pat
     fix = f"use {', '.join(f'{{{{{variable}}}}}' for variable in sorted(visible))}, or no variables at all"
     for match in _VARIABLE.finditer(text):
         if match[1].strip() not in visible:
-            place = location_in(path, text, match.start())
-            raise InputError(
-                f"the variable {match[0]} is not an input of the prompt {name}", fix=fix, place=place
-            )
+            problem = f"the variable {match[0]} is not an input of the prompt {name}"
+            raise InputError(problem, fix=fix, place=location_in(path, text, match.start()))
     for missing in sorted(values & set(question.item_fields) & visible - variables_in(text)):
-        raise InputError(
-            f"the prompt {name} lacks the variable {{{{{missing}}}}}, which is to be judged",
-            fix=fix,
-            place=SourceLocation(str(path)),
-        )
+        problem = f"the prompt {name} lacks the variable {{{{{missing}}}}}, which is to be judged"
+        raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
 
 
 def fingerprint(*texts: str) -> str:
@@ -134,27 +127,23 @@ def fingerprint(*texts: str) -> str:
 def load(name: str, path: Path | None = None) -> Prompt:
     """Return the prompt of a name: germane's own, or the file at `path`. Raises InputError if unusable."""
     question, file = _asked_by(name), path or FOLDER / f"{name}.md"
+    place = SourceLocation(str(file))
     try:
         text = file.read_text("utf-8-sig").replace("\r\n", "\n").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "the file is not UTF-8 text"
-        raise InputError(
-            f"the prompt {name} cannot be read: {why}", place=SourceLocation(str(file))
-        ) from None
+        raise InputError(f"the prompt {name} cannot be read: {why}", place=place) from None
     if not text:
-        raise InputError(f"the prompt {name} is empty", place=SourceLocation(str(file)))
+        raise InputError(f"the prompt {name} is empty", place=place)
     pieces: tuple[str, ...] = ()
     wording = text
     if path and _VARIABLE.search(text):
         _check_template(name, question, text, file)
         pieces = _cut(text, question.prompt_fields())
         wording = _VARIABLE.sub(lambda match: f"{{{{{match[1].strip()}}}}}", text)
-    notes = (fragment(name_of) for name_of in sorted(question.prompt_fields()))
-    return Prompt(
-        text,
-        fingerprint(fragment("frame"), *notes, *question.usual_payload().model_descriptions(), wording),
-        pieces,
-    )
+    notes = map(fragment, sorted(question.prompt_fields()))
+    descriptions = question.usual_payload().model_descriptions()
+    return Prompt(text, fingerprint(fragment("frame"), *notes, *descriptions, wording), pieces)
 
 
 @lru_cache(256)
@@ -169,8 +158,7 @@ def _worded(own: Wording) -> Prompt:
 def fragment(name: str) -> str:
     """Return a text that prompts of several kinds share; "" if there is none of that name.
 
-    `frame` is in every request, `list` in requests about several texts. A fragment with the name of an input
-    explains that input, wherever it is shown.
+    `frame` is in every request, `list` in those about several texts; one named like an input explains it.
     """
     file = FOLDER / f"_{name}.md"
     return file.read_text("utf-8").strip() if file.exists() else ""
@@ -207,8 +195,7 @@ _SUSPECT = re.compile("[<\uff1c\ufe64\u2039\u3008\u27e8]")
 def _tags(more: frozenset[str]) -> re.Pattern[str]:
     """Return a regular expression for the bracket of one of our tags, a numbered tag or a control token.
 
-    White space may stand anywhere in a tag. A number closes an item, or opens one if a bracket follows.
-    Quantifiers are possessive, so that no text makes the search slow.
+    White space may be anywhere in a tag. Quantifiers are possessive, so that no text makes the search slow.
     """
     words = {*FIRST, *LAST, *TAGGED, *more}
     words |= {word.removesuffix("s") for word in words}
@@ -219,11 +206,7 @@ def _tags(more: frozenset[str]) -> re.Pattern[str]:
 
 
 def clean(text: str, names: frozenset[str] = frozenset()) -> str:
-    """Return a text in which brackets of our section tags and of chat templates' control tokens are escaped.
-
-    A tag spelt with look-alike letters stays: the tags around retrieved text end in a code that no text can
-    know.
-    """
+    """Return a text in which brackets of our section tags and of chat templates' control tokens are escaped."""
     if _SUSPECT.search(text):
         text = _tags(names).sub("&lt;", text)
     return _SQUARE.sub("&#91;", text) if "[" in text else text
@@ -235,8 +218,8 @@ _SECRET = secrets.token_bytes(32)
 def tag_code(first: Json) -> str:
     """Return the four characters that end the tags of a request, so that no retrieved text can close them.
 
-    The code depends on the text that the request begins with and on a secret of this process, so that a
-    provider can cache the beginning that requests for one query share. It is in no key.
+    They depend on the text that the request begins with (so that a provider can cache the beginning that
+    requests for one query share) and on a secret of this process; they are in no key.
     """
     drawn = hashlib.blake2b(json.dumps(first).encode(), key=_SECRET, digest_size=5).digest()
     return base64.b32encode(drawn).decode().lower()[:4]
@@ -253,20 +236,16 @@ def inside(name: str, value: Json, tags: frozenset[str] = frozenset(), code: str
     if name in TAGGED:
         ends = f"-{code}" if code else ""
         return "".join(f"<{n}{ends}>{clean(item, names)}</{n}{ends}>" for n, item in enumerate(value, 1))
-    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
-        return "\n".join(f"{n}. {_line(clean(item, names))}" for n, item in enumerate(value, 1))
-    if isinstance(value, list | tuple) and all(
-        isinstance(turn, list | tuple) and len(turn) == 2 for turn in value
-    ):
-        return "\n".join(
-            f"{_WORDS.sub(' ', role).strip()}: {_line(clean(text, names))}" for role, text in value
-        )
+
+    def line(text: str) -> str:  # a line break would begin another list item or turn
+        return " ".join(clean(text, names).split())
+
+    items: Any = value if isinstance(value, list | tuple) else [None]
+    if all(isinstance(item, str) for item in items):
+        return "\n".join(f"{n}. {line(item)}" for n, item in enumerate(items, 1))
+    if all(isinstance(turn, list | tuple) and len(turn) == 2 for turn in items):
+        return "\n".join(f"{_WORDS.sub(' ', role).strip()}: {line(text)}" for role, text in items)
     return clean(json.dumps(value, ensure_ascii=False), names)
-
-
-def _line(text: str) -> str:
-    """Return the text on one line, since a line break would begin another list item or turn."""
-    return " ".join(text.split())
 
 
 def show(name: str, value: Json, code: str = "") -> str:

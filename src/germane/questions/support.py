@@ -118,9 +118,8 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
     def merge(self, windows: Sequence[tuple[Support, Json]]) -> Json:
         """Return the payload for all contexts, merged from those for windows (halves, quarters, ...).
 
-        A claim is supported by every context that any window names. A claim that only contexts of different
-        windows state together counts as unsupported, so a score from windows can be too low but never too
-        high; the reason of such a claim says so.
+        A claim that only contexts of different windows state together counts as unsupported, so a score from
+        windows can be too low but never too high; the claim's reason says so.
         """
         start, verdicts = 0, defaultdict[int, list[Json]](list)
         for window, payload in windows:
@@ -181,9 +180,8 @@ class CitationVerdict(PayloadModel):
 class CitationSupport(Question[tuple[CitationVerdict, ...]]):
     """The question whether each sentence is supported by the contexts that it cites.
 
-    Each sentence ends with the numbers of the contexts that it cites, in brackets: `Water boils at 100 °C.
-    [1][3]`. The numbers refer to the order given here, so the contexts are not sorted again: the measure has
-    sorted them.
+    Each sentence ends with the numbers of the contexts that it cites: `Water boils at 100 °C. [1][3]`. They
+    refer to the order given here, so the contexts are not sorted again: the measure has sorted them.
     """
 
     kind: ClassVar[str] = "citations"
@@ -203,9 +201,8 @@ class CitationSupport(Question[tuple[CitationVerdict, ...]]):
         for cited in payload.statements:
             _check_numbers(cited.contexts, len(self.contexts), self.cited(cited.statement))
             if cited.supported and not cited.contexts:
-                raise AnswerError(
-                    f"statement {cited.statement} is supported, but by no context that it cites"
-                )
+                why = "is supported, but by no context that it cites"
+                raise AnswerError(f"statement {cited.statement} {why}")
             cited.contexts = tuple(sorted(set(cited.contexts)))
         return tuple(payload.statements)
 

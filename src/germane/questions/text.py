@@ -102,10 +102,9 @@ def _parts(word: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """Return the form in which a word is compared: without accents and common endings, cut to six letters.
+    """Return the form in which a word is compared: without accents and English endings, cut to six letters.
 
-    The endings are English; the cut serves other languages that inflect at the end. Numbers are compared
-    whole.
+    The cut serves other languages that inflect at the end. Numbers are compared whole.
     """
     if not word.isalpha() and any(c.isdigit() for c in word):
         return _THOUSANDS.sub("", word)
@@ -135,10 +134,9 @@ def stems(text: str) -> frozenset[str]:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text, without bullets and numbering.
+    """Return the sentences of a text, and its list items and parts before a semicolon, without bullets.
 
-    List items and parts separated by semicolons count as sentences. A full stop does not end a sentence after
-    an abbreviation or initial, inside a number, or before a lower-case word.
+    A full stop after an abbreviation or initial, inside a number, or before a lower-case word ends none.
     """
     results: list[str] = []
     start = 0

@@ -1,10 +1,8 @@
 """The client of one model endpoint: it sends requests, and decides from each response what to do next.
 
-If the endpoint asks to wait (429, 503, 529), the client waits as long as Retry-After says, or backs off,
-until the call's deadline. Failures in transit (5xx, timeouts, broken connections) are retried up to
-`attempts` times. When they come in a row, all requests are held back and fewer are sent, until an answer
-comes or the endpoint is given up. An error that no other request can avoid (invalid key, unknown model, no
-credit) is raised as JudgeError in all calls. The caller counts unusable answers.
+It waits and retries as RetryPolicy says. When failures come in a row, all requests are held back and fewer
+are sent, until an answer comes or the endpoint is given up. An error that no other request can avoid (invalid
+key, unknown model, no credit) is raised as JudgeError in all calls. The caller counts unusable answers.
 """
 
 from __future__ import annotations
@@ -258,9 +256,8 @@ class ModelClient:
     def widen(self, got: Completion, ask: Ask, call: ModelCall) -> bool:
         """Raise the token limit for the next answer after one was cut off; return False if that cannot help.
 
-        It cannot help if the answer used up the question's own limit, which is generous, unless the model
-        only reasoned: then this and later requests get more tokens. An answer that was cut off earlier met a
-        limit of the server.
+        It cannot help if the answer used up the question's own limit, which is generous, unless the model only
+        reasoned: then this and later requests get more. One cut off earlier met a limit of the server.
         """
         capabilities, used, limit = self.capabilities, got.output_tokens, call.limit
         if call.own_limit and 2 * (used or limit) > limit:

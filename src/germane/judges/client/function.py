@@ -29,51 +29,48 @@ _AT_ONCE = 4
 """Concurrent calls of a function that runs in threads: it may be a model on this machine."""
 
 
-def service_of(model: OwnModel, name: str | None = None) -> Service:
-    """Return the Service of a model of the user's own. Raises InputError if it cannot be called.
-
-    A function without a name can be used, but its answers are not stored.
-    """
-    if isinstance(model, type) or not (callable(model) or _chats(model)):
-        raise InputError(
-            f"{model!r} is not a function or chat model",
-            fix="pass a function from prompt to text, or a chat model of LangChain",
-        )
-    if name is not None and not name.strip():
-        raise InputError("the name of a judge is empty", fix='write name="my-model"')
-    kind = getattr(model, "__name__", None) or type(model).__name__
-    if _chats(model):
-        own = (getattr(model, key, None) for key in ("model_name", "model"))
-        named = name or next((value for value in own if isinstance(value, str)), "")
-        return Service(provider="langchain", model=named, url=kind)
-    return Service(
-        provider="python" if name else f"python:{kind}", model=name or "", url=f"the function {kind}"
-    )
-
-
-def settings_of(model: OwnModel) -> dict[str, Json]:
-    """Return the settings of a chat model that can change an answer: its plain values, without keys."""
-    params = getattr(model, "_identifying_params", None)
-    if not isinstance(params, Mapping):
-        return {}
-    plain = (str, int, float, bool)
-    names = [name for name in params if type(params[name]) in plain and "key" not in str(name).lower()]
-    return {"parameters": {str(name): params[name] for name in names}} if names else {}
-
-
-def at_once(model: OwnModel) -> int | None:
-    """Return the default number of concurrent calls: 4 for a function in threads, else None (adaptive)."""
-    awaits = _chats(model) or inspect.iscoroutinefunction(_called(model))
-    return None if awaits else _AT_ONCE
-
-
 class FunctionTransport:
-    """A transport that calls a model of the user's own, with bodies as of OpenAI-compatible servers."""
+    """A transport that calls a model of the user's own, with bodies as of OpenAI-compatible servers.
+
+    `service` names the model; without a name its answers are not stored. `at_once` is the default number of
+    concurrent calls: 4 for a function in threads, else None (adaptive). Raises InputError if the model cannot
+    be called.
+    """
 
     secrets = Secrets({})
 
-    def __init__(self, model: OwnModel, name: str) -> None:
-        self.url, self._model = name, model
+    def __init__(self, model: OwnModel, name: str | None = None) -> None:
+        self._chats = callable(getattr(model, "invoke", None)) or callable(getattr(model, "ainvoke", None))
+        if isinstance(model, type) or not (callable(model) or self._chats):
+            raise InputError(
+                f"{model!r} is not a function or chat model",
+                fix="pass a function from prompt to text, or a chat model of LangChain",
+            )
+        if name is not None and not name.strip():
+            raise InputError("the name of a judge is empty", fix='write name="my-model"')
+        kind = getattr(model, "__name__", None) or type(model).__name__
+        if self._chats:
+            self._function: Any = getattr(model, "ainvoke", None) or model.invoke
+            own = (getattr(model, key, None) for key in ("model_name", "model"))
+            named = name or next((value for value in own if isinstance(value, str)), "")
+            self.service = Service(provider="langchain", model=named, url=kind)
+        else:
+            self._function = model if inspect.isroutine(model) else model.__call__
+            provider = "python" if name else f"python:{kind}"
+            self.service = Service(provider=provider, model=name or "", url=f"the function {kind}")
+        self.url, self._model = self.service.name, model
+        self._awaits = inspect.iscoroutinefunction(self._function)
+        self.at_once = None if self._chats or self._awaits else _AT_ONCE
+
+    @property
+    def settings(self) -> dict[str, Json]:
+        """The settings of a chat model that can change an answer: its plain values, without keys."""
+        params = getattr(self._model, "_identifying_params", None)
+        if not isinstance(params, Mapping):
+            return {}
+        plain = (str, int, float, bool)
+        names = [name for name in params if type(params[name]) in plain and "key" not in str(name).lower()]
+        return {"parameters": {str(name): params[name] for name in names}} if names else {}
 
     async def send(self, body: bytes) -> Response:
         """Call the model once and return its answer as a chat completion.
@@ -95,26 +92,14 @@ class FunctionTransport:
 
     async def _call(self, turns: Sequence[tuple[str, str]]) -> Any:
         """Return the model's answer to messages of (role, text); a synchronous function runs in a thread."""
-        value: Any = turns if _chats(self._model) else prompt_of(turns)
-        function = _called(self._model)
-        if inspect.iscoroutinefunction(function):
-            return await function(value)
-        answer = await asyncio.to_thread(function, value)
+        value: Any = turns if self._chats else prompt_of(turns)
+        if self._awaits:
+            return await self._function(value)
+        answer = await asyncio.to_thread(self._function, value)
         return await answer if inspect.isawaitable(answer) else answer
 
     async def close(self) -> None:
         """Do nothing, since no connection is open."""
-
-
-def _chats(model: Any) -> bool:
-    return callable(getattr(model, "invoke", None)) or callable(getattr(model, "ainvoke", None))
-
-
-def _called(model: Any) -> Any:
-    """Return the function to call: `ainvoke` or `invoke` of a chat model, `__call__` of another object."""
-    if _chats(model):
-        return getattr(model, "ainvoke", None) or model.invoke
-    return model if inspect.isroutine(model) else model.__call__
 
 
 def prompt_of(turns: Iterable[tuple[str, str]]) -> str:

@@ -132,10 +132,7 @@ class ModelCapabilities:
         return messages
 
     def learn(self, error: str, mode: int, *, limited: bool = False) -> bool:
-        """Learn from an error message how to change later requests; return False if it does not say.
-
-        The refused request was in output mode `mode`, and `limited` if it set a token limit.
-        """
+        """Learn from the refusal of a request (`limited`: with a token limit); return False if it does not say."""
         text = error.lower()
         if "temperature" in text and self.temperature is not None:
             self.temperature = None

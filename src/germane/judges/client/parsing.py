@@ -110,10 +110,8 @@ def completion_in(body: Mapping[str, Json], name: str) -> Completion:
         text, problem = "" if content is None else str(content), ""
         reasoned = next((field for field in _REASONING if _text(message.get(field)).strip()), "")
         if reasoned and not text.strip() and finish not in _CUT:
-            problem = (
-                f"the answer is empty, since the model put all of its text into {reasoned}; ask with"
-                " --model-parameter reasoning_effort=none"
-            )
+            problem = f"the answer is empty, since the model put all of its text into {reasoned}"
+            problem += "; ask with --model-parameter reasoning_effort=none"
     return Completion(text, finish in _CUT, _text(body.get("model")), problem, refusal, *tokens_in(body))
 
 
@@ -169,8 +167,7 @@ LEAD_IN = 300
 def object_in(text: str) -> dict[str, Json]:
     """Return the one JSON object in a model's answer, which may have reasoning or a short lead-in before it.
 
-    Raises:
-        AnswerError: There is no object or more than one, a long text before it, or a sentence around it.
+    Raises AnswerError if there is none or more than one, a long text before it, or a sentence around it.
     """
     try:
         value = _DECODER.decode(text)
@@ -213,10 +210,8 @@ def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, 
     if _OBJECT_BEGINS.search(words):
         raise AnswerError("after the JSON object comes another JSON object; answer with one object")
     marked = set(before) & set("<[|\u25c1")  # a thought that begins with a mark of another kind
-    quoted = (
-        marked or before.endswith((",", "(", '"', "'")) or words.startswith(("]", ",", ")", '"', "'", ":"))
-    )
+    quoted = before.endswith((",", "(", '"', "'")) or words.startswith(("]", ",", ")", '"', "'", ":"))
     in_sentence = before and words.strip(" .!\n") and "\n" not in after[: len(after) - len(words)]
-    if quoted or in_sentence or _END.search(words) or len(before) > LEAD_IN:
+    if marked or quoted or in_sentence or _END.search(words) or len(before) > LEAD_IN:
         raise AnswerError("the JSON object is part of a longer text; answer with the object alone")
     return value

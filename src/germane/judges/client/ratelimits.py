@@ -25,10 +25,9 @@ MINUTE = 61.0
 class AdaptiveConcurrency:
     """A semaphore that finds its own size: slow start, then additive increase, multiplicative decrease.
 
-    With `start` the size begins there and grows by one per answer (doubling per round trip) until the
-    endpoint throttles, and by one per round trip from then on (AIMD). Without `start` the size begins at the
-    limit. Answers that take `SLOW` times as long as the fastest do not make it grow. A throttled request
-    halves it, at most once per round trip.
+    The size begins at `start` (default: the limit) and grows by one per answer (doubling per round trip) until
+    the endpoint throttles, and by one per round trip from then on (AIMD). Answers that take `SLOW` times as
+    long as the fastest do not make it grow. A throttled request halves it, at most once per round trip.
     """
 
     def __init__(self, limit: int, start: int | None = None) -> None:
