@@ -40,7 +40,7 @@ from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 __all__ = [
     "Count", "Flag", "JsonMapping", "Keys", "Node", "Number", "Positive", "Scalar", "Share", "Texts", "WholeNumber", "YamlModel", "as_list",
     "fill_slots", "folder_of", "for_model", "names_of", "node_of", "parse_yaml", "plain", "plain_value", "read_model",
-    "with_variables", "wrong_in",
+    "with_variables",
 ]  # fmt: skip
 
 _EXPANSION = 100_000
@@ -85,9 +85,9 @@ class Node:
         """A description of the value for messages: "a mapping", "a list", "nothing", or "the text 'abc'"."""
         if self.text is None:
             return "a mapping" if self.items is None else "a list" if self.items else "an empty list"
-        return (
-            "nothing" if self.is_null() else f"the text {self.text!r}"[:60] if self.text else "an empty text"
-        )
+        if self.is_null():
+            return "nothing"
+        return f"the text {self.text!r}"[:60] if self.text else "an empty text"
 
     def is_null(self) -> bool:
         """Return True if the value is empty, `~` or `null`, without quotes."""
@@ -130,10 +130,7 @@ class Node:
         return self.location
 
     def follow(self, path: Sequence[Step]) -> tuple[tuple[Step, ...], Node]:
-        """Return the node at a path of field names and indices, after the path with the file's own keys.
-
-        The result stops where the path no longer exists in the file.
-        """
+        """Return the part of a path of field names and indices that exists, with the file's own keys, and the node there."""
         node, steps = self, list[Step]()
         for step in path:
             inner: Node | None = None
@@ -155,6 +152,12 @@ class Node:
             return replace(self, items=[inner.changed(change) for inner in self.items])
         return change(self)
 
+    def texts(self) -> Iterator[str]:
+        """Yield the text of every scalar in the tree."""
+        for inner in (*(self.pairs or {}).values(), *(self.items or ())):
+            yield from inner.texts()
+        yield self.text or ""
+
 
 def node_of(value: Json, location: SourceLocation) -> Node:
     """Return a JSON value as a tree of nodes that all have this location."""
@@ -172,23 +175,20 @@ _VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
 
 
-def with_environment(node: Node, environ: Mapping[str, str] | None = None, *, strict: bool = True) -> Node:
-    """Return the tree with every `${{ NAME }}` replaced by the environment variable, or by its value in `environ`.
+def with_environment(node: Node, *, strict: bool = True) -> Node:
+    """Return the tree with every `${{ NAME }}` replaced by the environment variable.
 
     Raises InputError for an unset variable (without `strict` the text is left unchanged), or if the file is not trusted.
     """
-    variables = os.environ if environ is None else environ
 
     def filled(scalar: Node) -> Node:
         def value(match: re.Match[str]) -> str:
             name = match[1]
-            if environ is None:
-                check_trusted(f"the environment variable {name} would be read", scalar.location)
-            if strict and name not in variables:
-                raise scalar.fault(
-                    f"the environment variable {name} is not set", f"set it: export {name}=..."
-                )
-            return variables.get(name, match[0])
+            check_trusted(f"the environment variable {name} would be read", scalar.location)
+            if strict and name not in os.environ:
+                problem = f"the environment variable {name} is not set"
+                raise scalar.fault(problem, f"set it: export {name}=...")
+            return os.environ.get(name, match[0])
 
         text = scalar.text or ""
         return replace(scalar, text=_VARIABLE.sub(value, text)) if "${{" in text else scalar
@@ -196,16 +196,10 @@ def with_environment(node: Node, environ: Mapping[str, str] | None = None, *, st
     return node.changed(filled)
 
 
-def unset_variables(node: Node, environ: Mapping[str, str]) -> list[str]:
-    """Return a description of each variable written as `${{ NAME }}` in the tree that is not in `environ`."""
-    names: dict[str, None] = {}
-
-    def look(scalar: Node) -> Node:
-        names.update(dict.fromkeys(_VARIABLE.findall(scalar.text or "")))
-        return scalar
-
-    node.changed(look)
-    return [f"the environment variable {name} (it is not set)" for name in names if name not in environ]
+def unset_variables(node: Node) -> list[str]:
+    """Return a description of each environment variable written as `${{ NAME }}` in the tree that is not set."""
+    names = dict.fromkeys(name for text in node.texts() for name in _VARIABLE.findall(text))
+    return [f"the environment variable {name} (it is not set)" for name in names if name not in os.environ]
 
 
 def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
@@ -268,16 +262,14 @@ def parse_yaml(text: str, file: str) -> Node:
 def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> InputError:
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)
-    lines = text.splitlines()
-    written = lines[line] if line < len(lines) else ""
+    written = next(iter(text.splitlines()[line:]), "")
     problem = (error.problem or "unreadable").strip()
     fixes = (fix for start, fix in _FIXES.items() if problem.startswith(start))
     fix = next(fixes, "check the indentation and quotes")
     if "\t" in written[: len(written) - len(written.lstrip())] or written[column : column + 1] == "\t":
         fix = "indent with spaces: YAML allows no tabs there"
-    return InputError(
-        f"this is not valid YAML: {problem}", fix=fix, place=SourceLocation(file, line + 1, column + 1)
-    )
+    place = SourceLocation(file, line + 1, column + 1)
+    return InputError(f"this is not valid YAML: {problem}", fix=fix, place=place)
 
 
 class _Builder:
@@ -308,16 +300,12 @@ class _Builder:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(str(event.anchor), location)
         if depth > MAX_DEPTH:
-            raise InputError(
-                f"this value is nested more than {MAX_DEPTH} levels deep",
-                fix=f"nest at most {MAX_DEPTH} lists and mappings",
-                place=location,
-            )
+            problem = f"this value is nested more than {MAX_DEPTH} levels deep"
+            raise InputError(problem, fix=f"nest at most {MAX_DEPTH} lists and mappings", place=location)
         if event.tag not in _TAGS:
             tag = event.tag.replace(_CORE, "!!")
-            raise InputError(
-                f"the YAML tag {tag} is not supported", fix=f"write the value without {tag}", place=location
-            )
+            fix = f"write the value without {tag}"
+            raise InputError(f"the YAML tag {tag} is not supported", fix=fix, place=location)
         if isinstance(event, yaml.ScalarEvent):
             if "\0" in event.value:  # escaped; no path, command or query can hold it
                 problem = "the text holds the character U+0000, which is not allowed"
@@ -337,10 +325,8 @@ class _Builder:
 
     def _alias(self, anchor: str, location: SourceLocation) -> Node:
         if anchor not in self._anchors:
-            problem = f"the alias *{anchor} has no anchor &{anchor} above it"
-            raise InputError(
-                problem, fix=f"write &{anchor} before the value that it stands for", place=location
-            )
+            fix = f"write &{anchor} before the value that it stands for"
+            raise InputError(f"the alias *{anchor} has no anchor &{anchor} above it", fix=fix, place=location)
         node = self._anchors[anchor]
         self._unfolded += node.size
         if self._unfolded > _EXPANSION:
@@ -381,12 +367,6 @@ def for_model(node: Node) -> Any:
     scalar = Scalar(node.text)
     scalar.node = node
     return scalar
-
-
-def wrong_in(error: ValidationError) -> Invalid:
-    """Return the first error that pydantic found as Invalid, with the field's name as its path."""
-    loc, wrong = all_faults(error)[0]
-    return wrong.under(*loc[:1])
 
 
 def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Invalid]]:
@@ -443,8 +423,7 @@ def as_list(value: Any) -> Any:
 def _mapping(value: Any) -> FrozenDict:
     if not isinstance(value, Node | dict) or (isinstance(value, Node) and value.pairs is None):
         raise Invalid(f"is {describe(value)}, not a mapping", "write a mapping: key: value")
-    frozen: FrozenDict = freeze(plain_value(value))
-    return frozen
+    return FrozenDict(freeze(plain_value(value)))
 
 
 plain = BeforeValidator(plain_value)
@@ -476,16 +455,15 @@ class Keys:
             warn(Notice(problem, fix, location))
 
     def refuse(self, key: str, names: Iterable[str], instead: str = "") -> bool:
-        """Report an unknown key that probably misspells one of `names`; return True if it was reported.
-
-        The error is appended to `faults` of the validation context, or raised if that has none. `instead` is added to the fix.
-        """
+        """Report an unknown key that probably misspells one of `names`; return True if so. `instead` is added to the fix."""
         if (near := nearest(key, names)) is None:
             return False
-        fix = f"did you mean {near!r}?{instead}"
-        fault = InputError(f"{self.what} has no key {key!r}", fix=fix, place=self.node.keys[key])
-        collect_or_raise(fault, self.context.get("faults"))
+        self.fault(f"{self.what} has no key {key!r}", f"did you mean {near!r}?{instead}", key)
         return True
+
+    def fault(self, problem: str, fix: str, key: str) -> None:
+        """Append an error located at a key to `faults` of the validation context, or raise it if that has none."""
+        collect_or_raise(InputError(problem, fix=fix, place=self.node.keys[key]), self.context.get("faults"))
 
 
 class YamlModel(BaseModel):
@@ -523,18 +501,15 @@ class YamlModel(BaseModel):
         for key in keys.others:
             if key.startswith(("$", "x-", "_")):
                 continue
+            problem = f"{keys.what} has no key {key!r}"
             if fold(key) in cls.refused:
-                problem = f"{keys.what} has no key {key!r}: germane does not support it"
-                fault = InputError(problem, fix="remove the key", place=keys.node.keys[key])
-                collect_or_raise(fault, keys.context.get("faults"))
+                keys.fault(f"{problem}: germane does not support it", "remove the key", key)
                 continue
             fix, names = cls.unread.get(fold(key)), (*cls.spellings(), *cls.ignored)
             if fix is None and cls.any_key and (near := nearest(key, names)):
                 fix = f"did you mean {near!r}?"
             if fix is not None or not keys.refuse(key, names):
-                keys.warn(
-                    f"{keys.what} has no key {key!r}: it is ignored", fix or "remove it", keys.node.keys[key]
-                )
+                keys.warn(f"{problem}: it is ignored", fix or "remove it", keys.node.keys[key])
 
     @classmethod
     def spellings(cls) -> dict[str, str]:

@@ -71,11 +71,13 @@ def system(monkeypatch: pytest.MonkeyPatch) -> Iterator[System]:
 
 
 @pytest.fixture
-def ask(tmp_path: Path, system: System) -> Callable[[str, Sample], Sample]:
+def ask(tmp_path: Path, system: System, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Sample], Sample]:
+    monkeypatch.setenv("KEY", "secret")
+
     def asking(settings: str, sample: Sample) -> Sample:
         path = tmp_path / "targets.yaml"
         path.write_text("targets:\n  - name: rag\n    provider: http\n" + settings.replace("URL", system.url))
-        target = open_target("rag", path, environ={"KEY": "secret"})
+        target = open_target("rag", path)
 
         async def work() -> Sample:
             try:

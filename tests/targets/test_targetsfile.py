@@ -44,15 +44,17 @@ def test_the_search_ends_at_the_repositorys_root(tmp_path):
         find_targets_file(tmp_path / "repo")
 
 
-def test_variables_come_from_the_environment(tmp_path):
+def test_variables_come_from_the_environment(tmp_path, monkeypatch):
     """${{ NAME }} anywhere in the entry that is opened; other entries need not be complete."""
     path = write(
         tmp_path,
         "targets: [{name: a, provider: mock, response: '${{ WORD }}!'}, {name: b, response: '${{ NO }}'}]",
     )
-    assert answer(open_target("a", path, environ={"WORD": "${{ WORD }}"})).response == "${{ WORD }}!"
+    monkeypatch.setenv("WORD", "${{ WORD }}")
+    assert answer(open_target("a", path)).response == "${{ WORD }}!"
+    monkeypatch.delenv("WORD")
     with pytest.raises(InputError, match="variable WORD is not set") as caught:
-        open_target("a", path, environ={})
+        open_target("a", path)
     assert caught.value.place == SourceLocation(str(path), 1, 47)
 
 

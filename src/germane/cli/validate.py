@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -164,7 +163,7 @@ def _check_eval_file(
             faults.append(fault.at(SourceLocation(str(file.path))))
     for data in file.data:
         faults += faults_in(data, dict(file.columns))
-    unset = unset_variables(parse_yaml(read_text(file.path), str(file.path)), os.environ)
+    unset = unset_variables(parse_yaml(read_text(file.path), str(file.path)))
     unchecked.update(dict.fromkeys(unset))
 
 

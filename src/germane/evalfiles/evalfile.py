@@ -29,14 +29,14 @@ from germane.yamltext import (
     with_environment,
 )
 
+_ABOUT: tuple[str, ...] = ("name", "version", "tags", "author", "license", "requires", "category")
 _NAMES = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 
 
 def _below(value: Any, info: ValidationInfo) -> Path:
     if not isinstance(value, str | Path):
-        raise Invalid(
-            f"is {describe(value)}, not a path", "write a path relative to this file: samples.jsonl"
-        )
+        fix = "write a path relative to this file: samples.jsonl"
+        raise Invalid(f"is {describe(value)}, not a path", fix)
     return (folder_of(info) / without_scheme(str(value))).resolve()
 
 
@@ -50,7 +50,7 @@ def _existing(value: Any, info: ValidationInfo) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraderSpec:
-    """One grader as written in an eval file, a mapping or the name of a measure, before it is turned into a grader.
+    """One grader as written in an eval file, a mapping or the name of a measure.
 
     `has_name` says whether the file gives the name; otherwise `name` is the grader's type, with `value` if it has one.
     """
@@ -90,9 +90,8 @@ def specs_of(nodes: Iterable[Node]) -> tuple[GraderSpec, ...]:
     grader_specs: list[GraderSpec] = []
     for node in nodes:
         names = _NAMES.findall(node.text or "") if node.pairs is None else []
-        grader_specs += [
-            GraderSpec(name=name, node=replace(node, text=name), spec=name) for name in names
-        ] or [spec_of(node)]
+        named = (GraderSpec(name=name, node=replace(node, text=name), spec=name) for name in names)
+        grader_specs += named if names else [spec_of(node)]
     return tuple(grader_specs)
 
 
@@ -115,7 +114,7 @@ def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[Gr
     for grader in listed:
         if grader.has_name and written.setdefault(grader.name, grader).spec != grader.spec:
             problem = f"two different graders are named {grader.name!r}"
-            fault = InputError(problem, fix="give each grader its own name", place=grader.node.location)
+            fault = grader.node.fault(problem, "give each grader its own name")
             if str(fault) not in map(str, faults):
                 faults.append(fault)
     specs: dict[str, GraderSpec] = {}
@@ -160,8 +159,8 @@ def _judges(value: Any) -> str:
 class EvalFile(YamlModel):
     """One eval file as read, with its cases. `measures` apply to every sample of `data`.
 
-    A key that the file does not set is None. Gates are unparsed texts (`lower(nDCG@10)>=0.7`) with their locations;
-    several judges are one text, separated by spaces.
+    A key that the file does not set is None. Gates are texts with their locations; several judges are one text, separated by
+    spaces.
 
     Attributes:
         measures: Measures by name (also several in one text), or with options: `{measure: nDCG@10, required: 0.7}`.
@@ -185,15 +184,7 @@ class EvalFile(YamlModel):
     what = "an eval file"
     aliases: ClassVar = {"measures": ("metrics",), "targets_file": ("targets",)}
     computed: ClassVar[tuple[str, ...]] = ("path", "cases", "targets", "threshold", "compatibility")
-    ignored: ClassVar[tuple[str, ...]] = (
-        "name",
-        "version",
-        "tags",
-        "author",
-        "license",
-        "requires",
-        "category",
-    )
+    ignored = _ABOUT
 
     path: Path = Path()
     cases: tuple[Case, ...] = ()
@@ -227,11 +218,11 @@ class EvalFile(YamlModel):
 def read_eval_file(
     path: str | Path, *, warn: Warn | None = None, faults: list[InputError] | None = None
 ) -> EvalFile:
-    """Read and check an eval file; paths in the result are absolute.
+    """Read and check an eval file, or have an add-on read it if it has a key of its dialect; paths in the result are absolute.
 
-    `${{ NAME }}` in the file is replaced by the environment variable. A file with a key of an add-on's dialect is read by
-    that add-on. `warn` is called with a Notice for each unknown key. Raises InputError with file, line and column; if
-    `faults` is given, all errors are appended to it instead and the valid part of the file is returned.
+    `${{ NAME }}` in the file is replaced by the environment variable. `warn` is called with a Notice for each unknown key.
+    Raises InputError with file, line and column; if `faults` is given, all errors are appended to it instead and the valid
+    part of the file is returned.
     """
     path = Path(path)
     warn = None if warn is None else Notices(warn)
@@ -244,9 +235,8 @@ def read_eval_file(
     file = _reader_of(root)(path, root, parsed, warn, faults)
     if not file.cases and not file.data and not faults:
         what = "names no data" if type(file) is EvalFile else "has no cases and names no data"
-        raise InputError(
-            f"this eval file {what}", fix="write data: samples.jsonl", place=SourceLocation(str(path), 1, 1)
-        )
+        place = SourceLocation(str(path), 1, 1)
+        raise InputError(f"this eval file {what}", fix="write data: samples.jsonl", place=place)
     if strict and faults:
         raise faults[0]
     return file
@@ -277,9 +267,6 @@ def _read_own(
     path: Path, root: Node, _: Callable[[Path], Node], warn: Warn | None, faults: list[InputError]
 ) -> EvalFile:
     file = read_model(EvalFile, root, faults, folder=path.resolve().parent, warn=warn)
-    update = {
-        "path": path,
-        "measures": by_name(file.measures, faults),
-        "targets": tuple(filter(None, [file.target])),
-    }
-    return file.model_copy(update=update)
+    targets = (file.target,) if file.target else ()
+    measures = by_name(file.measures, faults)
+    return file.model_copy(update={"path": path, "measures": measures, "targets": targets})

@@ -11,10 +11,9 @@ from germane.graders.grader import (
     Verdict,
     is_answered,
     together,
-    verdict_of,
 )
 from germane.graders.measure_grader import MeasureGrader
-from germane.graders.specs import Where, grader_of, is_grader, measure_named, scored
+from germane.graders.specs import Where, grader_of, measure_named, scored
 
 __all__ = [
     "CaseGrader",
@@ -29,9 +28,7 @@ __all__ = [
     "Where",
     "grader_of",
     "is_answered",
-    "is_grader",
     "measure_named",
     "scored",
     "together",
-    "verdict_of",
 ]

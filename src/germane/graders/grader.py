@@ -18,7 +18,7 @@ from germane.measures.outcome import Outcome
 from germane.questions.asking import Missing, Program
 from germane.samples.files import check_trusted
 from germane.types import FrozenDict, Json, Sample, Status
-from germane.yamltext import Keys, Share, YamlModel, plain, wrong_in
+from germane.yamltext import Keys, Share, YamlModel, all_faults, plain
 
 R = TypeVar("R")
 
@@ -65,18 +65,12 @@ Command = Annotated[_Words, PlainValidator(_command, json_schema_input_type=_Wor
 """A command of an eval file: a list is a program and its arguments, a text runs through `sh -lc`."""
 
 
-def verdict_of(score: float, least: float = PASS) -> Verdict:
-    """Return the result for a score: `pass` from `least` (0.8) on, `borderline` from 0.6 on, else `fail`."""
-    return "pass" if score >= least else "borderline" if score >= BORDERLINE else "fail"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraderResult:
     """The result of a grader for one case.
 
-    If `status` is not "ok", `score` is None, `why` is the reason, and `bounds` are the lowest and highest value that an
-    incomplete score can still take. `hits` and `misses` describe the checks that passed and failed; `details` is any
-    further data of the grader.
+    Unless `status` is "ok", `score` is None and `why` is the reason; `bounds` are those of an incomplete score. `hits` and
+    `misses` describe the checks that passed and failed; `details` is any further data of the grader.
     """
 
     score: float | None
@@ -125,11 +119,11 @@ class GraderResult:
     @property
     def assertions(self) -> list[dict[str, Json]]:
         """The hits and misses in the form of AgentV 4: a list of `{text, passed, evidence}`."""
-        checks = [(text, True) for text in self.hits] + [(text, False) for text in self.misses]
         rows: list[dict[str, Json]] = []
-        for finding, passed in checks:
+        for number, finding in enumerate((*self.hits, *self.misses)):
             text, _, evidence = finding.partition(" - ")
-            rows.append({"text": text, "passed": passed} | ({"evidence": evidence} if evidence else {}))
+            row: dict[str, Json] = {"text": text, "passed": number < len(self.hits)}
+            rows.append({**row, "evidence": evidence} if evidence else row)
         return rows
 
     def as_json(self) -> dict[str, Json]:
@@ -150,9 +144,6 @@ class CaseGrader(YamlModel, ABC):
         min_score: The lowest score that passes. Default: 0.8.
         compatibility: "agentv" computes the values of AgentV 2.1 (January 2026) where they differ from germane's: missing
             data and a failed judge or script then score 0.
-
-    Raises:
-        InputError: A parameter is invalid.
     """
 
     type: ClassVar[str]
@@ -188,16 +179,15 @@ class CaseGrader(YamlModel, ABC):
         try:
             made = handler(value)
         except ValidationError as error:
-            wrong = wrong_in(error)
-            wrong.problem = f"{cls.type}{':' if wrong.path else ''} {wrong.error(None).problem}"
-            raise InputError(wrong.problem, fix=wrong.fix) from None
+            loc, wrong = all_faults(error)[0]
+            problem = wrong.under(*loc[:1]).error(None).problem
+            raise InputError(f"{cls.type}{':' if wrong.path else ''} {problem}", fix=wrong.fix) from None
         try:
             hash(made)
         except TypeError as error:  # a field of a user's own grader
+            problem = f"{cls.type}: an option has a value that is not hashable: {error}"
             fix = "give a tuple instead of a list, a FrozenDict instead of a dict"
-            raise InputError(
-                f"{cls.type}: an option has a value that is not hashable: {error}", fix=fix
-            ) from None
+            raise InputError(problem, fix=fix) from None
         return made
 
     @classmethod
@@ -237,45 +227,33 @@ class CaseGrader(YamlModel, ABC):
 
     @abstractmethod
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Compute the result of a case, before the verdict by `min_score`, as a generator that yields questions for the judge.
-
-        Raises Missing if a question has no answer.
-        """
+        """Compute a case's result, but its verdict, as a generator of questions; raise Missing if one has no answer."""
 
     def missing(self, why: str) -> GraderResult:
         """Return the result of a case for which a judge's answer is missing: an error with the reason `why`."""
         return GraderResult.failed(why)
 
     def unanswered(self, case: Case) -> GraderResult | None:
-        """Return a skipped result if the system's answer is unknown, else None.
-
-        Returns None with AgentV compatibility, which treats an unknown answer as an empty one.
-        """
-        return (
-            None if self.agentv or is_answered(case) else GraderResult.skipped("the sample has no response")
-        )
+        """Return a skipped result if the system's answer is unknown, which with AgentV compatibility is an empty one, else None."""
+        if self.agentv or is_answered(case):
+            return None
+        return GraderResult.skipped("the sample has no response")
 
     def grade_sample(self, sample: Sample, case: Case | None) -> Program[GraderResult]:
         """Grade a sample's case of an eval file, or the sample as a case of its own if `case` is None."""
         return self.grade(Case(sample=sample) if case is None else case)
 
     def grade(self, case: Case) -> Program[GraderResult]:
-        """Grade one case: a generator that yields questions for the judge and returns the result.
-
-        An exception of the grader becomes an error result.
-        """
+        """Grade one case, as a generator of questions for the judge; an exception of the grader becomes an error result."""
         sample = case.sample
         if sample.failed:
             return GraderResult.failed(sample.error or "")
         try:
             result = yield from self.compute(case)
             if (result.score is None) is (result.status == "ok") or not 0 <= (result.score or 0) <= 1:
-                problem = (
-                    f"{self.label} returned the status {result.status} and the score {describe(result.score)}"
-                )
-                return GraderResult.failed(
-                    f"{problem}; return a score from 0 to 1 with the status ok, and None with any other"
-                )
+                given = f"the status {result.status} and the score {describe(result.score)}"
+                fix = "return a score from 0 to 1 with the status ok, and None with any other"
+                return GraderResult.failed(f"{self.label} returned {given}; {fix}")
         except Missing as missing:
             result = self.missing(missing.why)
         except GermaneError:
@@ -287,8 +265,10 @@ class CaseGrader(YamlModel, ABC):
         return replace(result, verdict=result.verdict or self.verdict(result.score))
 
     def verdict(self, score: float) -> Verdict:
-        """Return `pass` if the score reaches `min_score` (0.8 by default), else `borderline` or `fail`."""
-        return verdict_of(score, PASS if self.min_score is None else self.min_score)
+        """Return `pass` if the score reaches `min_score` (0.8 by default), else `borderline` from 0.6 on, else `fail`."""
+        if score >= (PASS if self.min_score is None else self.min_score):
+            return "pass"
+        return "borderline" if score >= BORDERLINE else "fail"
 
 
 class DirectGrader(CaseGrader):
@@ -317,10 +297,7 @@ class DirectGrader(CaseGrader):
 
 
 def together(programs: Iterable[Program[R]]) -> Program[list[R]]:
-    """Run several generators of questions in parallel, and return their results in order.
-
-    The next questions of all generators are yielded together, so that a judge can answer them in one batch.
-    """
+    """Run several generators of questions side by side, whose next questions are yielded together, and return their results."""
     running = list(programs)
     results: dict[int, R] = {}
     asking: dict[int, Sequence[Any]] = {}

@@ -81,18 +81,14 @@ class MeasureGrader(CaseGrader):
 
     def compute(self, case: Case) -> Program[GraderResult]:
         """Compute the measure for the case's sample and return it with its explanation, as a generator of questions."""
-        sample = self.sample(case)
+        sample = case.sample
+        if self.contexts is not None:
+            contexts = tuple(Context(text=text) for text in self.contexts)
+            sample = structs.replace(sample, contexts=contexts, calls=None)
         block = Block(jobs=[Job(sample=sample, graders=(self.scored,))], settings=self.settings)
         results = yield from together(block.programs)
         outcome = block.outcomes(results)[0][self.label]
         return self.result(sample, outcome, self._explained(outcome, block, results))
-
-    def sample(self, case: Case) -> Sample:
-        """Return the case's sample, with the grader's own `contexts` in place of the retrieved ones if it has any."""
-        if self.contexts is None:
-            return case.sample
-        contexts = tuple(Context(text=text) for text in self.contexts)
-        return structs.replace(case.sample, contexts=contexts, calls=None)
 
     def _explained(self, outcome: Outcome, block: Block, results: list[Any]) -> Explanation:
         if (placed := block.places(0, self.measure)) is not None:
@@ -112,7 +108,6 @@ class MeasureGrader(CaseGrader):
                 score=None, status=outcome.status, why=outcome.why, bounds=outcome.bounds,
                 hits=explanation.hits, misses=explanation.misses, reasoning=explanation.reasoning,
             )  # fmt: skip
-        fields = explanation.as_json()
         failed = self.strict and any(check["relevant"] is False for check in explanation.relevance_checks)
         return GraderResult(
             score=outcome.value,
@@ -120,5 +115,5 @@ class MeasureGrader(CaseGrader):
             hits=explanation.hits,
             misses=tuple(explanation.missed(self.expected_relevant_count)),
             reasoning=explanation.reasoning,
-            details=FrozenDict(fields["details"]),
+            details=FrozenDict(explanation.as_json()["details"]),
         )

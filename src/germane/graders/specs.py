@@ -25,20 +25,12 @@ from germane.yamltext import Node, node_of, read_model
 
 @cache
 def _kinds(*, installed: bool = False) -> dict[str, tuple[str, GraderType]]:
-    """Return the grader types of add-ons: a mapping from folded name to the canonical name and the type.
-
-    `installed` also searches installed packages for add-ons.
-    """
+    """Return the grader types of add-ons (`installed`: also of installed packages) by folded name: the canonical name and the type."""
     return {
         fold(name): (canonical, kind)
         for canonical, kind in all_of("graders", installed=installed).items()
         for name in (canonical, *kind.aliases)
     }
-
-
-def is_grader(name: str) -> str:
-    """Return the canonical name of an add-on's grader type, given in any spelling, or "" if there is no such type."""
-    return _kinds().get(fold(name), ("",))[0]
 
 
 class NotImported(InputError):
@@ -65,17 +57,13 @@ class Where:
 
 
 def grader_of(
-    spec: Json | Node, where: Where | None = None, faults: list[InputError] | None = None
+    spec: Json | Node, where: Where = Where(), faults: list[InputError] | None = None
 ) -> CaseGrader:
     """Return the grader that an entry of an eval file describes: a mapping, or a text that names a measure.
 
-    Options may be written at the top level or under `config`, in snake_case, camelCase or kebab-case.
-
-    Raises:
-        InputError: The entry is invalid; the error has its location. If `faults` is given, further errors are appended
-            to it.
+    Options may be written at the top level or under `config`, in snake_case, camelCase or kebab-case. Raises InputError
+    with the location of the first error; further errors are appended to `faults` if given.
     """
-    where = where or Where()
     node = spec if isinstance(spec, Node) else node_of(spec, SourceLocation("grader"))
     try:
         kind, node, fixed = _resolve_type(node, where)
@@ -190,12 +178,12 @@ def graders_of_specs(
     """Return the graders described by the entries of an eval file, with unique names.
 
     Raises InputError for the first error, or appends every error to `faults` if given. If `leave` is given, no Python file
-    is imported: a grader whose measure is in one is left out, and `leave` is called with the measure's name and the entry.
+    is imported: it is called with the name of each measure in one and the entry, which is left out.
     """
     graders: dict[str, Grader] = {}
-    folder = file.path.resolve().parent
+    folder, imports = file.path.resolve().parent, leave is None
     where = Where(
-        folder=folder, warn=warn, compatibility=file.compatibility, settings=settings, imports=leave is None
+        folder=folder, warn=warn, compatibility=file.compatibility, settings=settings, imports=imports
     )
     for spec in specs:
         try:
@@ -224,14 +212,13 @@ def scored(grader: CaseGrader) -> Grader:
 
     A measure without special options is computed from the samples alone; any other grader is called with each whole case.
     """
+    measure = None
     if isinstance(grader, MeasureGrader):
-        if not (grader.agentv or grader.contexts is not None):
+        if not grader.agentv and grader.contexts is None:
             return grader.scored
         measure = grader.measure
-    else:
-        measure = Measure.parse(grader.stored_type)
     return Grader(
-        measure=measure,
+        measure=measure or Measure.parse(grader.stored_type),
         name=grader.label,
         weight=grader.weight,
         required=grader.gate,

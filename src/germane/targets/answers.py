@@ -34,7 +34,7 @@ class PlannedCase(Job, kw_only=True):
     """A case to evaluate: a job, and the target to query for its sample ("" if its contexts are already known).
 
     `source` is the path, as the user wrote it, that the case comes from. `row` is the case's position among all cases, also
-    if the evaluation is split into parts. `is_prepared` says whether the sample comes from a complete report.
+    of other parts of the evaluation. `is_prepared` says whether the sample comes from a complete report.
     """
 
     target: str = ""
@@ -66,13 +66,8 @@ def with_sample(job: J, sample: Sample) -> J:
 class TargetAnswers:
     """The answers of targets in one evaluation: those of earlier sessions, and new ones, which are written to the report folder.
 
-    The stored answers are used only by `--resume`; a new run queries the system again. The complete report has them in
-    its samples.
-
-    Args:
-        folder: The report folder; None keeps answers in memory only.
-        resumed: Whether to read the answers of earlier sessions in the folder; otherwise they are deleted.
-        replaces: Whether the report in the folder belongs to another evaluation, so that its samples are not used.
+    Stored answers serve only `--resume`, and are deleted unless the run is `resumed`; a complete report has them in its samples.
+    A report of another evaluation that is replaced (`replaces`) gives none. Without a `folder` they stay in memory.
     """
 
     def __init__(self, folder: Path | None, *, resumed: bool, replaces: bool = False) -> None:
@@ -88,13 +83,9 @@ class TargetAnswers:
         tables = StoredTables(folder)
         if not replaces and tables.files["samples"].path.exists():
             self._prepared = set(self._keep(tables.samples))
-        self._prepared -= set(self._keep(self._written()))
-
-    def _written(self) -> Iterator[Sample]:
-        """Yield the answered samples in the file of answers; an incomplete last line is skipped."""
-        for row in TableFile(self._path).whole_rows() if self._path is not None else ():
-            with suppress(ValueError, KeyError, TypeError, InputError):
-                yield from samples_from([row["sample"]])
+        for row in TableFile(self._path).whole_rows():
+            with suppress(ValueError, KeyError, TypeError, InputError):  # an incomplete last line
+                self._prepared -= set(self._keep(samples_from([row["sample"]])))
 
     def _keep(self, samples: Iterable[Sample]) -> Iterator[SampleKey]:
         """Remember the answered samples that did not fail, and yield their keys; a failed sample is queried again."""
@@ -145,10 +136,10 @@ async def ask_targets(
     *,
     parts: int = 1,
 ) -> list[PlannedCase]:
-    """Query the targets and return the cases in order with their answers; a failure becomes the sample's `error`.
+    """Query the targets for cases without a stored answer, and return all cases in order; a failure becomes the sample's `error`.
 
-    Cases with a stored answer are not queried. Each target gets at most `workers` queries at once, divided by the number
-    of `parts` of the evaluation that run in parallel. Each answer is stored when it arrives.
+    Each target gets at most `workers` queries at once, divided by the number of `parts` of the evaluation that run in
+    parallel. Each answer is stored when it arrives.
     """
     workers = {key: asyncio.Semaphore(max(1, target.workers // parts)) for key, target in targets.items()}
     done = 0
@@ -182,10 +173,7 @@ async def ask_targets(
 async def answers_at_hand(
     cases: Sequence[PlannedCase], answers: TargetAnswers
 ) -> list[tuple[PlannedCase, bool]]:
-    """Return each case with True and its answer if no live system is needed for it, else unchanged with False.
-
-    Used by dry runs: nothing is written.
-    """
+    """Return each case with True and its answer if no live system is needed for it, else unchanged with False; write nothing."""
     targets = open_targets(cases, live=False)
     result = []
     for planned in cases:
@@ -212,9 +200,7 @@ def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_Sy
 
 def check_targets(cases: Iterable[PlannedCase]) -> None:
     """Raise InputError if a target of these cases is unknown or not trusted; called before a report folder is created."""
-    asked = dict.fromkeys(
-        (planned.target, planned.targets_file or planned.folder) for planned in cases if planned.target
-    )
+    asked = {(each.target, each.targets_file or each.folder): None for each in cases if each.target}
     if asked:
         from germane.targets.targetsfile import check_asked  # which most evaluations have no use for
 
@@ -235,9 +221,9 @@ async def _ask(target: Target, planned: PlannedCase) -> Sample:
 def prepared(
     planned: PlannedCase, document_ids: Callable[[Sample], Sample], notes: Counter[str]
 ) -> PlannedCase:
-    """Return the case with the contexts found in its answer, if it has none, and with chunk ids mapped to document ids.
+    """Return the case with the contexts found in its answer, or else an `error`, and with chunk ids mapped to document ids.
 
-    A note on how contexts were found is counted in `notes`. If none are found, the sample gets an `error`.
+    A note on how contexts were found is counted in `notes`.
     """
     sample = planned.sample
     if sample.contexts is None and sample.calls is None and sample.error is None:

@@ -21,6 +21,7 @@ from germane.yamltext import Positive, plain_value
 
 _TAIL = 2000
 _ANSWERS = {"text", "output_messages", "outputMessages", "output"}
+"""The keys of an output file's JSON object that is an answer; any other output file is a text."""
 _PASSED_ON = ("TMP", "TZ", "SHELL", "USER", "LOGNAME", "COMSPEC", "USERPROFILE", "APPDATA", "LOCALAPPDATA")
 """Environment variables that a command gets besides those of every program; none of them holds a secret."""
 _SLOT = re.compile(r"\{(PROMPT|EVAL_ID|ATTEMPT|FILES|OUTPUT_FILE)\}")
@@ -30,8 +31,8 @@ _NOT_A_WORD = re.compile(
 )
 """Text before a slot such as {PROMPT} after which a shell would not read the slot's value as one word of data: an open
 quote, a backslash, arithmetic, a heredoc, and commands and flags whose argument is code. Complete quotes are removed before."""
-_Values: TypeAlias = Mapping[str, str | Sequence[str]]
-"""Maps each slot of a command ("PROMPT", "FILES", ...) to its value: a text, or the paths of files."""
+_Variables: TypeAlias = Mapping[str, Mapping[str, str]]
+"""Maps each slot of a command ("PROMPT", "FILES", ...) to the environment variables that it stands for, with their values."""
 
 
 def _environment(value: Any) -> Json:
@@ -44,10 +45,7 @@ def _environment(value: Any) -> Json:
 
 
 def _command(value: Any) -> str | tuple[str, ...]:
-    """Return a checked command: a text for a shell, or a tuple of a program and its arguments.
-
-    Raises Invalid if it is neither, or has no slot for the query.
-    """
+    """Return a checked command, which has a slot for the query: a text for a shell, or a tuple of a program and its arguments."""
     content = plain_value(value)
     words = [content] if isinstance(content, str) else content
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
@@ -70,26 +68,14 @@ def _check_slots(template: str) -> None:
             raise Invalid(f"has {slot[0]} within quotes or code, where a shell would not read one word", fix)
 
 
-def _variables(slot: str, value: str | Sequence[str]) -> dict[str, str]:
-    """Return the environment variables of one slot: GERMANE_PROMPT for PROMPT; GERMANE_FILE_1, GERMANE_FILE_2, ... for files."""
-    if isinstance(value, str):
-        return {f"GERMANE_{slot}": value}
-    return {f"GERMANE_FILE_{number}": text for number, text in enumerate(value, 1)}
-
-
-def _argv(template: Sequence[str], values: _Values) -> tuple[str, ...]:
-    """Return the arguments of a command that runs without a shell, with its slots replaced by their values.
-
-    The argument `{FILES}` becomes one argument per file.
-    """
+def _argv(template: Sequence[str], variables: _Variables) -> tuple[str, ...]:
+    """Return the arguments of a command without a shell, its slots replaced by their values; `{FILES}` becomes one per file."""
     words: list[str] = []
     for word in template:
         if word == "{FILES}":
-            words += values["FILES"]
+            words += variables["FILES"].values()
         else:
-            words.append(
-                _SLOT.sub(lambda slot: " ".join(_variables(slot[1], values[slot[1]]).values()), word)
-            )
+            words.append(_SLOT.sub(lambda slot: " ".join(variables[slot[1]].values()), word))
     return tuple(words)
 
 
@@ -133,40 +119,42 @@ class CliTarget(Target):
             stdout = await self._run(case, output)
             if "OUTPUT_FILE" not in str(self.command_template):
                 return stdout.strip()
-            return _answer(_written(output))
+            text = _written(output)
+        try:
+            document: Json = json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+        return document if isinstance(document, dict) and document.keys() & _ANSWERS else text
 
     async def _run(self, case: Case, output: Path) -> str:
         """Run the command and return its stdout; its whole process group is killed at the end. Raises TargetError."""
-        sample = case.sample
-        values: _Values = {
-            "PROMPT": sample.query,
-            "EVAL_ID": sample.id,
-            "ATTEMPT": str(sample.trial),
-            "FILES": (*case.guideline_files, *case.input_files),
-            "OUTPUT_FILE": str(output),
+        sample, files = case.sample, (*case.guideline_files, *case.input_files)
+        variables: _Variables = {
+            "PROMPT": {"GERMANE_PROMPT": sample.query},
+            "EVAL_ID": {"GERMANE_EVAL_ID": sample.id},
+            "ATTEMPT": {"GERMANE_ATTEMPT": str(sample.trial)},
+            "FILES": {f"GERMANE_FILE_{number}": path for number, path in enumerate(files, 1)},
+            "OUTPUT_FILE": {"GERMANE_OUTPUT_FILE": str(output)},
         }
         environment, template = child_environment(_PASSED_ON, self.env), self.command_template
         if isinstance(template, str):
-            of_slots = {slot: _variables(slot, value) for slot, value in values.items()}
-            script = _SLOT.sub(lambda slot: " ".join(map('"${}"'.format, of_slots[slot[1]])), template)
+            script = _SLOT.sub(lambda slot: " ".join(map('"${}"'.format, variables[slot[1]])), template)
             command: tuple[str, ...] = ("sh", "-c", script)
-            environment |= {name: text for variables in of_slots.values() for name, text in variables.items()}
+            for values in variables.values():
+                environment |= values
         else:
-            command = _argv(template, values)
+            command = _argv(template, variables)
         try:
             finished = await run_program(command, cwd=self._folder, env=environment, seconds=self.timeout)
         except (OSError, ValueError) as error:
             problem = f"the command cannot be started in {self._folder}: {error}"
             raise TargetError(f"{problem}; correct command: or cwd: of the target") from None
         if finished.timed_out:
-            raise TargetError(
-                f"the command took more than {self.timeout:g} s; set a longer timeout: in the target"
-            )
+            fix = "set a longer timeout: in the target"
+            raise TargetError(f"the command took more than {self.timeout:g} s; {fix}")
         if finished.flooded:
-            most = MAX_STDOUT // 1_000_000
-            raise TargetError(
-                f"the command printed more than {most} MB; print less, or write {{OUTPUT_FILE}}"
-            )
+            most = f"{MAX_STDOUT // 1_000_000} MB"
+            raise TargetError(f"the command printed more than {most}; print less, or write {{OUTPUT_FILE}}")
         if finished.code:
             tail = finished.tail(_TAIL) or "its stderr is empty"
             raise TargetError(f"the command ended with exit code {finished.code} in {self._folder}: {tail}")
@@ -183,12 +171,3 @@ def _written(output: Path) -> str:
         most = LARGEST // 1_000_000
         raise TargetError(f"the command wrote more than {most} MB to OUTPUT_FILE; return fewer contexts")
     return written.decode("utf-8", "replace")
-
-
-def _answer(text: str) -> Json:
-    """Return the answer in an output file's text: a JSON object with text, output_messages or output, else the text itself."""
-    try:
-        document: Json = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return document if isinstance(document, dict) and document.keys() & _ANSWERS else text

@@ -30,10 +30,7 @@ def _responses(value: Any) -> Any:
 
 
 class MockTarget(Target):
-    """A target that answers a case with `responses[id]`, or else with `response`.
-
-    An answer is a text, or a mapping with response, contexts or messages.
-    """
+    """A target that answers a case with `responses[id]` or else `response`: a text, or a mapping with response, contexts or messages."""
 
     live: ClassVar[bool] = False
 
@@ -51,9 +48,8 @@ class MockTarget(Target):
         """Return the fixed answer for the case's id. Raises TargetError if there is none."""
         answer = self.responses.get(case.sample.id, self.response)
         if answer is None:
-            raise TargetError(
-                f"the target has no response for the case {case.sample.id!r}; add it to responses:"
-            )
+            problem = f"the target has no response for the case {case.sample.id!r}"
+            raise TargetError(f"{problem}; add it to responses:")
         return answer
 
 
@@ -82,31 +78,24 @@ class RecordedTarget(Target):
         samples = [sample for sample in read if self.system in {None, sample.system}]
         systems = {sample.system for sample in samples}
         if len(systems) != 1:
-            names = ", ".join(map(repr, sorted(systems)))
-            problem = f"{self.path} has answers of several systems: {names}"
-            if not systems:
-                problem = f"{self.path} has no answers" + (
-                    f" of the system {self.system!r}" if self.system else ""
-                )
-            raise InputError(problem, fix="write system: NAME, with a system in the file", place=location)
+            what = f"no answers of the system {self.system!r}" if self.system else "no answers"
+            if systems:
+                what = f"answers of several systems: {', '.join(map(repr, sorted(systems)))}"
+            fix = "write system: NAME, with a system in the file"
+            raise InputError(f"{self.path} has {what}", fix=fix, place=location)
         self._recorded = {(sample.id, sample.trial): sample for sample in samples}
         self._trials = {sample.trial for sample in samples}
         if are_line_numbers(texts := texts_of(samples)):
             self._ids = ids_of(texts)
 
     def _id_of(self, sample: Sample) -> str:
-        """Return the id of the recorded answer to a sample: its own id, or by the same query if ids are line numbers.
-
-        Raises TargetError unless exactly one answer has this query.
-        """
+        """Return the id of the recorded answer: the sample's own, or, if ids are line numbers, that of the one answer to its query."""
         same = self._ids.get(" ".join(sample.query.split()), [])
         if sample.id in same or not (self._ids and are_line_numbers([sample.id])):
             return sample.id
         if len(same) != 1:
-            problem = (
-                f"{self.path} has no ids, and {len(same) or 'no'} answers to the query {sample.query[:60]!r}"
-            )
-            raise TargetError(f"{problem}; give each sample an id")
+            found = f"{len(same) or 'no'} answers to the query {sample.query[:60]!r}"
+            raise TargetError(f"{self.path} has no ids, and {found}; give each sample an id")
         return same[0]
 
     async def ask(self, case: Case) -> Sample:
@@ -117,10 +106,8 @@ class RecordedTarget(Target):
             problem = f"{self.path} has no answer for trial {sample.trial} of the id {sample.id!r}"
             raise TargetError(f"{problem}; record the answer of this case")
         if result.query.split() != sample.query.split():
-            here, there = shorten(sample.query, 40), shorten(result.query, 40)
-            self._otherwise[sample.id] = (
-                f"{shorten(sample.id, 40)} is {here!r} in the case, {there!r} in the file"
-            )
+            name, here, there = (shorten(text, 40) for text in (sample.id, sample.query, result.query))
+            self._otherwise[sample.id] = f"{name} is {here!r} in the case, {there!r} in the file"
         return result
 
     @property

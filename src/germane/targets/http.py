@@ -85,10 +85,7 @@ class HttpTarget(Target):
         return self
 
     async def ask(self, case: Case) -> Json:
-        """Send the request of a case and return the answer in the response.
-
-        Raises TargetError, with the status and the start of the body, if the request fails or the response has no answer.
-        """
+        """Send a case's request and return the answer. Raises TargetError if the request fails or the response has no answer."""
         text = await self._sent(case)
         try:
             document = json.loads(text.removeprefix("\ufeff"))
@@ -105,7 +102,10 @@ class HttpTarget(Target):
             self._client = None
 
     async def _sent(self, case: Case) -> str:
-        """Send the request, with retries, and return the text of the first successful response. Raises TargetError if none comes."""
+        """Send the request, with retries, and return the text of the first successful response.
+
+        Raises TargetError, with the status and the start of the body, if none comes.
+        """
         import httpx2
 
         failure = ""
@@ -131,8 +131,9 @@ class HttpTarget(Target):
                         await asyncio.sleep(pause)
         except TimeoutError:
             before = f"; the last attempt failed with {failure}" if failure else ""
-            problem = f"no response within {self.timeout:g} s (timeout: of the target){before}"
-            raise TargetError(problem) from None
+            raise TargetError(
+                f"no response within {self.timeout:g} s (timeout: of the target){before}"
+            ) from None
         raise TargetError(f"the request failed ({counted(self.retries + 1, 'attempt')}): {failure}")
 
     def _request(self, case: Case) -> httpx2.Request:
@@ -143,7 +144,7 @@ class HttpTarget(Target):
             "id": sample.id,
             "trial": sample.trial,
             "history": [
-                {"role": turn.role, "content": content_text(turn.content)} for turn in sample.history
+                {"role": each.role, "content": content_text(each.content)} for each in sample.history
             ],
             "metadata": dict(case.metadata),
         }
@@ -159,17 +160,15 @@ class HttpTarget(Target):
         return Secrets(self.headers, url=self.url).mask_text(text)
 
     async def _response(self, request: httpx2.Request) -> tuple[httpx2.Response, str]:
-        """Send a request, and return the response and its text. Raises TargetError for a redirect or a too long body.
-
-        Redirects are not followed, since the headers may hold keys that only this host may see.
-        """
+        """Send a request, and return the response and its text. Raises TargetError for a redirect or a too long body."""
         response = await self._client.send(request, stream=True)
         try:
-            if response.next_request is not None:
+            if (
+                response.next_request is not None
+            ):  # not followed: only this host may see the keys in the headers
                 moved = mask_urls(str(response.next_request.url))
-                raise TargetError(
-                    f"HTTP {response.status_code}: the url redirects to {moved}; write url: {moved}"
-                )
+                problem = f"HTTP {response.status_code}: the url redirects to {moved}"
+                raise TargetError(f"{problem}; write url: {moved}")
             body = bytearray()
             async for chunk in response.aiter_bytes():
                 body += chunk
@@ -181,10 +180,7 @@ class HttpTarget(Target):
         return response, body.decode("utf-8", "replace")
 
     def _fields(self, document: Json) -> Json:
-        """Return the answer in a JSON response: the values at the target's pointers, or the whole response without pointers.
-
-        Raises TargetError if the response reports an error or lacks a value.
-        """
+        """Return the values at the target's pointers, or the whole response without pointers. Raises TargetError if it has none."""
         if not (self.answer_at or self.contexts_at):
             return document
         result: dict[str, Json] = {}
@@ -195,9 +191,8 @@ class HttpTarget(Target):
         if self.contexts_at is not None:
             listed = _at(document, self.contexts_at)
             if not isinstance(listed, list):
-                raise TargetError(
-                    f"the response has no list at {self.contexts_at}; set contexts: of the target to the pointer of the list"
-                )
+                fix = "set contexts: of the target to the pointer of the list"
+                raise TargetError(f"the response has no list at {self.contexts_at}; {fix}")
             result["contexts"] = [
                 {name: _at(value, pointer, needed=False) for name, pointer in self.context.items()} or value
                 for value in listed
@@ -215,9 +210,8 @@ def _at(document: Json, pointer: str, *, needed: bool = True) -> Json:
         elif isinstance(result, list) and name.isdecimal() and int(name) < len(result):
             result = result[int(name)]
         elif needed:
-            raise TargetError(
-                f"the response has no value at {pointer}; correct the JSON pointer in the target"
-            )
+            fix = "correct the JSON pointer in the target"
+            raise TargetError(f"the response has no value at {pointer}; {fix}")
         else:
             return None
     return result

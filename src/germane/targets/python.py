@@ -59,9 +59,8 @@ class PythonTarget(Target):
         """Import the module and find the function or retriever in it. Raises InputError if either is missing."""
         del evals
         module, _, name = self.function.partition(":")
-        value: Any = _imported(
-            module, [(folder / text).resolve() for text in self.path] or [folder], location
-        )
+        folders = [(folder / text).resolve() for text in self.path] or [folder]
+        value: Any = _imported(module, folders, location)
         for step in name.split("."):
             value = getattr(value, step, None)
         function = _asked_by(value)
@@ -80,11 +79,8 @@ class PythonTarget(Target):
             if isinstance(system, Mapping | list | tuple):
                 fix = "evaluate each system by itself and compare the reports: germane.compare(first, second)"
             raise InputError(f"the system {system!r} cannot be queried", fix=fix)
-        target = cls(
-            name=getattr(system, "__name__", None) or type(system).__name__,
-            function="python:object",
-            workers=workers,
-        )
+        name = getattr(system, "__name__", None) or type(system).__name__
+        target = cls(name=name, function="python:object", workers=workers)
         target._called = function
         return target
 
@@ -93,10 +89,9 @@ class PythonTarget(Target):
         asked = partial(_answer, self._called, _first_argument(self._called, case))
         try:
             if inspect.iscoroutinefunction(self._called):
-                result = asked()
-            else:
-                run = callers_thread() if self.in_calling_thread else _in_thread
-                result = await asyncio.wrap_future(_submit(asked, run))
+                return await asked()
+            run = callers_thread() if self.in_calling_thread else _in_thread
+            result = await asyncio.wrap_future(_submit(asked, run))
             return await result if inspect.isawaitable(result) else result
         except GermaneError:
             raise
@@ -145,10 +140,7 @@ def _submit(call: Callable[[], Any], run: Callable[[Callable[[], object]], objec
 
 @contextmanager
 def prints_to_stderr() -> Iterator[None]:
-    """Context manager that redirects what this process and its children print from stdout to stderr.
-
-    stdout is reserved for the evaluation's own output.
-    """
+    """Context manager that redirects what this process and its children print to stderr: stdout is for the evaluation's output."""
     sys.stdout.flush()
     kept = None
     with suppress(OSError):  # there is none of the two
@@ -178,7 +170,7 @@ def _asked_by(system: Any) -> Callable[..., Any] | None:
 def _haystack_input(system: Any, query: str) -> dict[str, Any]:
     """Return the arguments for `run` of a Haystack component or pipeline: the query for each component that takes one.
 
-    For a pipeline, the documents of inner components are requested too, since its result has only the last outputs.
+    Of a pipeline, whose result has only the last outputs, the documents of inner components are requested too.
     """
     names = ("query", "text", "question", "prompt")
     taken = inspect.signature(system.run).parameters

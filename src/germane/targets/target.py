@@ -24,10 +24,7 @@ LARGEST = 16_000_000
 
 
 class Models(YamlModel):
-    """The models that a system uses, as its targets file names them.
-
-    The audit warns if they are of the same family as the judge.
-    """
+    """The models that a system uses, by its targets file; the audit warns if one is of the judge's family."""
 
     what = "models"
     aliases: ClassVar = {"rewriter": ("query_rewriter",)}
@@ -71,11 +68,9 @@ class Target(YamlModel):
 
         Contexts that are only in the answer's text or tool calls are found later, by `find_contexts`.
         """
-        case = (
-            asked
-            if isinstance(asked, Case)
-            else Case(sample=asked, question=asked.query, metadata=asked.metadata)
-        )
+        case = asked
+        if isinstance(case, Sample):
+            case = Case(sample=case, question=case.query, metadata=case.metadata)
         started = time.monotonic()
         answer = await self.ask(case)
         duration = {"ms": round((time.monotonic() - started) * 1000, 3)} if self.live else {}
@@ -174,17 +169,12 @@ def _with_passages(answer: dict[str, Json]) -> dict[str, Json]:
         made["response"] = reply.get("data") if isinstance(reply, dict) else reply
     if not made:
         return answer
-    others = {
-        name: value for name, value in answer.items() if name not in {*PASSAGE_LISTS, "replies", "answers"}
-    }
-    return {name: value for name, value in others.items() if not isinstance(value, dict)} | made
+    read = {*PASSAGE_LISTS, "replies", "answers"}
+    return {k: v for k, v in answer.items() if k not in read and not isinstance(v, dict)} | made
 
 
 def _native(value: Any) -> Json:
-    """Return a Python value as JSON: NumPy arrays as lists, documents of retrievers as contexts.
-
-    A value of unknown type is returned unchanged, and is then reported by the reader of samples.
-    """
+    """Return a Python value as JSON: NumPy arrays as lists, documents of retrievers as contexts, unknown types unchanged."""
     if isinstance(value, Mapping):
         return {str(key): _native(inner) for key, inner in value.items()}
     if is_table(value) or hasattr(value, "tolist"):

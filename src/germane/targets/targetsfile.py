@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,13 +13,7 @@ from germane.targets.fixed import MockTarget, RecordedTarget
 from germane.targets.http import HttpTarget
 from germane.targets.python import PythonTarget
 from germane.targets.target import Target
-from germane.yamltext import (
-    Node,
-    parse_yaml,
-    read_model,
-    unset_variables,
-    with_environment,
-)
+from germane.yamltext import Node, parse_yaml, read_model, unset_variables, with_environment
 
 PROVIDERS: Mapping[str, type[Target]] = {
     "mock": MockTarget,
@@ -34,19 +27,15 @@ PROVIDERS: Mapping[str, type[Target]] = {
 NAMES = (".agentv/targets.yaml", "targets.yaml", ".agentv/targets.yml", "targets.yml")
 
 
-def open_target(
-    name: str, where: str | Path, *, environ: Mapping[str, str] | None = None, warn: Warn | None = None
-) -> Target:
+def open_target(name: str, where: str | Path, *, warn: Warn | None = None) -> Target:
     """Open the target called `name` in the targets file, ready to answer queries.
 
     `where` is the targets file, or a folder in which, or above which, the nearest one is used. `${{ NAME }}` in the
     target's entry is replaced by the environment variable. Raises InputError with file, line and column.
     """
     entry, path, kind = check_asked(name, where)
-    folder = path.resolve().parent
-    expanded = with_environment(entry, environ)
-    target = read_model(kind, expanded, folder=folder, warn=warn)
-    where = Path(where)
+    folder, where = path.resolve().parent, Path(where)
+    target = read_model(kind, with_environment(entry), folder=folder, warn=warn)
     target.open(entry.location, folder, where.resolve() if where.is_dir() else folder)
     return target
 
@@ -54,16 +43,16 @@ def open_target(
 def check_target(
     name: str, where: str | Path, *, warn: Warn | None = None, faults: list[InputError] | None = None
 ) -> list[str]:
-    """Check a target's entry without running anything, and return descriptions of what could not be checked.
+    """Check a target's entry without running anything, and return what could not be checked: unset variables, code to import.
 
-    Not checked are environment variables that are not set, and code that would be imported. Raises InputError for the
-    first error; if `faults` is given, the further errors in the entry's values are appended to it.
+    Raises InputError for the first error; if `faults` is given, further errors in the entry's values are appended to it.
     """
     entry, path, kind = target_entry(name, where)
     before = len(faults or ())
     read_model(kind, entry, faults, folder=path.resolve().parent, warn=warn)
-    imported = [f"the function of the target {name} (it would be imported)"] if kind.imports else []
-    unchecked = [*unset_variables(entry, os.environ), *imported]
+    unchecked = unset_variables(entry)
+    if kind.imports:
+        unchecked.append(f"the function of the target {name} (it would be imported)")
     if not unchecked and len(faults or ()) == before:
         open_target(name, where)
     return unchecked
@@ -82,7 +71,8 @@ def check_asked(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]
 
 def target_entry(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
     """Return a target's entry, its targets file and its class. Raises InputError if the target or its provider is unknown."""
-    entry, path = _entry(name, Path(where))
+    path = find_targets_file(Path(where)) if Path(where).is_dir() else Path(where)
+    entry = _entry(name, path)
     kind = (entry.pairs or {}).get("provider")
     fix = f"write provider: {' or '.join([*PROVIDERS, *all_of('targets')])}"
     if kind is None:
@@ -108,14 +98,12 @@ def find_targets_file(folder: Path) -> Path:
     raise InputError(problem, fix="write targets.yaml in that folder, or give --targets FILE")
 
 
-def _entry(name: str, where: Path) -> tuple[Node, Path]:
-    path = find_targets_file(where) if where.is_dir() else where
+def _entry(name: str, path: Path) -> Node:
     root = parse_yaml(read_text(path), str(path))
     listed = (root.pairs or {}).get("targets")
     if listed is None or listed.items is None:
-        raise root.fault(
-            "the targets file has no list of targets", "write targets: [{name: ..., provider: ...}]"
-        )
+        fix = "write targets: [{name: ..., provider: ...}]"
+        raise root.fault("the targets file has no list of targets", fix)
     names: dict[str, Node] = {}
     for item in listed.items:
         text = item.pairs["name"].text if item.pairs and "name" in item.pairs else None
@@ -126,6 +114,5 @@ def _entry(name: str, where: Path) -> tuple[Node, Path]:
         names[text] = item
     if name not in names:
         fix = f"name one of {', '.join(names)}"
-        problem = f"unknown target {name!r}"
-        raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
-    return names[name], path
+        raise InputError(f"unknown target {name!r}", fix=fix, place=SourceLocation(str(path)))
+    return names[name]
