@@ -1,8 +1,8 @@
 """The table of every option and argument of the command line.
 
-The table defines what each verb accepts, its `--help`, the settings of germane.toml, the options of a `Spec`, the arguments
-of a model judge, and docs/reference/commands.md and config.md. To add a flag, add an entry here and use its value: as a
-parameter of the verb's function, for `run` as an attribute of the `Spec`, for a judge as a parameter of `LLMJudge`.
+It defines what each verb accepts, its `--help`, the settings of germane.toml, the options of a `Spec`, the arguments of a
+model judge, and docs/reference/commands.md and config.md. To add a flag, add an entry here and use its value: as a parameter
+of the verb's function, for `run` as an attribute of the `Spec`, for a judge as a parameter of `LLMJudge`.
 """
 
 from __future__ import annotations
@@ -120,10 +120,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def pairs(values: Iterable[str], flag: str, example: str) -> tuple[tuple[str, str], ...]:
-    """Return the values of a flag, each of the form `a=b,c=d`, as (name, value) pairs.
-
-    Raises InputError for another form or a repeated name.
-    """
+    """Return the values of a flag, each of the form `a=b,c=d`, as (name, value) pairs; InputError for a repeated name."""
     result: dict[str, str] = {}
     for entry in (entry for text in values for entry in text.split(",")):
         name, value = _named(entry)
@@ -151,10 +148,7 @@ def headers(values: Iterable[str], flag: str) -> tuple[tuple[str, str], ...]:
 
 
 def parameters(values: Iterable[str], flag: str, example: str) -> tuple[tuple[str, Any], ...]:
-    """Return the values of a flag of the form NAME=VALUE as pairs; a value that is JSON is parsed, any other is a text.
-
-    Raises InputError for another form.
-    """
+    """Return the values of a flag of the form NAME=VALUE as pairs; a value that is JSON is parsed, any other is a text."""
     result: dict[str, Any] = {}
     for text in values:
         name, value = _named(text)
@@ -168,19 +162,14 @@ def parameters(values: Iterable[str], flag: str, example: str) -> tuple[tuple[st
 
 
 def prices(value: str, flag: str) -> tuple[float, float]:
-    """Return a value such as `0.15/0.60` as the prices of a million input and output tokens.
-
-    Raises InputError for another form.
-    """
+    """Return a value such as `0.15/0.60` as the prices of a million input and output tokens; InputError for another form."""
     try:
         first, second = map(float, value.split("/"))
     except ValueError:
         first = second = -1.0
     if not (0 <= first < float("inf") and 0 <= second < float("inf")):
-        raise InputError(
-            f"{flag} {value!r} is not a price",
-            fix=f"write dollars per million tokens in/out: {flag} 0.15/0.60",
-        )
+        fix = f"write dollars per million tokens in/out: {flag} 0.15/0.60"
+        raise InputError(f"{flag} {value!r} is not a price", fix=fix)
     return first, second
 
 
@@ -203,8 +192,7 @@ FLAGS = (
     Flag("[REPORT...]", "audit", DATA, "Report folders (default: the latest); with several, compare their judges on the same labels.", Path, name="folders"),
     Flag("[REPORT]", "score", DATA, "A report folder. Default: the latest in germane-reports.", Path, name="folder"),
     Flag("[REPORT]", "explain", DATA, "A report folder. Default: the latest in germane-reports.", name="named"),
-    Flag("[REPORT]", "diagnose", DATA, "A report folder, or a folder of reports (the latest). Default: germane-reports.", Path),
-    Flag("[REPORT]", "report", DATA, "A report folder, or a folder of reports (the latest). Default: germane-reports.", Path, name="folder"),
+    Flag("[REPORT]", "diagnose,report", DATA, "A report folder, or a folder of reports (the latest). Default: germane-reports.", Path, name="folder"),
     Flag("[REPORT...]", "compare", DATA, "Report folders, --json documents, result files of other programs, or folders of reports (the latest); one alone: its systems. Default: the two latest in germane-reports.", Path, name="reports"),
     Flag("[QUERY]", "explain", DATA, "A sample's id, or part of its query. Default: list the worst samples."),
     Flag("[MEASURE]", "explain", MEASURES, "The measure to explain. Default: all."),
@@ -320,8 +308,7 @@ FLAGS = (
     # what is good enough
     Flag("--fail-under", "run,rank,score", CI, "A gate, e.g. 'lower(nDCG@10)>=0.7': exit 1 if it fails; repeatable.", name="gates", value="GATE", many=True, setting=(list, str)),
     Flag("--baseline", "run,score", CI, "The report that change(...) gates compare with: a folder, a --json document, or a folder of reports (the latest).", Path, value="REPORT", at_url="kept", holds="part"),
-    Flag("--baseline", "report", OUTPUT, "Another report", Path, value="REPORT",
-         also={"report": "to show for comparison (in .html .md .svg .png)."}),
+    Flag("--baseline", "report", OUTPUT, "Another report to show for comparison (in .html .md .svg .png).", Path, value="REPORT"),
     Flag("--allow-stand-in", "run,score,compare", CI, "Let gates decide although the lexical stand-in judged. Default: such gates are undecided, exit 3.", bool),
     Flag("--fail-on-regression", "run,score,compare", CI, "Exit 1 if a measure got worse: the interval of its change is a loss and p (Holm) at most 0.05.", bool, also={"run": "Needs --baseline.", "score": "Needs --baseline."}),
     Flag("--max-unmeasured", "run", CI, "Largest share of scores that may be missing, from 0 to 1; above it the run fails.", float, value="SHARE", default=0.05, least=0, most=1, setting=(float, int)),
@@ -347,14 +334,9 @@ def flags_of(verb: str, *, installed: bool = False) -> list[Flag]:
 
 def borrowed(verb: str, of: str, *spellings: str, unset: bool = False) -> list[Flag]:
     """Return copies of the flags `spellings` of the core verb `of` for an add-on's `verb`; `unset` is as in `Flag`."""
-    return [
-        flag._replace(
-            verbs=verb,
-            help=" ".join([flag.help, *filter(None, [(flag.also or {}).get(of)])]),
-            setting=(),
-            also=None,
-            unset=unset,
-        )
-        for flag in FLAGS
-        if of in flag.verbs.split(",") and flag.long in spellings
-    ]
+    copies = []
+    for flag in FLAGS:
+        if of in flag.verbs.split(",") and flag.long in spellings:
+            text = f"{flag.help} {(flag.also or {}).get(of, '')}".rstrip()
+            copies.append(flag._replace(verbs=verb, help=text, setting=(), also=None, unset=unset))
+    return copies

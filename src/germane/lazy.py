@@ -9,12 +9,7 @@ from typing import Any
 
 
 def lazily(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a package that imports a public name from its module on first use.
-
-    Args:
-        package: The package's name.
-        home: Maps each public name to its module, relative to the package.
-    """
+    """Return a package's `__getattr__` that imports a public name on first use; `home` maps it to its module in the package."""
 
     def get(name: str) -> Any:
         if name not in home:

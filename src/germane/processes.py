@@ -1,7 +1,4 @@
-"""Runs the user's programs (graders, targets) with a minimal environment, an output limit and a timeout.
-
-A program's whole process group is killed when it ends.
-"""
+"""Runs the user's programs (graders, targets) with a minimal environment, an output limit and a timeout."""
 
 from __future__ import annotations
 
@@ -30,10 +27,9 @@ _DRAIN = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The exit code and output of a finished program.
+    """The exit code (negative: a signal) and output of a finished program, and its duration in milliseconds.
 
-    `code` is the exit code (negative if a signal ended the program). `stdout` is complete unless `flooded` (more than
-    1 MB); `stderr` is the last 64 kB. `ms` is the duration in milliseconds.
+    `stdout` is complete unless `flooded` (more than 1 MB); `stderr` is the last 64 kB.
     """
 
     code: int
@@ -51,12 +47,13 @@ class Finished:
 class _Program(asyncio.SubprocessProtocol):
     """An asyncio protocol that collects a program's stdout (up to 1 MB) and stderr, and notes when the program has ended."""
 
+    _transport: asyncio.SubprocessTransport
+
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         self.exited, self.closed = loop.create_future(), loop.create_future()
         self.out, self.err = bytearray(), bytearray()
         self.flooded = False
-        self._transport: asyncio.SubprocessTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the transport of the process that has started, so that `kill` can reach it."""
@@ -83,7 +80,6 @@ class _Program(asyncio.SubprocessProtocol):
 
     def kill(self) -> None:
         """Kill the program and its whole process group."""
-        assert self._transport is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if sys.platform == "win32":
                 self._transport.kill()
@@ -94,24 +90,11 @@ class _Program(asyncio.SubprocessProtocol):
 async def run_program(
     argv: Sequence[str], *, cwd: str | Path, env: Mapping[str, str], seconds: float, stdin: bytes = b""
 ) -> Finished:
-    """Run a program in its own process group until it ends, for at most `seconds`, and return its output.
+    """Run a program in its own process group until it ends, for at most `seconds`, and return its exit code and output.
 
     The whole process group is killed when the program ends, runs out of time, prints more than 1 MB, or the call is
-    cancelled. A child that starts its own session (`setsid`) leaves the group and is not killed.
-
-    Args:
-        argv: The program and its arguments.
-        cwd: The folder in which the program starts.
-        env: The program's whole environment.
-        seconds: The time limit in seconds.
-        stdin: The bytes on the program's standard input; the program need not read them.
-
-    Returns:
-        The program's exit code and output. A non-zero exit, a timeout and too much output are returned, not raised.
-
-    Raises:
-        OSError: The program cannot be started.
-        InputError: The file that names the program is not trusted.
+    cancelled; a child that starts its own session (`setsid`) is not. `env` is the whole environment. The program need not
+    read `stdin`. Raises OSError if it cannot be started, and InputError if the file that names it is not trusted.
     """
     check_trusted(f"the program {argv[0]} would be run")
     started, pipe = time.monotonic(), asyncio.subprocess.PIPE
@@ -132,21 +115,14 @@ async def run_program(
         transport.close()
     code = transport.get_returncode()
     assert code is not None
-    return Finished(
-        code=code,
-        stdout=bytes(program.out),
-        stderr=bytes(program.err),
-        ms=(time.monotonic() - started) * 1000,
-        timed_out=not ended,
-        flooded=program.flooded,
-    )
+    out, err, ms = bytes(program.out), bytes(program.err), (time.monotonic() - started) * 1000
+    return Finished(code=code, stdout=out, stderr=err, ms=ms, timed_out=not ended, flooded=program.flooded)
 
 
 def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment for a program: an allow-list of this process's variables, those in `names`, and `own`.
 
-    The allow-list has PATH, HOME, LANG, LC_*, TMPDIR, VIRTUAL_ENV and AgentV's judge proxy (address and token). The
-    folder of this Python is appended to PATH, so that a script that calls `germane` finds the running installation.
+    The folder of this Python is appended to PATH, so that a script that calls `germane` finds the running installation.
     """
     kept = {*_PASSED_ON, *names}
     passed = {name: value for name, value in os.environ.items() if name in kept or name.startswith("LC_")}
@@ -155,11 +131,7 @@ def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None =
 
 
 def start_folder(command: str | Sequence[str], folder: Path) -> Path:
-    """Return the working directory for a script: the nearest of `folder` and its parents with a file that `command` names.
-
-    So `./evaluators/mine.py` is found in the eval file's folder and up to four levels above. Without such a file the
-    result is `folder`.
-    """
+    """Return the nearest folder with a file that `command` names: `folder`, or up to four levels above; else `folder`."""
     words = command.split() if isinstance(command, str) else command
     named = [path for word in words if (path := Path(word.strip("'\""))).suffix and not path.is_absolute()]
     near = (folder, *folder.parents[:4])

@@ -45,23 +45,14 @@ _WORKER = "germane"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the plugin's options (`--germane-report`, `--germane-gate`, ...) to pytest's command line and settings."""
     group = parser.getgroup("germane", "retrieval evaluation (germane)")
-    group.addoption(
-        "--germane-report",
-        metavar="PATH",
-        help="where to write the report of the recorded samples: a folder, or a file (.html .json .md ...)",
+    report = "where to write the report of the recorded samples: a folder, or a file (.html .json .md ...)"
+    group.addoption("--germane-report", metavar="PATH", help=report)
+    gate = (
+        "a gate, e.g. 'lower(RR)>=0.8': the session fails if the gate fails; repeatable; ini: germane_gates"
     )
-    group.addoption(
-        "--germane-gate",
-        metavar="GATE",
-        action="append",
-        default=[],
-        help="a gate, e.g. 'lower(RR)>=0.8': the session fails if the gate fails; repeatable; ini: germane_gates",
-    )
-    group.addoption(
-        "--germane-allow-stand-in",
-        action="store_true",
-        help="let gates decide although the lexical stand-in judged; default: such gates are undecided",
-    )
+    group.addoption("--germane-gate", metavar="GATE", action="append", default=[], help=gate)
+    stand_in = "let gates decide although the lexical stand-in judged; default: such gates are undecided"
+    group.addoption("--germane-allow-stand-in", action="store_true", help=stand_in)
     parser.addini("germane_gates", "gates on the recorded samples, one per line", type="linelist", default=[])
 
 
@@ -125,25 +116,20 @@ def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[R
     asked: list[str] = config.getoption("--germane-gate")
     path = config.getoption("--germane-report")
     if state.lost:
-        workers = ", ".join(state.lost)
-        problem = f"the gates cannot be decided, since these xdist workers crashed and their samples are lost: {workers}"
-        state.passed, state.problem = False, problem
-        return
-    if not records:
-        if asked or path:
-            problem = "no test recorded a sample; call germane.record(query=..., contexts=..., measures=...) in a test"
-            state.passed, state.problem = False, problem
+        why = "these xdist workers crashed and their samples are lost"
+        state.problem = f"the gates cannot be decided, since {why}: {', '.join(state.lost)}"
+    elif not records and (asked or path):
+        fix = "call germane.record(query=..., contexts=..., measures=...) in a test"
+        state.problem = f"no test recorded a sample; {fix}"
+    state.passed = not state.problem
+    if state.problem or not records:
         return
     from germane.errors import GermaneError
     from germane.testing import report_of, save_report
 
+    stand_in, configured = config.getoption("--germane-allow-stand-in"), config.getini("germane_gates")
     try:
-        state.report, state.unmeasured = report_of(
-            records,
-            asked,
-            config.getini("germane_gates"),
-            allow_stand_in=config.getoption("--germane-allow-stand-in"),
-        )
+        state.report, state.unmeasured = report_of(records, asked, configured, allow_stand_in=stand_in)
         state.passed = state.report.verdict.passed
         if path is not None:
             save_report(state.report, Path(path))

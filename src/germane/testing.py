@@ -84,32 +84,33 @@ def assert_retrieval(
         InputError: The sample or a check is invalid.
     """
     __tracebackhide__ = True
-
-    with _ShortTraceback():
-        gates = [Gate.parse(check) for check in checks]
-        if not gates:
-            problem = "assert_retrieval has no check"
-            raise InputError(problem, fix='write assert_retrieval(sample, "RR>=0.5")')
-        if any(gate.how == "change" or gate.by for gate in gates):
-            problem = "a check of one sample cannot use change(...) or a slice: there is no baseline and no other sample"
-            raise InputError(problem, fix='write assert_retrieval(sample, "RR>=0.5")')
+    try:
+        gates = _checks(checks)
         graders = asked_graders([gate.measure for gate in gates])
         measured = _sample_of(sample, fields, "sample")
         report = _measured(measured, graders, judge, ledger, gates, allow_stand_in=allow_stand_in)
+    except GermaneError as error:
+        raise error.with_traceback(None) from None  # pytest shows the line of the test
     if report.verdict.passed:
         return
     facts = Explainer(report).facts(next(report.samples()), list(report.scores()))
     raise AssertionError("\n".join([*report.verdict.lines(), "", *lines_of(facts, _WIDTH)]))
 
 
+def _checks(checks: Sequence[str]) -> list[Gate]:
+    """Return the checks of one sample as gates, which cannot compare it with anything."""
+    gates = [Gate.parse(check) for check in checks]
+    problem = "" if gates else "assert_retrieval has no check"
+    if any(gate.how == "change" or gate.by for gate in gates):
+        problem = "a check of one sample cannot use change(...) or a slice: there is no baseline and no other sample"
+    if problem:
+        raise InputError(problem, fix='write assert_retrieval(sample, "RR>=0.5")')
+    return gates
+
+
 @dataclass(slots=True)
 class Recorder:
-    """Records the samples of one test; the fixture `germane` is a Recorder.
-
-    Attributes:
-        name: The name of the test, which is the id of a sample without one.
-        records: The recorded samples.
-    """
+    """Records the samples of one test, whose `name` is the id of a sample without one; the fixture `germane` is a Recorder."""
 
     name: str
     records: list[RecordedSample] = field(default_factory=list, repr=False)
@@ -141,33 +142,19 @@ class Recorder:
         __tracebackhide__ = True
         number = len(self.records) + 1
         name = self.name if number == 1 else f"{self.name} {number}"
-        with _ShortTraceback():
+        try:
             report = _measured(_sample_of(sample, fields, name), asked_graders(measures), judge, ledger)
+        except GermaneError as error:
+            raise error.with_traceback(None) from None  # pytest shows the line of the test
         part: Any = report.tables  # in memory they are BlockRows
         self.records.append(RecordedSample(report.manifest, part))
         return report
 
 
-class _ShortTraceback:
-    """A context that removes this package's frames from the traceback of a GermaneError, so that pytest shows the test's line."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        __tracebackhide__ = True
-        if isinstance(error, GermaneError):
-            raise error.with_traceback(None) from None
-
-
-def _sample_of(retrieved: Retrieved | None, fields: Mapping[str, Any], name: str) -> Sample:
-    """Return a Sample made of `retrieved` and `fields`; without an id in these, the id is `name`.
-
-    Warns (for the test's line) about suspicious fields. Raises InputError if the sample is invalid.
-    """
-    value: object = retrieved
-    if not isinstance(value, Sample | Mapping | None):
-        what = repr(value) if isinstance(value, str) else f"a {type(value).__name__}"
+def _sample_of(retrieved: Any, fields: Mapping[str, Any], name: str) -> Sample:
+    """Return a Sample made of `retrieved` and `fields`, with the id `name` if they have none; warn about suspicious fields."""
+    if not isinstance(retrieved, Sample | Mapping | None):
+        what = repr(retrieved) if isinstance(retrieved, str) else f"a {type(retrieved).__name__}"
         problem = f"the sample is {what}, not a mapping or a Sample"
         raise InputError(problem, fix="name each field: query=..., contexts=..., qrels=...")
     row = sample_to_json(retrieved) if isinstance(retrieved, Sample) else dict(retrieved or {})
@@ -219,9 +206,7 @@ def report_of(
     line; `configured` are those of pytest's settings. Configured gates and those of germane.toml may name a measure that
     was not recorded. Raises InputError if one id has several queries, several judges were used, or a measure is unknown.
     """
-    ordered = sorted(
-        ((name, record) for name in records for record in records[name]), key=lambda pair: pair[0]
-    )
+    ordered = [(name, record) for name in sorted(records) for record in records[name]]
     parts, repeats = _with_trials(ordered)
     measured = sorted({name for part in parts for pair in part.scores.measures for name in pair})
     gates, unmeasured = list(map(Gate.parse, asked)), list[str]()
@@ -235,16 +220,15 @@ def report_of(
         gates.append(gate)
     manifests = [record.manifest for _, record in ordered]
     judged = [manifest for manifest in manifests if manifest["judge"]["source"] is not None]
-    judges = [manifest["judge"] for manifest in judged]
-    names = list(dict.fromkeys(judge["source"] for judge in judges))
+    names = list(dict.fromkeys(manifest["judge"]["source"] for manifest in judged))
     if len(names) > 1:
         problem = f"the tests of this session used several judges: {', '.join(names)}"
         raise InputError(problem, fix="give every germane.record(...) the same judge=")
     first = [*judged, *manifests][0]
     made = {name: first[name] for name in ("germane", "created", "settings", "judge")}
     made |= {"made_by": "pytest", "allow_stand_in": allow_stand_in}
-    if judges:
-        made["judge"] = judge_in_all(judges)
+    if judged:
+        made["judge"] = judge_in_all([manifest["judge"] for manifest in judged])
     merged = merge(parts)
     if repeats:
         merged.notes["repeats of a query with equal gold are trials of its case"] += repeats
@@ -252,33 +236,20 @@ def report_of(
 
 
 def save_report(report: Report, path: Path) -> None:
-    """Write the report of a pytest session to a folder.
-
-    A report of an earlier pytest session is replaced; that of another evaluation raises InputError.
-    """
+    """Write the report of a pytest session to a folder; only that of an earlier pytest session is replaced."""
     earlier = (path / "manifest.json").exists() and read_manifest(path).get("made_by") == "pytest"
     report.save(path, force=earlier)
 
 
-_OF_CASE = (
-    "query",
-    "history",
-    "qrels",
-    "gold",
-    "evidence",
-    "reference",
-    "criterion",
-    "answerable",
-    "forbidden",
-    "unsure",
-)
+_GOLD = ("qrels", "gold", "evidence", "reference", "criterion", "answerable", "forbidden", "unsure")
+_OF_CASE = ("query", "history", *_GOLD)
 """The fields of a sample that make up its case: the query and the gold."""
 
 
 def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[BlockRows], int]:
-    """Return the rows of all recorded samples, and the number of samples that became trials.
+    """Return the rows of all recorded samples, and how many became another trial of a case with their query and gold.
 
-    A repeated query with the same gold becomes another trial of the same case. Raises InputError if one id has two queries.
+    Raises InputError if one id has two queries.
     """
     id_of: dict[bytes, str] = {}
     case_of: dict[tuple[str, str, int], bytes] = {}

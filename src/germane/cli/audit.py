@@ -36,9 +36,9 @@ def audit(
     reads the answers. Exit code 1 if it changed, 3 if that cannot be said.
     """
     folders = folders or latest_reports("audit")
-    written, suffix = (".md", ".txt"), output.suffix.lower() if output is not None else ""
-    if suffix and suffix not in written:
-        raise InputError(f"-o {output}: audit writes no such file", fix=f"name it {', '.join(written)}")
+    suffix = output.suffix.lower() if output is not None else ""
+    if suffix not in {"", ".md", ".txt"}:
+        raise InputError(f"-o {output}: audit writes no such file", fix="name it .md, .txt")
     if output is not None:
         refuse_input(output, folders)
     line = _asked_again(folders, again, flags, gold=gold)
@@ -67,11 +67,7 @@ def audit(
 def _asked_again(
     folders: Sequence[Path], again: int | None, flags: Mapping[str, Any], *, gold: bool
 ) -> AgainLine | None:
-    """Ask stored verdicts again, with the flags of a run; None without --again.
-
-    Raises:
-        InputError: --again is given for several reports, or flags that are for it alone are given without it.
-    """
+    """Ask stored verdicts again, with the flags of a run; without --again return None, and refuse flags that are for it alone."""
     if again is None:
         if others := [name for name, value in flags.items() if value not in (None, 0, [])]:
             flag = next(flag.long for flag in flags_of("audit") if flag.parameter == others[0])

@@ -31,14 +31,14 @@ def stages(paths: Sequence[Path], **flags: Any) -> None:
         print_console(render_stages(reports, every=chosen.per_query))
 
 
-def diagnose(report: Path | None, *, measure: str | None, json: bool) -> None:
+def diagnose(folder: Path | None, *, measure: str | None, json: bool) -> None:
     """Show what would help, from stored labels: perfect reranking, another k, no repeated passages, a score floor.
 
     Each is a paired difference with its interval, followed by the queries that would gain most. For samples with references
     and responses, also say whether retrieval or generation failed. No judge calls. Default report: the latest in
     germane-reports.
     """
-    diagnoses = diagnose_report(find_report(report or latest_reports("diagnose")[0]), measure)
+    diagnoses = diagnose_report(find_report(folder or latest_reports("diagnose")[0]), measure)
     if json:
         print_document(document_of(diagnoses))
     else:
@@ -49,17 +49,18 @@ def _of_samples(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
     """Return the stages of a report or a file of samples."""
     from germane.samples.reading import READERS, read_samples, suffix_of  # not for runs
 
-    if len(paths) > 1:
+    path, *others = paths
+    if others:
         raise InputError("several runs need gold", fix="give --qrels GOLD, or name one report")
     for name in ("format", "qrels_format", "columns", "doc_id"):
         if getattr(chosen, name):
             raise InputError(f"--{name.replace('_', '-')} is for runs", fix="give --qrels GOLD with them")
-    path = paths[0]
-    if not path.is_dir() and path.exists() and suffix_of(path) not in READERS:
+    if path.is_dir():
+        return follow_samples(find_report(path).samples(), rel=chosen.rel, k=chosen.k)
+    if path.exists() and suffix_of(path) not in READERS:
         fix = "name a report folder or a file of samples; a run (TREC) needs gold: --qrels GOLD"
         raise InputError("this is neither a report nor samples", fix=fix, place=SourceLocation(str(path)))
-    samples = find_report(path).samples() if path.is_dir() else read_samples(path)
-    return follow_samples(samples, rel=chosen.rel, k=chosen.k)
+    return follow_samples(read_samples(path), rel=chosen.rel, k=chosen.k)
 
 
 def _of_runs(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:

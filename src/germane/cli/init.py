@@ -25,8 +25,8 @@ def init(folder: Path | None, *, skill: bool, force: bool) -> None:
     print(f"wrote {counted(len(written), 'file')} to {clean(str(folder))}{names}")
     if skill:
         return
-    before = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))}\n  "
-    print(f"next:\n  {before}" + "\n  ".join(_NEXT))
+    enter = [] if folder.resolve() == Path.cwd() else [f"cd {shlex.quote(str(folder))}"]
+    print("next:", *enter, *_NEXT, sep="\n  ")
 
 
 _NEXT = (
@@ -53,7 +53,8 @@ def demo() -> int:
         code = verbs.call(["run", data, "--ledger", ledger, "--force", "-o", str(folder), "-o", str(page)])
     program = "germane" if shutil.which("germane") else sys.argv[0]  # `make demo` has it in .venv alone
     print(f"\nThe page with everything behind these numbers: {page}\nNext:")
-    print("".join(f"  {program} {line}\n" for line in _AFTER_DEMO), end="")
+    for line in _AFTER_DEMO:
+        print(f"  {program} {line}")
     return code
 
 
@@ -76,11 +77,8 @@ def shipped(name: str, folder: str = "examples") -> Path:
 def write_shipped(name: str, folder: Path, *, force: bool = False) -> list[Path]:
     """Copy a shipped folder into another and return the files; InputError, before anything is written, if one exists."""
     source = shipped(name)
-    files = [
-        path.relative_to(source)
-        for path in sorted(source.rglob("*"))
-        if path.is_file() and not _LEFT_OUT & set(path.relative_to(source).parts)
-    ]
+    found = (path.relative_to(source) for path in sorted(source.rglob("*")) if path.is_file())
+    files = [path for path in found if _LEFT_OUT.isdisjoint(path.parts)]
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file", fix="name a folder")
     in_the_way = [folder / file for file in files if (folder / file).exists()]

@@ -89,29 +89,29 @@ def label(
     if queue == "random" and (kind is None or design is None):
         queues = _queues_for_means(report, kind, design, budget, seed)
     else:
-        how = {"queue": queue, "budget": budget, "seed": seed}
-        queues = [queue_of(report, kind or "relevance", design or "passages", **how)]
+        kind, design = kind or "relevance", design or "passages"
+        queues = [queue_of(report, kind, design, queue=queue, budget=budget, seed=seed)]
     settings, stored = report.manifest.get("settings") or {}, list(report.labels())
+
+    def store(label: Label) -> None:
+        report.tables.append_labels([label])
+
     sessions = list[LabellingSession]()
     for drawn in queues:  # claims and sufficiency are yes or no
         own = str(settings.get("scale", "graded")) if drawn.kind == "relevance" else "binary"
-
-        def store(label: Label) -> None:
-            report.tables.append_labels([label])
-
         session = LabellingSession(drawn, person, store, stored, scale=scale or own, guideline=fingerprint)
         sessions.append(session)
     _label(sessions, report, text)
 
 
 def _labelled_by_addon(folder: Path | None, flags: Mapping[str, Any], **how: Any) -> bool:
-    """Label a folder that an add-on knows, such as a drafted set; return False for reports. InputError for an add-on's flag with a report."""
-    labeller = None if folder is None else labeller_of(folder)
-    if folder is not None and labeller is not None:
+    """Label a folder that an add-on knows, such as a drafted set; return False for reports, for which add-ons' flags are refused."""
+    if folder is not None and (labeller := labeller_of(folder)) is not None:
         labeller(folder, **how, **flags)
-    elif extra := next((name for name, value in flags.items() if value), None):
+        return True
+    if extra := next((name for name, value in flags.items() if value), None):
         raise InputError(f"--{extra.replace('_', '-')} is not for a report", fix="leave it out")
-    return labeller is not None
+    return False
 
 
 def _queues_for_means(
@@ -193,19 +193,12 @@ def _answered(session: LabellingSession, keys: Iterator[str], guideline: str) ->
 
 
 def _task_text(task: LabelTask, session: LabellingSession) -> str:
-    """Return a task as text for the terminal: the query, what is judged against it, and the question.
-
-    The texts are harmless to a terminal. System, rank and the judge's verdict are not in it.
-    """
+    """Return a task as text for the terminal: the query, what is judged against it (but system, rank and verdict), the question."""
     relevance = task.kind == "relevance"
     names = ["passage"] if relevance else [f"[{number}]" for number in range(1, len(task.passages) + 1)]
     against = ("query", task.query) if task.claim is None else ("claim", task.claim)
-    texts = [
-        *task.history,
-        against,
-        *(task.texts if relevance else ()),
-        *zip(names, task.passages, strict=False),
-    ]
+    beside = task.texts if relevance else ()
+    texts = [*task.history, against, *beside, *zip(names, task.passages, strict=False)]
     head = ["", f"─── {session.done + 1} of {session.total} ───"]
     return "\n".join([*head, *_paragraphs(texts), _QUESTIONS[session.scale if relevance else task.kind]])
 

@@ -77,9 +77,8 @@ def move(path: Path, *, corpus: Path, output: Path, json: bool) -> None:
         if moved.unsure or moved.lost:
             print("measures over gold are bounds for samples whose gold is unsure")
         if values:
-            print(
-                f"people's labels: {', '.join(f'{count} {name}' for name, count in people.items() if count)}"
-            )
+            counts = ", ".join(f"{count} {name}" for name, count in people.items() if count)
+            print(f"people's labels: {counts}")
     say(f"wrote {output}{f' and {beside}' if values else ''}")
 
 

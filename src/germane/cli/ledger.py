@@ -15,7 +15,7 @@ from germane.evaluation.choice import ledger_address
 from germane.ledger.address import files_of
 from germane.ledger.jsonl import import_rows, readable
 from germane.ledger.opening import open_at
-from germane.ledger.store import SELECT, Ledger, from_row
+from germane.ledger.store import SELECT, from_row
 from germane.samples.files import whole_file
 from germane.show.table import Table
 from germane.tables.judgements import dump_judgement
@@ -24,17 +24,24 @@ from germane.types import Json
 
 def stats(*, ledger: str | None, json: bool) -> None:
     """Count the answers of each judge and kind, their cost, and the size and age of the ledger."""
-    with closing(_opened(ledger)) as opened:
+    with closing(open_at(ledger_address(ledger), read_only=True)) as opened:
         result = opened.stats()
     if json:
         print_document(result)
-    else:
-        _print(result)
+        return
+    size = f"{counted(result['judgements'], 'judgement')}, {result['bytes'] / 1e6:,.2f} MB, format {result['format']}"
+    print_lines(f"{result['ledger']}: {size}")
+    table = Table(["judge", "kind", "answers", "tokens in", "tokens out", "cost"], "llr")
+    for line in result["lines"]:
+        counts = (f"{line[name]:,}" for name in ("judgements", "input_tokens", "output_tokens"))
+        table.add([line["judge"], line["kind"], *counts, _cost(line)])
+    if result["lines"]:
+        table.print(sys.stdout)
 
 
 def export(*, output: Path | None, ledger: str | None) -> None:
     """Write all answers as JSON lines: the shape of a report's judgements.jsonl."""
-    with closing(_opened(ledger)) as opened:
+    with closing(open_at(ledger_address(ledger), read_only=True)) as opened:
         rows = opened.rows(f"{SELECT} ORDER BY key", read=from_row)
         lines = (encode(dump_judgement(row)) + b"\n" for row in rows)
         if output is None:
@@ -52,27 +59,10 @@ def export(*, output: Path | None, ledger: str | None) -> None:
 def import_(files: Sequence[Path], *, ledger: str | None) -> None:
     """Read answers from JSON lines. Existing answers stay; failed ones are left out."""
     readable(files)  # before there is a new ledger
-    with closing(_opened(ledger, read_only=False)) as ledger_table:
+    with closing(open_at(ledger_address(ledger))) as opened:
         for file in files:
-            added, known, errors = import_rows(ledger_table, file)
+            added, known, errors = import_rows(opened, file)
             say(f"{file}: {added:,} added, {known:,} known already, {counted(errors, 'error')} left out")
-
-
-def _opened(flag: str | None, *, read_only: bool = True) -> Ledger:
-    """Open the ledger. It is created if missing, unless it is only read."""
-    return open_at(ledger_address(flag), read_only=read_only)
-
-
-def _print(summary: dict[str, Json]) -> None:
-    size = f"{counted(summary['judgements'], 'judgement')}, {summary['bytes'] / 1e6:,.2f} MB, format {summary['format']}"
-    print_lines(f"{summary['ledger']}: {size}")
-    if not summary["lines"]:
-        return
-    table = Table(["judge", "kind", "answers", "tokens in", "tokens out", "cost"], "llr")
-    for line in summary["lines"]:
-        counts = (f"{line[name]:,}" for name in ("judgements", "input_tokens", "output_tokens"))
-        table.add([line["judge"], line["kind"], *counts, _cost(line)])
-    table.print(sys.stdout)
 
 
 def _cost(line: dict[str, Json]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from inspect import cleandoc
 from math import inf, isfinite
 from pathlib import Path
@@ -81,31 +82,28 @@ class _Parser(argparse.ArgumentParser):
 def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
     """Return the values of a verb's parameters; `about` is the description in its help.
 
-    Raises:
-        InputError: A flag is unknown, a value is invalid, or something is missing.
-        SystemExit: Help was asked for and is printed.
+    Raises InputError for an unknown flag, an invalid value or a missing one; SystemExit when help was asked for and printed.
     """
     flags = flags_of(verb, installed=not {"-h", "--help"}.isdisjoint(words))
     parser = _parser(verb, about, flags)
     end = words.index("--") if "--" in words else len(words)
     namespace, rest = parser.parse_known_intermixed_args(words[:end])
     for word in rest:
-        if word.startswith("-") and word != "-":
-            if len(flags_of(verb, installed=True)) > len(flags):  # from here on they count
-                return parse(verb, about, words)
-            if owner := absent("flags", name := word.partition("=")[0]):
-                problem = f"{name} is a flag of the add-on {owner}, which is not installed"
-                raise InputError(problem, fix=f"see {parser.prog} --help")
-            spellings = [spelling for flag in flags for spelling in flag.spellings]
-            raise no_such("flag", name, spellings, parser.prog)
-        parser.error(f"unexpected argument {word!r}")
+        name = word.partition("=")[0]
+        if not word.startswith("-") or word == "-":
+            parser.error(f"unexpected argument {word!r}")
+        if len(flags_of(verb, installed=True)) > len(flags):  # from here on they count
+            return parse(verb, about, words)
+        if owner := absent("flags", name):
+            parser.error(f"{name} is a flag of the add-on {owner}, which is not installed")
+        raise no_such("flag", name, [each for flag in flags for each in flag.spellings], parser.prog)
     values = vars(namespace)
     _add_arguments(parser, flags, values, list(words[end + 1 :]))
     for flag in flags:
-        needed = flag.required or (flag.argument and not flag.spelling.startswith("["))
-        if needed and values[flag.parameter] in (None, []):
+        given = values[flag.parameter] not in (None, [])
+        if not given and (flag.required or (flag.argument and not flag.spelling.startswith("["))):
             parser.error(f"{flag.long.removesuffix('...')} is missing")
-        if flag.read is not None and values[flag.parameter] not in (None, []):
+        if given and flag.read is not None:
             values[flag.parameter] = flag.read(values[flag.parameter], flag.long)
     return values
 
@@ -124,10 +122,9 @@ def _add_arguments(parser: _Parser, flags: Sequence[Flag], values: dict[str, Any
 
 def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
     """Return the parser of a verb with these flags."""
-    arguments = [flag.spelling for flag in flags if flag.argument]
     parser = _Parser(
         f"germane {verb}",
-        usage=" ".join([f"germane {verb}", *arguments, "[OPTIONS]"]),
+        usage=" ".join([f"germane {verb}", *(flag.spelling for flag in flags if flag.argument), "[OPTIONS]"]),
         description=paragraphs(about),
         formatter_class=_HelpFormatter,
         add_help=False,
@@ -142,7 +139,7 @@ def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
             how |= {"action": "store_true"}
         else:
             default = None if flag.unset or verb == "run" else flag.default
-            how |= {"metavar": flag.metavar, "type": _reader(flag), "default": default}
+            how |= {"metavar": flag.metavar, "type": partial(_value_of, flag), "default": default}
         if flag.argument:  # unknown flags are reported before missing arguments
             how |= {"nargs": "*" if "..." in flag.spelling else "?"}
         elif flag.many:
@@ -156,38 +153,35 @@ def _parser(verb: str, about: str, flags: Sequence[Flag]) -> _Parser:
     return parser
 
 
-def _reader(flag: Flag) -> Callable[[str], Any]:
-    """Return the function that reads one value of a flag; its error says what to write."""
-
-    def read(text: str) -> Any:
-        try:
-            value = flag.kind(text)
-        except ValueError:
-            value = None
-        if flag.kind is Path and "://" in text:
-            value = _at_url(flag, text)
-        if flag.choices and value not in flag.choices:
-            value = None
-        if flag.kind in {int, float} and value is not None:
-            least = -inf if flag.least is None else flag.least
-            most = inf if flag.most is None else flag.most
-            value = value if isfinite(value) and least <= value <= most else None
-        if value is None:
-            raise argparse.ArgumentTypeError(f"invalid value {text!r}: expected {_expected(flag)}")
-        return value
-
-    return read
+def _value_of(flag: Flag, text: str) -> Any:
+    """Return the value of a flag given as this text; the error for an invalid one says what to write."""
+    try:
+        value = flag.kind(text)
+    except ValueError:
+        value = None
+    if flag.kind is Path and "://" in text:
+        value = _at_url(flag, text)
+    if flag.choices and value not in flag.choices:
+        value = None
+    if flag.kind in {int, float} and value is not None:
+        least = -inf if flag.least is None else flag.least
+        most = inf if flag.most is None else flag.most
+        value = value if isfinite(value) and least <= value <= most else None
+    if value is None:
+        raise argparse.ArgumentTypeError(f"invalid value {text!r}: expected {_expected(flag)}")
+    return value
 
 
 def _at_url(flag: Flag, url: str) -> Path:
-    """Return the path of a local copy of what a URL holds, or the URL itself if the flag names a file to write; InputError where it cannot."""
+    """Return the path of a local copy of what a URL holds, or the URL itself if the verb opens it.
+
+    Raises InputError if the verb writes to it.
+    """
     if flag.at_url == "kept":
         return Path(url)
     if flag.at_url == "refused":
-        raise InputError(
-            f"{flag.long.strip('.')} is written to, and {mask_urls(url)} is a URL",
-            fix="copy it here first, or name a file here",
-        )
+        problem = f"{flag.long.strip('.')} is written to, and {mask_urls(url)} is a URL"
+        raise InputError(problem, fix="copy it here first, or name a file here")
     from germane.samples.urls import local  # not at the top: most commands name none
 
     return local(url)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -29,9 +29,6 @@ from germane.samples.urls import url_of, with_urls
 from germane.types import Json
 
 __all__ = ["Outputs", "check_writable", "finish"]
-
-if TYPE_CHECKING:
-    pass
 
 
 class _Stdout(Console):
@@ -56,15 +53,10 @@ def finish(
     verbose: bool = False,
     baseline: ReportData | None = None,
 ) -> int:
-    """Write the files, print the report, and return the exit code of the verdict.
+    """Write the files `outputs`, print the report, and return the exit code of the verdict.
 
-    Args:
-        report: The report.
-        outputs: The files to write.
-        as_json: Print a JSON document.
-        quiet: Print only what failed, and some notes, on stderr.
-        verbose: Print every note.
-        baseline: The report to compare with.
+    The report is printed as a JSON document (`as_json`), or with every note (`verbose`); if `quiet`, only what failed and some
+    notes are printed, on stderr. `baseline` is the report to compare with.
     """
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     kinds = {path: path.suffix.lower() for path in outputs}
@@ -140,7 +132,7 @@ def print_console(renderable: RenderableType) -> None:
 def opened(folder: Path | None) -> Report:
     """Return the report in a folder (default: germane-reports), even if incomplete; in a folder of reports the latest with a score.
 
-    Prints the name of the latest on stderr. InputError if there is none.
+    Prints the name of the latest on stderr.
     """
     parent = folder or Path("germane-reports")
     inside = reports_in(parent) if folder is None or not (folder / "manifest.json").exists() else []
@@ -156,15 +148,13 @@ def opened(folder: Path | None) -> Report:
 
 
 def latest_reports(verb: str, n: int = 1) -> list[Path]:
-    """Return the latest complete reports in germane-reports, oldest first, and print their names on stderr.
-
-    InputError if there are fewer.
-    """
+    """Return the latest `n` (1 or 2) complete reports in germane-reports, oldest first, and print their names on stderr."""
     parent = Path("germane-reports")
     result = [*islice(complete_in(parent), n)][::-1]
     if len(result) < n:
-        what, named = ("no report", "REPORT") if n == 1 else (f"fewer than {n} finished reports", "A B")
-        fix = f"name {'it' if n == 1 else 'them'}: germane {verb} {named}"
+        what, fix = "no report", f"name it: germane {verb} REPORT"
+        if n > 1:
+            what, fix = f"fewer than {n} finished reports", f"name them: germane {verb} A B"
         raise InputError(f"{what} in {parent}", fix=fix)
     words = "the latest report" if n == 1 else f"the {n} latest reports, the older one first"
     say(f"{words}: {', '.join(map(str, result))}")
@@ -181,7 +171,7 @@ class Outputs:
     """The values of `-o`: report files, a report folder, and the URLs to copy these to.
 
     `files` are written here, those in `urls` are then copied to their URL; `store` is the URL of the report's folder, which is
-    then made here at `made`.
+    made here at `made`.
     """
 
     files: list[Path]
@@ -214,11 +204,7 @@ class Outputs:
             raise InputError(f"{mask_urls(self.store)} holds the report of another evaluation", fix=fix)
 
     def put(self, report: Report, store: str | None = None) -> None:
-        """Upload what was written to its URLs: files first, then the report's folder.
-
-        The folder goes to `store`; None = where the report's options say, "" = nowhere. InputError if that fails; what is
-        here stays here.
-        """
+        """Upload what was written: files to their URLs, then the report's folder to `store` (None: where its options say; "": not)."""
         for local, url in self.urls.items():
             for file in local.parent.iterdir():
                 with_urls("put")(file, f"{url.rpartition('/')[0]}/{file.name}")

@@ -25,10 +25,7 @@ _FIRST, _BETWEEN = 1.0, 15.0
 
 
 class Progress(Callbacks):
-    """A progress bar on stderr while a run works, or a line now and then if stderr is not a terminal; warnings too.
-
-    Both show how much is done, the time left, the cost and the errors so far.
-    """
+    """Shows on stderr how much of a run is done, the time left, the cost and the errors so far, and prints its warnings."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.wants_forecast = not quiet
@@ -39,7 +36,7 @@ class Progress(Callbacks):
         self._bar: Bar | None = None
         self._log = logging.Handler(logging.WARNING)
         self._log.emit = lambda record: self.warn(record.getMessage())  # type: ignore[method-assign]
-        self._hints: list[str] = []
+        self.hint = ""
         self._expected: Spent | None = None
         self._began: dict[str, float] = {}
 
@@ -81,7 +78,7 @@ class Progress(Callbacks):
     def on_forecast(self, total: Spent) -> None:
         """Show the number of questions that are expected."""
         self._expected = total
-        self._show("judging", 0, total.calls, self._spending(Spent()))
+        self.on_progress("judging", 0, total.calls, self._spending(Spent()))
 
     def on_stopping(self) -> None:
         """Print that only requests in flight are finished."""
@@ -91,43 +88,31 @@ class Progress(Callbacks):
         """Keep the baseline of an evaluation."""
         self.baseline = baseline
 
-    def on_progress(self, what: str, done: int, total: int) -> None:
-        """Show the progress."""
-        self._show(what, done, total)
-
-    def on_judgements(self, pool: Asker) -> None:
+    def on_judgements(self, asker: Asker) -> None:
         """Show how many questions are answered; if it is known how many cost something, how many of these."""
         if self._expected is not None:
-            done = pool.spent.calls
-            self._show("judging", done, max(self._expected.calls, done), self._spending(pool.spent))
-        elif pool.answered:  # else the whole is known in a moment
-            self._show("looking up answers", pool.answered, pool.expected)
+            done = asker.spent.calls
+            self.on_progress("judging", done, max(self._expected.calls, done), self._spending(asker.spent))
+        elif asker.answered:  # else the whole is known in a moment
+            self.on_progress("looking up answers", asker.answered, asker.expected)
 
     def _spending(self, spent: Spent) -> str:
         """Return a text with the cost and number of errors so far."""
-        words = []
-        whole = self._expected.cost if self._expected else None
+        cost, whole = "", self._expected.cost if self._expected else None
         if spent.cost is not None and (spent.cost or whole):
-            words.append(f"${spent.cost:.4f}" + (f" of about ${whole:.4f}" if whole else ""))
-        if spent.errors:
-            words.append(counted(spent.errors, "error"))
-        return ", ".join(words)
+            cost = f"${spent.cost:.4f}" + (f" of about ${whole:.4f}" if whole else "")
+        return ", ".join(filter(None, [cost, counted(spent.errors, "error") if spent.errors else ""]))
 
     def on_failures(self, command: str) -> None:
-        """Keep the command that asks failed questions again, for the end of the run."""
-        self._hints.append(f"ask again what failed: {command}")
+        """Keep the hint on how to ask failed questions again, for the end of the run."""
+        self.hint = f"ask again what failed: {command}"
 
     def on_stopped(self, report: ReportData) -> None:
         """Keep the report of a run that stopped, for --json."""
         self.so_far = report
 
-    def print_hints(self) -> None:
-        """Print the hints below the report."""
-        for hint in self._hints:
-            say(hint)
-
-    def _show(self, what: str, done: int, total: int, more: str = "") -> None:
-        """Show how much is done, the time left, and `more`."""
+    def on_progress(self, what: str, done: int, total: int, more: str = "") -> None:
+        """Show how much of a task is done, the time left, and `more`."""
         now = time.monotonic()
         began = self._began.setdefault(what, now)
         about = "~" if self._expected is not None and self._expected.estimated and what == "judging" else ""

@@ -5,24 +5,25 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from germane.clean import clean, clean_lines
 from germane.cli.values import print_document, refuse_input
 from germane.errors import InputError
 from germane.evaluation import rank as ranking
-from germane.folder.rows import BlockRows
 from germane.measures.declaration import parse_measures
-from germane.measures.measure import Measure
 from germane.reports.gates import Gate
 from germane.reports.ranking import check_output, print_trec, queries_table, ranked_table, write
 from germane.reports.report import Report
 from germane.samples.contexts import document_ids
 from germane.samples.runs.formats import GOLD, RUN, role
 from germane.samples.runs.source import RowSource
+
+if TYPE_CHECKING:
+    from germane.statistics.ranking import Overlap
 
 _POLARS = {
     "POLARS_MAX_THREADS": "2",
@@ -42,14 +43,15 @@ def rank(**flags: Any) -> int:
     for name, value in _POLARS.items():
         os.environ.setdefault(name, value)
     gc.set_threshold(1_000_000, 20, 100)  # reading makes many objects and no cycles
-
     for path in chosen.output:
         check_output(path)
         refuse_input(Path(path), [*chosen.runs, chosen.qrels])
     measures = parse_measures(chosen.measures or [ranking.DEFAULT_MEASURES])
     gates = [Gate.parse(text) for text in chosen.gates]
-    parts, notes = _scored(chosen, measures)
-    report = ranking.ranked_report(parts, gates, notes=notes)
+    gold, runs, how = files_of(chosen.runs, chosen, skip=chosen.on_bad_row == "skip")
+    how = {"missing": chosen.missing, **how}
+    parts = [ranking.rank_part(run, gold, measures, system=system, **how) for run, system in runs]
+    report = ranking.ranked_report(parts, gates, notes=gold.notes)
     _print(report, chosen)
     for path in chosen.output:
         write(report, path)
@@ -59,10 +61,7 @@ def rank(**flags: Any) -> int:
 def files_of(
     runs: Sequence[Path], chosen: Any, *, skip: bool = False
 ) -> tuple[RowSource, list[tuple[RowSource, str]], Mapping[str, Any]]:
-    """Return the gold, each run with the name of its system, and the keyword arguments of `rank_part`, by the flags.
-
-    `skip`: leave out rows that cannot be read.
-    """
+    """Return the gold, each run with its system's name, and the arguments of `rank_part`; `skip` leaves out unreadable rows."""
     named = dict(chosen.columns)
     for name in named:
         role(name)
@@ -71,14 +70,6 @@ def files_of(
     files = [RowSource(run, RUN, chosen.format, named, skip=skip) for run in runs]
     how = {"duplicates": chosen.duplicates, "doc_id": document_ids(chosen.doc_id) if chosen.doc_id else None}
     return gold, list(zip(files, _system_names(runs), strict=True)), how
-
-
-def _scored(chosen: Any, measures: Sequence[Measure]) -> tuple[list[BlockRows], Sequence[str]]:
-    """Return the scores of each run, and the notes on the gold."""
-    gold, runs, how = files_of(chosen.runs, chosen, skip=chosen.on_bad_row == "skip")
-    how = {"missing": chosen.missing, **how}
-    parts = [ranking.rank_part(run, gold, measures, system=system, **how) for run, system in runs]
-    return parts, gold.notes
 
 
 def _print(report: Report, chosen: Any) -> None:
@@ -96,9 +87,8 @@ def _print(report: Report, chosen: Any) -> None:
             queries_table(report).print(sys.stdout)
             print()
         ranked_table(report).print(sys.stdout)
-
-        if len(chosen.runs) == 2:
-            print(*_overlap(chosen), sep="\n")
+        if len(chosen.runs) == 2 and (overlap := _overlap(chosen)) is not None:
+            print(f"rank-biased overlap of the two runs: {overlap}")
     for reason in report.verdict.reasons if report.verdict.gates else ():
         print(clean(reason), file=sys.stderr)
 
@@ -107,18 +97,17 @@ _MOST_COMPARED = 32 << 20
 """The largest run in bytes whose lists are compared with another's, since both are held in memory."""
 
 
-def _overlap(chosen: Any) -> Iterator[str]:
-    """Return the mean rank-biased overlap of two runs over the queries that both have."""
+def _overlap(chosen: Any) -> Overlap | None:
+    """Return the mean rank-biased overlap of two runs over the queries that both have; None for large runs."""
     from germane.samples.runs.hits import read_run
     from germane.statistics.ranking import mean_overlap, rank_biased_overlap
 
     if max(path.stat().st_size if path.is_file() else 0 for path in chosen.runs) > _MOST_COMPARED:
-        return
+        return None
     how = {"fmt": chosen.format, "columns": dict(chosen.columns), "skip": chosen.on_bad_row == "skip"}
     first, second = (read_run(path, **how) for path in chosen.runs)
     both = (query for query in first if query in second)
-    if overlap := mean_overlap(rank_biased_overlap(first[query], second[query]) for query in both):
-        yield f"rank-biased overlap of the two runs: {overlap}"
+    return mean_overlap(rank_biased_overlap(first[query], second[query]) for query in both)
 
 
 def _system_names(runs: Sequence[Path]) -> list[str]:

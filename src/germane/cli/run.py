@@ -10,7 +10,7 @@ from germane.addons import find, load
 from germane.clean import some_of
 from germane.cli.printing import Outputs, check_writable, finish
 from germane.cli.progress import Progress
-from germane.cli.values import print_document, print_lines, spec_of
+from germane.cli.values import print_document, print_lines, say, spec_of
 from germane.errors import InputError, Interrupted
 from germane.evaluation.run import forecast, sources_of, stored_manifest
 from germane.evaluation.run import run as run_evaluation
@@ -34,24 +34,24 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
     """
     outputs = Outputs.of(flags.pop("output"))
     files = outputs.files
-    chosen = spec_of(
-        {
-            **flags,
-            "resume": resume,
-            "folder": outputs.folder,
-            "outputs": [path for path in files if path not in outputs.urls],
-            "store": outputs.store,
-        }
-    )
+    kept = [path for path in files if path not in outputs.urls]
+    written = {"folder": outputs.folder, "outputs": kept, "store": outputs.store}
+    chosen = spec_of({**flags, "resume": resume, **written})
     sources_of(chosen)  # refuses options that do not go together
     if resume is not None and chosen.paths:
         _check_same_paths(chosen, resume)
     for path in files:
         check_writable(path, [*chosen.paths, chosen.labels, chosen.targets_file, chosen.replay])
-    if dry_run and files:
-        raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
-        _print_forecast(chosen, json=json)
+        if files:
+            fix = "leave -o out, or: --json > FILE"
+            raise InputError(f"a dry run writes no report to {files[0]}", fix=fix)
+        with Progress() as callbacks:
+            expected = forecast(chosen, callbacks)
+        if json:
+            print_document(expected.as_json())
+        else:
+            print_lines(expected.text())
         return 0
     outputs.refuse_other(replace=bool(chosen.force or chosen.get("part") or resume))
 
@@ -70,23 +70,23 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
         command = f"germane report {shlex.quote(str(report.folder))}"
         raise Interrupted(f"interrupted; all is measured and kept: {command}") from None
     outputs.put(report)
-    callbacks.print_hints()
+    if callbacks.hint:
+        say(callbacks.hint)
     return code
 
 
 def _evaluated(chosen: Spec, callbacks: Progress) -> Report:
     """Run the evaluation, in this process or by an engine."""
     whole = chosen.resuming(stored_manifest(chosen))
-    if engine := whole.get("engine"):
-        if (target := find("engines", str(engine).partition(":")[0].strip())) is None:
-            fix = "write processes:8, dask, or dask:tcp://HOST:8786"
-            raise InputError(f"--engine {engine!r} is not an engine", fix=fix)
-        report: Report
-        report, before = load(target)(whole, callbacks)
-        if before is not None:
-            callbacks.on_baseline(before)
-        return report
-    return run_evaluation(chosen, callbacks)
+    engine = whole.get("engine")
+    if not engine:
+        return run_evaluation(chosen, callbacks)
+    if (target := find("engines", str(engine).partition(":")[0].strip())) is None:
+        fix = "write processes:8, dask, or dask:tcp://HOST:8786"
+        raise InputError(f"--engine {engine!r} is not an engine", fix=fix)
+    report: Report
+    report, callbacks.baseline = load(target)(whole, callbacks)
+    return report
 
 
 def _check_same_paths(chosen: Spec, resume: Path) -> None:
@@ -94,17 +94,8 @@ def _check_same_paths(chosen: Spec, resume: Path) -> None:
     before = chosen.resuming(stored_manifest(chosen)).report.get("paths", ())
     stored = {Path(path).resolve() for path in before}
     if all(path.exists() for path in stored) and stored != {Path(path).resolve() for path in chosen.paths}:
-        raise InputError(
-            f"{resume} is an evaluation of {some_of(before)}, not of {some_of(chosen.paths)}",
-            fix=f"germane run --resume {resume}, without a path, continues it; without --resume a new run begins",
+        problem = f"{resume} is an evaluation of {some_of(before)}, not of {some_of(chosen.paths)}"
+        fix = (
+            f"germane run --resume {resume}, without a path, continues it; without --resume a new run begins"
         )
-
-
-def _print_forecast(chosen: Spec, *, json: bool) -> None:
-    """Print the questions that the evaluation would ask, and their price."""
-    with Progress() as callbacks:
-        counted = forecast(chosen, callbacks)
-    if json:
-        print_document(counted.as_json())
-    else:
-        print_lines(counted.text())
+        raise InputError(problem, fix=fix)

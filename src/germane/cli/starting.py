@@ -18,8 +18,6 @@ from germane.errors import EXIT_SIGPIPE, GermaneError, Interrupted, LimitReached
 
 def start() -> None:
     """Run the command in sys.argv and exit; an error is one message and exit code 2, without a traceback."""
-    code = 2
-
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

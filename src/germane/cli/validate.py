@@ -45,19 +45,19 @@ def validate(
     warnings = Notices(lambda notice: say(f"warning: {notice}"))
     unchecked = dict[str, None]()
     files, sets, faults = _sorted(paths, warnings, has_gold=qrels is not None)
-    result = dict.fromkeys(map(str, faults))
-    count, data = len(files) + len(sets) + len(faults), list(sets)
+    count, data, checks = len(files) + len(sets) + len(faults), list(sets), list[SetCheck]()
     for path in files:
-        faults = sorted(faults_of(path, warnings, unchecked), key=_sort_key)
+        found = sorted(faults_of(path, warnings, unchecked), key=_sort_key)
         once = str(path) == "-"  # standard input is read once
-        if not (faults or unchecked or once) and path.stem != "targets" and path.suffix in _YAML:
-            with _noting(faults):
+        if not (found or unchecked or once) and path.stem != "targets" and path.suffix in _YAML:
+            with _noting(found):
                 _check_plan(path)
-        result |= dict.fromkeys(map(str, faults))
-        if not (faults or once) and path.suffix not in _YAML:
+        faults += found
+        if not (found or once) and path.suffix not in _YAML:
             data.append(path)
-    checks, faults = _checks_of(data, qrels, corpus)
-    result |= dict.fromkeys(map(str, faults))
+    with _noting(faults):
+        checks = check_test_set(TestSet(data, qrels, corpus)) if data else []
+    result = dict.fromkeys(map(str, faults))
     code: Literal[0, 2] = 2 if result else 0
     if json:
         document = ValidationDocument(
@@ -68,11 +68,8 @@ def validate(
         for line in (*result, *map(str, checks)):
             print_lines(clean(line))
     some, rest = counted(count, "file"), f"no fault found; not checked: {', '.join(unchecked)}"
-    say(
-        f"{counted(len(result), 'fault')} in {some}"
-        if result
-        else f"{some}: {rest if unchecked else 'valid'}"
-    )
+    valid = f"{some}: {rest if unchecked else 'valid'}"
+    say(f"{counted(len(result), 'fault')} in {some}" if result else valid)
     return code
 
 
@@ -93,22 +90,12 @@ def _sorted(
     return list(files), sets, [fault for faults in unread.values() for fault in faults]
 
 
-def _checks_of(
-    data: Sequence[Path], qrels: Path | None, corpus: Path | None
-) -> tuple[list[SetCheck], list[InputError]]:
-    """Return the checks of the test set in these files, or the fault of one that cannot be read."""
-    try:
-        return (check_test_set(TestSet(data, qrels, corpus)) if data else []), []
-    except InputError as fault:
-        return [], [fault]
-
-
 _YAML = (".yaml", ".yml")
 
 
 def _sort_key(fault: InputError) -> tuple[str, int, int]:
-    location = fault.place
-    return ("", 0, 0) if location is None else (location.file, location.line or 0, location.column or 0)
+    place = fault.place or SourceLocation("")
+    return place.file, place.line, place.column
 
 
 @contextmanager
@@ -128,12 +115,12 @@ def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) 
     if path.suffix not in _YAML:
         return faults_in(path)
     faults: list[InputError] = []
-    left = {} if unchecked is None else unchecked
+    unchecked = {} if unchecked is None else unchecked
     with _noting(faults):
         if path.stem == "targets":
-            _check_targets_file(path, warn, faults, left)
+            _check_targets_file(path, warn, faults, unchecked)
         else:
-            _check_eval_file(read_eval_file(path, warn=warn, faults=faults), warn, faults, left)
+            _check_eval_file(read_eval_file(path, warn=warn, faults=faults), warn, faults, unchecked)
     return faults
 
 
@@ -158,13 +145,12 @@ def _check_eval_file(
     where = file.targets_file or file.path.resolve().parent
     for name in filter(None, dict.fromkeys([*file.targets, *(case.target for case in file.cases)])):
         try:
-            unchecked.update(dict.fromkeys(check_target(name, where, warn=warn, faults=faults)))
+            unchecked |= dict.fromkeys(check_target(name, where, warn=warn, faults=faults))
         except InputError as fault:
             faults.append(fault.at(SourceLocation(str(file.path))))
     for data in file.data:
         faults += faults_in(data, dict(file.columns))
-    unset = unset_variables(parse_yaml(read_text(file.path), str(file.path)))
-    unchecked.update(dict.fromkeys(unset))
+    unchecked |= dict.fromkeys(unset_variables(parse_yaml(read_text(file.path), str(file.path))))
 
 
 def _check_plan(path: Path) -> None:
@@ -181,4 +167,4 @@ def _check_targets_file(path: Path, warn: Warn, faults: list[InputError], unchec
     names = [entry.pairs["name"].text for entry in entries if entry.pairs and "name" in entry.pairs]
     for name in names or [""]:
         with _noting(faults):
-            unchecked.update(dict.fromkeys(check_target(name or "", path, warn=warn, faults=faults)))
+            unchecked |= dict.fromkeys(check_target(name or "", path, warn=warn, faults=faults))

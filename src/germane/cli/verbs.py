@@ -12,7 +12,6 @@ from importlib import import_module
 from keyword import iskeyword
 from pathlib import Path
 from textwrap import fill
-from typing import Any
 
 from germane import addons
 from germane.cli.parser import no_such, paragraphs, parse, width
@@ -48,10 +47,10 @@ _ABOUT = {
 def function_of(verb: str) -> Callable[..., int | None]:
     """Return the function that runs a verb (`label`, `ledger stats`)."""
     result: Callable[..., int | None]
-    if verb in VERBS:
-        result = getattr(import_module(f"germane.cli.{VERBS[verb]}"), _function_name(verb))
-    else:
+    if (module := VERBS.get(verb)) is None:
         result = addons.load(addons.find("verbs", verb)[0])
+    else:
+        result = getattr(import_module(f"germane.cli.{module}"), _function_name(verb))
     return result
 
 
@@ -61,18 +60,12 @@ def _function_name(verb: str) -> str:
 
 
 def help_of(verb: str) -> str:
-    """Return the docstring of a verb's function.
-
-    It is read from the source: importing the module would import all that its verbs need.
-    """
-    text = ""
-    with suppress(OSError):  # there is no source, as in a zip archive
-        if verb in VERBS:
-            source = Path(__file__).with_name(f"{VERBS[verb]}.py").read_text("utf-8")
-            text = (
-                source.partition(f"\ndef {_function_name(verb)}(")[2].partition('"""')[2].partition('"""')[0]
-            )
-    return text or function_of(verb).__doc__ or ""
+    """Return the docstring of a verb's function, from the source: importing its module would import all that its verbs need."""
+    if (module := VERBS.get(verb)) is not None:
+        with suppress(OSError):  # there is no source, as in a zip archive
+            source = Path(__file__).with_name(f"{module}.py").read_text("utf-8")
+            return source.partition(f"\ndef {_function_name(verb)}(")[2].split('"""', 2)[1]
+    return function_of(verb).__doc__ or ""
 
 
 def call(words: Sequence[str]) -> int:
@@ -88,14 +81,16 @@ def call(words: Sequence[str]) -> int:
         return 0
     verb = f"{group} {first}".lstrip()
     if verb not in VERBS and (first.startswith("-") or addons.find("verbs", verb) is None):
-        known = (*VERBS, *_ABOUT, *addons.all_of("verbs"))
-        names = [name.removeprefix(f"{group} ") for name in known]
         if owner := addons.absent("verbs", verb):
             problem = f"{verb} is a command of the add-on {owner}, which is not installed"
             raise InputError(problem, fix="see germane --help")
+        known = (*VERBS, *_ABOUT, *addons.all_of("verbs"))
+        names = [name.removeprefix(f"{group} ") for name in known]
         what = "flag" if first.startswith("-") else "command"
         raise no_such(what, first, names, f"germane {group}".rstrip())
-    values: dict[str, Any] = parse(verb, help_of(verb), rest[1:])
+    values = parse(
+        verb, help_of(verb), rest[1:]
+    )  # may print help and exit, before the import of the function
     return function_of(verb)(**values) or 0
 
 
@@ -103,8 +98,8 @@ def listing(group: str) -> str:
     """Return the help that lists the verbs, or those of a group, each with the first line of its help."""
     own = [verb for verb in VERBS if verb.rpartition(" ")[0] == group]
     about = {verb: help_of(verb).partition("\n")[0] for verb in own}
-    more = {verb: words for verb, (_, words) in addons.all_of("verbs", installed=True).items()}
-    more = {verb: words for verb, words in more.items() if verb.rpartition(" ")[0] == group}
+    added = addons.all_of("verbs", installed=True).items()
+    more = {verb: words for verb, (_, words) in added if verb.rpartition(" ")[0] == group}
     options = {"-h, --help": "Show this help; also after the command."}
     if group:
         about, more = about | more, {}

@@ -26,11 +26,8 @@ from germane.yamltext import Node, node_of, read_model
 @cache
 def _kinds(*, installed: bool = False) -> dict[str, tuple[str, GraderType]]:
     """Return the grader types of add-ons (`installed`: also of installed packages) by folded name: the canonical name and the type."""
-    return {
-        fold(name): (canonical, kind)
-        for canonical, kind in all_of("graders", installed=installed).items()
-        for name in (canonical, *kind.aliases)
-    }
+    types = all_of("graders", installed=installed)
+    return {fold(name): (of, kind) for of, kind in types.items() for name in (of, *kind.aliases)}
 
 
 class NotImported(InputError):
@@ -41,12 +38,8 @@ class NotImported(InputError):
 class Where:
     """The settings that all graders of one eval file share.
 
-    Attributes:
-        folder: The eval file's folder, from which relative paths start.
-        warn: Called with a Notice for each unknown key.
-        compatibility: "agentv" to compute the values of AgentV 2.1.
-        settings: The scale of relevance, and the text that relevance is judged against.
-        imports: Whether Python files with measures are imported; if not, they raise NotImported.
+    Relative paths start at `folder`; `warn` is called with a Notice for each unknown key. Without `imports`, a measure in a
+    Python file raises NotImported.
     """
 
     folder: Path = Path()
@@ -158,12 +151,13 @@ def measure_named(text: str, folder: Path | None = None, *, lenient: bool = Fals
     if not error.problem.startswith("unknown measure"):
         raise error
     head = text.partition("(")[0].partition("@")[0].strip()
+    problem, fix = f"unknown grader or measure {text!r}", error.fix
     if owner := absent("graders", fold(head)):
         problem = f"the grader {head} needs the add-on {owner}, which is not installed"
-        raise InputError(problem, fix="name a measure (`germane measures` lists them)").at(error.place)
-    near = nearest(head, (name for name, _ in _kinds().values()))
-    fix = f"did you mean {near!r}?" if near else error.fix
-    raise InputError(f"unknown grader or measure {text!r}", fix=fix).at(error.place)
+        fix = "name a measure (`germane measures` lists them)"
+    elif near := nearest(head, (name for name, _ in _kinds().values())):
+        fix = f"did you mean {near!r}?"
+    raise InputError(problem, fix=fix, place=error.place)
 
 
 def graders_of_specs(
@@ -181,9 +175,12 @@ def graders_of_specs(
     is imported: it is called with the name of each measure in one and the entry, which is left out.
     """
     graders: dict[str, Grader] = {}
-    folder, imports = file.path.resolve().parent, leave is None
     where = Where(
-        folder=folder, warn=warn, compatibility=file.compatibility, settings=settings, imports=imports
+        folder=file.path.resolve().parent,
+        warn=warn,
+        compatibility=file.compatibility,
+        settings=settings,
+        imports=leave is None,
     )
     for spec in specs:
         try:

@@ -68,10 +68,7 @@ class Measured:
 
     @property
     def verdicts(self) -> list[bool]:
-        """The verdicts that the score counts: on each claim (recall), each statement (relevancy), else each ranked context.
-
-        In their order, leaving out what was not answered.
-        """
+        """The answered verdicts that the score counts, in order: on claims (recall), statements (relevancy), else contexts."""
         if self.score.type == "context_recall":
             return [bool(positions) for positions in self.support]
         if self.score.type == "context_relevancy":
@@ -91,14 +88,10 @@ class Measured:
 
 
 class SharedJudge:
-    """The judge and ledger of one evaluator, which may be called from several threads and event loops.
+    """The judge (None: GERMANE_JUDGE or the config) and ledger of one evaluator, called from any thread and event loop.
 
     Both are opened once and belong to one event loop in a thread of its own, so that all calls share connections, limits and
-    questions. A judge that runs code of the user's is asked in the caller's event loop where there is one.
-
-    Args:
-        given: The judge as the evaluator got it; None = GERMANE_JUDGE or the config.
-        ledger: Where answers are kept.
+    questions. A judge that runs the user's code is asked in the caller's event loop if there is one.
     """
 
     def __init__(self, given: Any, ledger: str | Path | None = None) -> None:
@@ -125,7 +118,9 @@ class SharedJudge:
     ) -> Report:
         """Return the report on these samples."""
         judge = self._shared(measures)
-        if judge is not None and all(map(_is_remote, members_of(judge))):
+        models = () if judge is None else map(model_of, members_of(judge))
+        # judges that are asked over their own connections and run no code of the user's
+        if judge is not None and all(each and each.service.provider in PROVIDERS for each in models):
             asked = asyncio.run_coroutine_threadsafe(self._report(judge, samples, measures, against), _loop())
             return await asyncio.wrap_future(asked)
         own = judge_of(self.given)
@@ -152,9 +147,8 @@ class SharedJudge:
             if session is not None:
                 session.closing.set()
             self._session = session = _Session(judge, self._place, session.task if session else None)
-            weakref.finalize(
-                self, asyncio.get_running_loop().call_soon_threadsafe, session.closing.set
-            ).atexit = False
+            later = asyncio.get_running_loop().call_soon_threadsafe
+            weakref.finalize(self, later, session.closing.set).atexit = False
         async with session as (asker, ledger):
             jobs = (Job(sample=sample, graders=graders) for sample in read_questions(samples))
             return await report_on(jobs, settings, judge, ledger, asker=asker)
@@ -165,9 +159,9 @@ _REMEMBERED = 10_000
 
 
 class _Session:
-    """A judge, an open ledger and the Asker between them, in the loop of `_loop`; open until `closing` is set and it is unused.
+    """A judge, an open ledger and the Asker between them, in the loop of `_loop`: from the end of the session `before` until unused.
 
-    It opens when the session `before` it has ended.
+    A session without users ends when `closing` is set.
     """
 
     def __init__(self, judge: Judge, place: str | Path | None, before: asyncio.Task[None] | None) -> None:
@@ -249,12 +243,6 @@ def _loop_of(_process: int) -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _is_remote(judge: Judge) -> bool:
-    """Return whether a judge is asked over its own connections and runs no user code."""
-    model = model_of(judge)
-    return model is not None and model.service.provider in PROVIDERS
-
-
 def _measured(report: Report, sample: Sample) -> tuple[Measured, ...]:
     """Return the scores of a report on one sample."""
     judgements = tuple(report.judgements())
@@ -296,10 +284,9 @@ def _fields(value: Any, *, text: str, sequence: str | None = None) -> dict[str, 
         return {}
     fields = value if isinstance(value, Mapping) else fields_of(value) or getattr(value, "__dict__", None)
     if not fields and not isinstance(value, Mapping):
-        fix = f"give a text{', a list of ids' * (sequence == 'qrels')}{', a list of contexts' * (sequence == 'contexts')} "
-        raise InputError(
-            f"the {text} is {describe(value)}", fix=f"{fix}or a mapping with the fields of a sample"
-        )
+        lists = {"qrels": "a text, a list of ids", "contexts": "a text, a list of contexts"}
+        fix = f"give {lists.get(sequence or '', 'a text')} or a mapping with the fields of a sample"
+        raise InputError(f"the {text} is {describe(value)}", fix=fix)
     return dict(fields or {})
 
 

@@ -12,13 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PROVIDERS", "Target", "find_targets_file", "open_target"]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "Target": "target",
-        "PROVIDERS": "targetsfile",
-        "find_targets_file": "targetsfile",
-        "open_target": "targetsfile",
-    },
-)
+_OF_FILE = dict.fromkeys(("PROVIDERS", "find_targets_file", "open_target"), "targetsfile")
+__getattr__ = lazily(__name__, {"Target": "target", **_OF_FILE})
 """Imports a public name when it is first used, since most evaluations query no target."""

@@ -45,10 +45,7 @@ class PythonTarget(Target):
     or any object with such a method, can be given instead of a function.
     """
 
-    aliases: ClassVar = {
-        "function": ("entry_point", "callable"),
-        "path": ("cwd", "pythonpath"),
-    }
+    aliases: ClassVar = {"function": ("entry_point", "callable"), "path": ("cwd", "pythonpath")}
     imports: ClassVar[bool] = True
 
     function: Annotated[str, Field(examples=["my_rag:answer"]), AfterValidator(_module_and_name)]
