@@ -26,16 +26,8 @@ from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
 from germane.questions.support import Support
 from germane.reports.data import ReportData
-from germane.reports.derived.explained import (
-    CallLine,
-    ExplainDocument,
-    ExplainedLine,
-    LabelLine,
-    MatrixLine,
-    MissingLine,
-    PlaceLine,
-    SupportLine,
-)
+from germane.reports.derived import explained
+from germane.reports.derived.explained import ExplainDocument, ExplainedLine, LabelLine
 from germane.reports.summary import known_measure
 from germane.tables.columns import batched
 from germane.tables.judgements import GRADED, result_item, result_of_case
@@ -63,8 +55,7 @@ def recorded(report: ReportData) -> StoredAnswers:
 
 MOST_EXPLAINED = 5_000
 """Scores of a report whose graders' results are explained together; of a larger one none are."""
-_BLOCK = 500
-"""Samples whose places are gathered together."""
+_BLOCK = 500  # samples whose places are gathered together
 
 
 def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
@@ -99,7 +90,7 @@ def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
 
 
 def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
-    """Yield (rank strip, score, query) for each score; a strip has one sign per retrieved passage, see `strip`.
+    """Yield (rank strip, score, query) for each score; a strip has a sign per passage, bars between searches.
 
     The signs show the labels of the first score's measure if it is ranked, else of the first ranked measure.
     """
@@ -116,29 +107,24 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
         asked = filter(places.asks, range(len(samples)))
         items = {item for number in asked for item in places.questions(number).items}
         StoredAnswers(report.tables.judgements_of(items) if items else ()).label(places)
-        signs = {key: strip(places, number, measure) for number, key in enumerate(samples)}
+        least = least_level(measure)
+        for number, key in enumerate(samples):
+            spans = [span[:20] for span in places.spans_of(number, None)]
+            signs[key] = "|".join("".join(_sign(places, at, least) for at in span) or "-" for span in spans)
     for score in scores:
         sample = samples.get(score.key)
         yield signs.get(score.key, ""), score, sample.query if sample else ""
 
 
-def strip(places: Places, sample: int, measure: Measure) -> str:
-    """Return a sign per passage (■ relevant, □ not, · unjudged, ? failed), 20 per search, bars between."""
-    least = least_level(measure)
-
-    def sign(at: int) -> str:
-        if not places.labelled[at]:
-            return "?" if at in places.failed else "·"
-        return "■" if places.level[at] >= least else "□"
-
-    return "|".join("".join(map(sign, span[:20])) or "-" for span in places.spans_of(sample, None))
+def _sign(places: Places, at: int, least: float) -> str:
+    """Return the sign of a place: ■ relevant, □ not relevant, · unjudged, ? for a judge's failure."""
+    if not places.labelled[at]:
+        return "?" if at in places.failed else "·"
+    return "■" if places.level[at] >= least else "□"
 
 
 def explain_query(report: ReportData, query: str | None, measure: str | None = None) -> ExplainDocument:
-    """Return the explanation of a sample's scores (or of one `measure`), given its id or its query's text.
-
-    Raises InputError, which suggests others, if the report lacks the sample or measure.
-    """
+    """Return the explanation of a sample's scores (or of one `measure`), given its id or its query's text."""
     named = (sample for sample in report.tables.samples if query in {sample.id, sample.query})
     sample = None if query is None else next(named, None)
     if sample is None:
@@ -263,16 +249,16 @@ class Explainer:
             row.hits, row.misses = list(explanation.hits), list(explanation.misses)
         return row
 
-    def _calls(self, sample: Sample, asked: Sequence[tuple[AnyQuestion, Any]]) -> list[CallLine]:
+    def _calls(self, sample: Sample, asked: Sequence[tuple[AnyQuestion, Any]]) -> list[explained.CallLine]:
         """Return each search of a sample with its passages, each with its gold, judge's and people's label."""
         judged: dict[tuple[str, str], Any] = {}
         for question, answer in asked:
             if isinstance(question, Relevance):
                 judged.setdefault((question.query, question.passage), answer)
         verdicts = {passage: _verdict(answer) for passage, answer in judged.items()}
-        calls = [CallLine(call.query or sample.query, []) for call in sample.calls or ()]
+        calls = [explained.CallLine(call.query or sample.query, []) for call in sample.calls or ()]
         if sample.contexts or (calls and sample.contexts is not None):
-            calls.append(CallLine(sample.query, [], True if calls else UNSET))
+            calls.append(explained.CallLine(sample.query, [], True if calls else UNSET))
         places = zip(labelled_contexts(sample), places_of(sample), strict=True)
         for (item, context), (call, rank, _) in places:
             labels: list[LabelLine] = []
@@ -284,7 +270,7 @@ class Explainer:
             if (label := self._people.get(item)) is not None:
                 helps = label.answer if isinstance(label.answer, bool) else label.answer >= HELPS
                 labels.append(LabelLine("human", label.answer, helps, label.who, label.reason or ""))
-            line = PlaceLine(rank, context.id, context.score, context.text, item, labels)
+            line = explained.PlaceLine(rank, context.id, context.score, context.text, item, labels)
             calls[call - 1].contexts.append(line)
         return calls
 
@@ -298,21 +284,21 @@ def _verdict(answer: Any) -> LabelLine:
     return LabelLine("judge", grade, helps, reason=answer.reasoning)
 
 
-def _matrix(question: AnyQuestion, answer: Any) -> MatrixLine | None:
+def _matrix(question: AnyQuestion, answer: Any) -> explained.MatrixLine | None:
     """Return the contexts that support each claim of a question about claims; None for other questions."""
     if not isinstance(question, Support) or not question.claims or isinstance(answer, Unanswered):
         return None
     both = zip(question.claims, answer, strict=True)
-    rows = [SupportLine(claim, list(verdict.contexts), verdict.reasoning) for claim, verdict in both]
-    return MatrixLine(question.kind, rows)
+    rows = [explained.SupportLine(claim, list(of.contexts), of.reasoning) for claim, of in both]
+    return explained.MatrixLine(question.kind, rows)
 
 
-def missing_gold(sample: Sample) -> list[MissingLine]:
+def missing_gold(sample: Sample) -> list[explained.MissingLine]:
     """Return the gold documents (grade above 0) that the sample did not retrieve, highest grade first."""
     retrieved = {context.id for context in sample.retrieved()}
-    gold = (sample.qrels or {}).items()
-    missing = [MissingLine(name, grade) for name, grade in gold if grade > 0 and name not in retrieved]
-    return sorted(missing, key=lambda row: -row.grade)
+    gold = sorted((sample.qrels or {}).items(), key=lambda row: -row[1])
+    missing = ((name, grade) for name, grade in gold if grade > 0 and name not in retrieved)
+    return [explained.MissingLine(name, grade) for name, grade in missing]
 
 
 def numbers_of(measure: Measure, places: Places, sample: int, value: float | None) -> str | None:
@@ -329,5 +315,4 @@ def numbers_of(measure: Measure, places: Places, sample: int, value: float | Non
     return f"{share:.6g} / {whole:.6g}"
 
 
-_ROUNDING = 5e-7
-"""The largest difference between a stored score and the same score computed again."""
+_ROUNDING = 5e-7  # the largest difference of a stored score that is computed again

@@ -76,11 +76,10 @@ def ranked_table(report: ReportData) -> Table:
 def queries_table(report: ReportData) -> Table:
     """Return a table with one line per query (and system) and one column per measure."""
     heads = ["system", "query"] if len(report.systems) > 1 else ["query"]
-    rows = (
-        [*(system, query)[-len(heads) :], *map(in_digits, values)]
-        for (query, system, _), values in per_query(report)
-    )
-    return Table([*heads, *report], "l" * len(heads) + "r", rows)
+    table = Table([*heads, *report], "l" * len(heads) + "r")
+    for (query, system, _), values in per_query(report):
+        table.add([*(system, query)[-len(heads) :], *map(in_digits, values)])
+    return table
 
 
 def print_trec(report: ReportData, out: TextIO, *, queries: bool) -> None:

@@ -72,10 +72,10 @@ class Table:
         for row, bold in zip(self.rows, self.bold, strict=True):
             table.add_row(*(Text(cell, style="bold" if at in bold else "") for at, cell in enumerate(row)))
         widths = [max(map(cell_len, cells)) for cells in zip(self.heads, *self.rows, strict=True)]
-        records = [
-            Text("  ".join(f"{head} {cell}".strip() for head, cell in zip(self.heads, row, strict=True)))
-            for row in self.rows
-        ]
+        records = []
+        for row in self.rows:
+            cells = (f"{head} {cell}".strip() for head, cell in zip(self.heads, row, strict=True))
+            records.append(Text("  ".join(cells)))
         layouts: list[tuple[int, Sequence[RenderableType]]] = [
             (sum(widths) + 3 * len(widths) - 1 - 2 * (not edge), [table]),
             *self._stacked(widths),
@@ -86,9 +86,9 @@ class Table:
         return hanging([*title, FittedTable(layouts), *notes])
 
     def _stacked(self, widths: Sequence[int]) -> Iterator[tuple[int, Sequence[RenderableType]]]:
-        """Yield the layout for a narrow terminal: each row's texts on a line, and its numbers in columns below it.
+        """Yield the layout for a narrow terminal, unless all columns are texts or all are numbers.
 
-        `widths` are those of the columns. A table of texts or of numbers alone has no such layout.
+        Each row's texts are on a line, its numbers in columns (of these `widths`) below it.
         """
         from rich.cells import cell_len
         from rich.text import Text
@@ -120,10 +120,11 @@ class Table:
 
     def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
         """Return the headings and rows with escaped cells; bold cells are put in the place of @ in `bold`."""
-        return [
-            [bold.replace("@", escape(cell)) if at in marked else escape(cell) for at, cell in enumerate(row)]
-            for row, marked in zip((self.heads, *self.rows), ((), *self.bold), strict=True)
-        ]
+        lines = []
+        for row, marked in zip((self.heads, *self.rows), ((), *self.bold), strict=True):
+            cells = enumerate(map(escape, row))
+            lines.append([bold.replace("@", cell) if at in marked else cell for at, cell in cells])
+        return lines
 
     def markdown(self, escape: Callable[[str], str] = markdown_text, most: int | None = None) -> str:
         """Return the table in Markdown with its notes below, each cell escaped by `escape`.
@@ -141,10 +142,8 @@ class Table:
 
     def tex(self, rules: tuple[str, str, str] = ("toprule", "midrule", "bottomrule")) -> str:
         """Return the table as a LaTeX tabular; `rules` are the commands of its lines, by default booktabs'."""
-        head, *rows = (
-            " & ".join(row) + r" \\"
-            for row in self._written(lambda cell: cell.translate(_TEX), r"\textbf{@}")
-        )
+        written = self._written(lambda cell: cell.translate(_TEX), r"\textbf{@}")
+        head, *rows = (" & ".join(row) + r" \\" for row in written)
         top, middle, bottom = (f"\\{rule}" for rule in rules)
         begin = rf"\begin{{tabular}}{{{self.align}}}"
         return "\n".join([begin, top, head, middle, *rows, bottom, r"\end{tabular}"]) + "\n"
@@ -161,25 +160,21 @@ class TextDocument(list[str | Table]):
 
     def text(self) -> str:
         """Return the document as plain text, its tables in aligned columns."""
-        blocks = (
-            block.plain() if isinstance(block, Table) else [clean(block.lstrip("# "))] for block in self
-        )
-        return "".join(f"{line}\n" for lines in blocks for line in lines)
+        lines: list[str] = []
+        for block in self:
+            lines += block.plain() if isinstance(block, Table) else [clean(block.lstrip("# "))]
+        return "".join(f"{line}\n" for line in lines)
 
     def markdown(self) -> str:
-        """Return the document as Markdown, with the text of lines and cells escaped."""
-        return "".join(
-            block.markdown(lambda cell: markdown_text(cell, 1000))
-            if isinstance(block, Table)
-            else _markdown(block)
-            for block in self
-        )
-
-
-def _markdown(line: str) -> str:
-    """Return a line with its text escaped for Markdown, keeping a leading "# ", "## " or "- "."""
-    mark = next((mark for mark in ("# ", "## ", "- ") if line.startswith(mark)), "")
-    return f"{mark}{markdown_text(line.removeprefix(mark), 1000)}\n"
+        """Return the document as Markdown, with the text of cells and lines escaped, except "# " and "- "."""
+        text = ""
+        for block in self:
+            if isinstance(block, Table):
+                text += block.markdown(lambda cell: markdown_text(cell, 1000))
+            else:
+                mark = next((mark for mark in ("# ", "## ", "- ") if block.startswith(mark)), "")
+                text += f"{mark}{markdown_text(block.removeprefix(mark), 1000)}\n"
+        return text
 
 
 def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:

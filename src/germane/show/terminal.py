@@ -15,10 +15,8 @@ from germane.clean import clean
 def plain_text(renderable: RenderableType, width: int) -> str:
     """Return a rich renderable as plain text without colour, as a console of `width` columns prints it."""
     out = io.StringIO()
-    console = Console(
-        file=out, width=width, no_color=True, highlight=False, legacy_windows=False, force_jupyter=False
-    )
-    console.print(renderable)
+    console = Console(file=out, width=width, no_color=True, legacy_windows=False, force_jupyter=False)
+    console.print(renderable, highlight=False)
     return "\n".join(clean(line).rstrip() for line in out.getvalue().rstrip().split("\n"))
 
 
@@ -46,10 +44,7 @@ class HangingText:
 
 
 class FittedTable:
-    """A table in the first of several layouts that fits the terminal, so that no cell is cut.
-
-    `layouts` are the renderables of each layout with the columns that it needs; the last one needs none.
-    """
+    """A table in the first of its layouts (width, renderables) that fits the terminal: the last is 0 wide."""
 
     def __init__(self, layouts: Sequence[tuple[int, Sequence[RenderableType]]]) -> None:
         self.layouts = layouts

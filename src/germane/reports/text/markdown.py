@@ -8,8 +8,8 @@ from germane.clean import counted, markdown_text, shorten
 from germane.reports.data import ReportData
 from germane.reports.explain import strips
 from germane.reports.ranking import COUNTS, means_table
-from germane.reports.summary import corrected_in_words, in_digits
-from germane.reports.text.terminal import INTERVALS, SIGNS, case_name, lowest, notes_of, remarks_of
+from germane.reports.summary import INTERVALS, corrected_in_words, in_digits
+from germane.reports.text.terminal import SIGNS, case_name, lowest, notes_of, remarks_of
 from germane.show.table import Table
 from germane.types import Json
 

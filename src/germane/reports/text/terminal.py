@@ -13,20 +13,12 @@ from germane.reports.data import ReportData
 from germane.reports.derived.cases import CaseResult
 from germane.reports.explain import strips
 from germane.reports.ranking import means_table
-from germane.reports.summary import (
-    LIKE_THESE,
-    corrected_in_words,
-    in_digits,
-    interval_in_words,
-    with_measures,
-)
+from germane.reports.summary import INTERVALS, corrected_in_words, in_digits, interval_in_words, with_measures
 from germane.show.terminal import hanging, plain_text
 from germane.types import Score
 
-INTERVALS = f"95% confidence intervals ({LIKE_THESE})"
 SIGNS = "■ relevant  □ not relevant  · unjudged  ? no verdict"
-_WORST = 5
-"""The number of worst queries and of failed cases that are shown."""
+_WORST = 5  # queries with the lowest scores, and failed cases
 
 
 def render_plain(report: ReportData, width: int = 120, *, every: bool = True) -> str:
@@ -161,9 +153,8 @@ def _failed(report: ReportData) -> Iterator[Text]:
     """Yield the number of failed cases, and a line for each of the worst."""
     if failed := report.failed():
         yield Text(counted(len(failed), "failed case"), style="red")
-        yield from (
-            Text(f"  {in_digits(case.score)}  {shorten(case_name(case), 60)}") for case in failed[:_WORST]
-        )
+        for case in failed[:_WORST]:
+            yield Text(f"  {in_digits(case.score)}  {shorten(case_name(case), 60)}")
 
 
 def _verdict(report: ReportData) -> Text:
