@@ -15,8 +15,7 @@ from germane.reports.summary import in_digits
 from germane.types import Json
 
 _NOT_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
-_MOST = 10
-"""Annotations of one step that GitHub shows."""
+_MOST = 10  # annotations of one step that GitHub shows
 
 
 def junit(report: ReportData) -> Iterator[str]:

@@ -38,8 +38,6 @@ __all__ = ["ReportData"]
 
 _FILE = re.compile(r"\.(json|jsonl|ndjson|csv|tsv|txt|eval)(\.gz|\.zst)?$")
 """The ending of a file that holds a report, which is no part of its name."""
-
-
 JUDGE_COUNTS = ("calls", "cached", "shared", "requests", "errors")
 """The counts in a judge's entry."""
 
@@ -95,9 +93,8 @@ class JudgeLine(Line, rename=internal("identity")):
             words.append(counted(self.requests, "request"))
             about = "about " if self.estimated else ""
             words.append(f"{about}{self.tokens.input:,} + {self.tokens.output:,} tokens")
-            words.append(
-                "price unknown (--price)" if self.cost_usd is None else f"{about}${self.cost_usd:.4f}"
-            )
+            unknown = "price unknown (--price)"
+            words.append(unknown if self.cost_usd is None else f"{about}${self.cost_usd:.4f}")
         if self.errors:
             words.append(f"{self.errors} failed")
         return ", ".join(words)
@@ -143,8 +140,6 @@ class ReportData:
         """The judge and its cost; `source` is None if no judge was asked."""
         return JudgeLine.stored(self.manifest.get("judge"))
 
-    # the summaries
-
     @cached_property
     def systems(self) -> tuple[str, ...]:
         """The names of the measured systems, in order of appearance; ("",) if the only system has no name."""
@@ -187,7 +182,7 @@ class ReportData:
 
         Raises InputError if no sample is in any slice.
         """
-        cases_of = self.cases_by(by)
+        cases_of = slices_of(self.samples(), by)
         names: dict[str, list[str]] = {}
         for name, cases in cases_of.items():
             for case in cases:
@@ -199,10 +194,6 @@ class ReportData:
         numbers = ((name, np.array(samples, np.int64)) for name, samples in kept.items())
         slices = [Slice(name, self.summaries_of(keep), keep) for name, keep in numbers]
         return [value for value in slices if value.summaries]  # none of a slice without scores
-
-    def cases_by(self, by: str) -> Mapping[str, set[str]]:
-        """Return the ids of the cases of each slice, by name. Raises InputError if no sample is in any slice."""
-        return slices_of(self.samples(), by)
 
     def own_slices(self) -> tuple[list[Slice], str]:
         """Return the slices by the report's own `by` and "", or [] and the reason why there are none."""
@@ -250,8 +241,6 @@ class ReportData:
             line.basis = basis.replace(interval_note=line.basis.interval_note)
             line.corrected_why = why or None
         return lines
-
-    # the tables
 
     def samples(self) -> Iterator[Sample]:
         """Yield the samples of the report in input order."""
@@ -328,8 +317,6 @@ class ReportData:
             verdict = replace(verdict, exit_code=code, reasons=(over, *verdict.reasons))
         self.verdict = verdict
 
-    # what is derived from them
-
     def cases(self) -> Iterator[CaseResult]:
         """Yield the result of each sample over its graders: weighted mean, verdict, failed requirements."""
         open_to = frozenset[str]() if self.manifest.get("allow_stand_in") else self.stand_ins
@@ -372,18 +359,12 @@ class ReportData:
         return [*names, *[CASE_SCORE] * any(grader.threshold is not None for grader in graders)]
 
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
-        """Return the `n` worst scores of a measure (the highest where lower is better), ties in input order."""
-        rows, goodness = self.goodness(measure, system)
-        return list(self.tables.scores.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
-
-    def goodness(
-        self, measure: str | Measure, system: str | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the row numbers of a measure's scores, and the goodness of each score from 0 (worst) to 1."""
+        """Return the `n` worst scores of a measure (the highest if lower is better), ties in input order."""
         summary = self[measure] if system is None else self[measure, system]
         rows, good = self._rows_of(summary, system), Measure.remembered(summary.type).definition.good
         values, positions = np.unique(self.tables.scores.taken(rows).value, return_inverse=True)
-        return rows, np.array([good(value) for value in values.tolist()])[positions]
+        goodness = np.array([good(value) for value in values.tolist()])[positions]
+        return list(self.tables.scores.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
 
 
 @dataclass(frozen=True, slots=True)

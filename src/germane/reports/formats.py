@@ -99,10 +99,6 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
     return document
 
 
-def _json(document: Json) -> Iterator[str]:
-    yield json.dumps(document, ensure_ascii=False, indent=1) + "\n"
-
-
 def _jsonl(report: ReportData) -> Iterator[str]:
     """Yield the report as JSON lines, one per score, with remarks on the mean and the verdict on the case."""
     verdicts, remarks = _verdicts(report), _remarks(report)
@@ -181,7 +177,7 @@ def _junit(report: ReportData) -> Iterable[str]:
 
 
 FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
-    ".json": lambda report: _json(json_document(report)),
+    ".json": lambda report: [json.dumps(json_document(report), ensure_ascii=False, indent=1), "\n"],
     ".jsonl": _jsonl,
     ".csv": _csv,
     ".md": markdown,
@@ -196,10 +192,7 @@ ENDINGS = (*FORMATS, *_PICTURES, ".parquet")
 
 
 def known_format(path: Path) -> str | None:
-    """Return the longest ending of a file's name that is a report format, of germane or an add-on, or None.
-
-    Raises InputError if it is the format of an add-on of germane that is not installed.
-    """
+    """Return a file's ending if it is a report format, or None; InputError if its add-on is not installed."""
     name = path.name.lower()
 
     def longest(endings: Iterable[str]) -> str | None:

@@ -14,7 +14,7 @@ from msgspec import UnsetType
 from numpy.typing import NDArray
 
 from germane.clean import clean, counted
-from germane.encoding import Line, internal, json_of
+from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
 from germane.reports.summary import (
     LIKE_THESE,
@@ -343,13 +343,9 @@ def _share(gate: Gate, ends: Ends) -> tuple[GateOutcome, str]:
     """Decide a gate on the share of the cases that meet its condition."""
     limit = gate.share.lstrip("<>=")
     op = gate.share.removesuffix(limit)
-    shares = [float(np.mean(COMPARE[op](end, float(limit)))) for end in ends]
-    return _between(gate, min(shares), max(shares), f"over {counted(len(ends[0]), 'case')}")
-
-
-def _between(gate: Gate, low: float, high: float, about: str) -> tuple[GateOutcome, str]:
-    outcome = gate.holds(low, high)
-    text = f"{gate.how} {low:.4f} {about}" if low == high else f"{gate.how} {low:.4f} to {high:.4f} {about}"
+    low, high = sorted(float(np.mean(COMPARE[op](end, float(limit)))) for end in ends)
+    share = f"{low:.4f}" if low == high else f"{low:.4f} to {high:.4f}"
+    text, outcome = f"share {share} over {counted(len(ends[0]), 'case')}", gate.holds(low, high)
     return outcome, f"{text}, once everything is judged" if outcome == "undecided" else text
 
 
@@ -366,12 +362,12 @@ def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> t
         return "undecided", f"no slice has {SMALLEST} cases: {text}"
     pick = min if gate.how == "min" else max
     decided, of_all = (
-        _between(gate, pick(low for low, _ in some), pick(high for _, high in some), f": {text}")
+        gate.holds(pick(low for low, _ in some), pick(high for _, high in some))
         for some in (large.values(), means.values())
     )
-    if decided[0] != of_all[0]:
+    if decided != of_all:
         return "undecided", f"a slice of fewer than {SMALLEST} cases decides: {text}"
-    return decided[0], text
+    return decided, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,14 +400,18 @@ class Verdict:
         gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))
         width = max((len(gate.word) for gate in gates), default=0)
         lines = [f"  {gate.word:{width}}  {gate.text}" for gate in gates]
-        return list(
-            map(clean, [f"verdict  {self.word}{code}{because}", *lines])
-        )  # ids may hold control characters
+        # ids of samples may hold control characters
+        return list(map(clean, [f"verdict  {self.word}{code}{because}", *lines]))
 
     def as_json(self) -> dict[str, Json]:
         """Return the verdict as it is stored in manifest.json and printed by `--json`."""
-        fields = {"reasons": self.reasons, "gates": self.gates}
-        return {"exit_code": self.exit_code, "passed": self.passed, **json_of(fields)}
+        rows = [gate.as_json() for gate in self.gates]
+        return {
+            "exit_code": self.exit_code,
+            "passed": self.passed,
+            "reasons": list(self.reasons),
+            "gates": rows,
+        }
 
 
 _WORDS = {0: "passed", 1: "failed", 2: "not measurable", 3: "undecided"}

@@ -47,10 +47,7 @@ def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
 
 
 def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """Return one manifest entry for a judge of several evaluations, with its total counts and cost.
-
-    The cost is None if that of one evaluation is unknown.
-    """
+    """Return one entry for the judge of several evaluations: total counts and cost (None if one is None)."""
     counts = {name: sum(of[name] for of in entries) for name in JUDGE_COUNTS}
     tokens = {name: sum(of["tokens"][name] for of in entries) for name in ("input", "output")}
     costs = [of["cost_usd"] for of in entries]

@@ -375,10 +375,8 @@ class PairedSystems:
 
     def only_in(self) -> tuple[list[str], list[str]]:
         """Return the ids of the cases that only A has, and of those that only B has."""
-        a, b = (
-            {side.scores.cases[number]: None for number in side.scores.cases_of(side.system).tolist()}
-            for side in (self.a, self.b)
-        )
+        sides = ((side.scores, side.system) for side in (self.a, self.b))
+        a, b = (dict.fromkeys(of.cases[at] for at in of.cases_of(system).tolist()) for of, system in sides)
         in_a = {case: self.case_in_a(case) for case in b}
         both = set(in_a.values())
         return [case for case in a if case not in both], [case for case in b if in_a[case] not in a]

@@ -19,12 +19,10 @@ from germane.reports.pairing import PairedSystems, sides_of
 from germane.reports.summary import higher_is_better, in_digits, interval_in_words
 from germane.samples.files import write_whole
 
-WIDTH, HEIGHT = 560, 300
-"""The size of a chart, in pixels."""
+WIDTH, HEIGHT = 560, 300  # of a chart, in pixels
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 18, 44
 """The space around a chart's own area, for the numbers and names of its axes."""
-_TITLE, _NOTE = 28, 34
-"""The height of a chart's title, and of the notes below it."""
+_TITLE, _NOTE = 28, 34  # the height of a title, and of the notes below a chart
 
 _COLOURS = {
     "paper": ("#ffffff", "#14181c"),
@@ -38,12 +36,9 @@ _COLOURS = {
     "mean": ("#2b6cb0", "#7db8f0"),
 }
 """The colours by name, light and dark."""
-_DEEPEST = 20
-"""The last rank that is drawn."""
-_MOST_BARS = 3_000
-"""Bars of one chart at most: thinner than a pixel they say no more."""
-_MOST_SYSTEMS = 8
-"""Systems whose relevance by rank is drawn, a chart each."""
+_DEEPEST = 20  # the last rank that is drawn
+_MOST_BARS = 3_000  # of one chart: thinner than a pixel they say no more
+_MOST_SYSTEMS = 8  # with a chart of relevance by rank
 
 
 def tag(name: str, *children: str, **attributes: object) -> str:
@@ -125,13 +120,11 @@ class Chart:
 def document(charts: Sequence[Chart]) -> str:
     """Return the text of a standalone SVG file with the charts one below the other."""
     height = _TITLE + HEIGHT + _NOTE + 20
-    placed = "".join(
-        tag("g", chart.drawn(), transform=f"translate(12 {12 + height * at})")
-        for at, chart in enumerate(charts)
-    )
-    paper = tag("rect", width="100%", height="100%", color="paper", fill="currentColor")
+    inside = tag("style", dark_colours())
+    inside += tag("rect", width="100%", height="100%", color="paper", fill="currentColor")
+    for at, chart in enumerate(charts):
+        inside += tag("g", chart.drawn(), transform=f"translate(12 {12 + height * at})")
     words = "; ".join(f"{chart.title}: {chart.words}" for chart in charts)
-    inside = tag("style", dark_colours()) + paper + placed
     return f"{_svg(inside, 24 + WIDTH, 12 + height * len(charts), words)}\n"
 
 
@@ -147,9 +140,6 @@ def _svg(inside: str, width: int, height: int, words: str) -> str:
     font = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
     more = {"role": "img", "aria_label": clean(words), "font_family": font, "font_size": 12}
     return tag("svg", inside, xmlns="http://www.w3.org/2000/svg", **size, **more)
-
-
-# charts
 
 
 def ranks(

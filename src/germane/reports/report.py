@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -268,19 +267,19 @@ def read_document(path: Path) -> ReportData:
     if document.schema_version > 1:
         problem = f"this document is of version {document.schema_version}; this germane reads version 1"
         raise InputError(problem, fix="update germane", place=location)
-    rows, table = document.scores, ScoreTable()
-    if rows is UNSET:
+    if document.scores is UNSET:
         raise InputError("this --json document has no scores", fix=fix, place=location)
-    for row in rows:
+    table, seen = ScoreTable(), set[tuple[object, ...]]()
+    for row in document.scores:
         try:
             table.add_row(row)
         except (ValueError, OverflowError) as error:
             problem = f"this --json document has a damaged score: {error}"
             raise InputError(problem, fix=fix, place=location) from None
-    names = Counter((row.measure, (row.sample, row.system, row.trial)) for row in rows)
-    if twice := next((name for name, times in names.items() if times > 1), None):
-        problem = f"this --json document has two scores of {twice[0]} for the sample {twice[1][0]!r}"
-        raise InputError(problem, fix="remove one of the two scores", place=location)
+        if (name := (row.measure, row.sample, row.system, row.trial)) in seen:
+            problem = f"this --json document has two scores of {row.measure} for the sample {row.sample!r}"
+            raise InputError(problem, fix="remove one of the two scores", place=location)
+        seen.add(name)
     _check_values(table, path)
     return _of_scores(BlockRows(scores=table), {"judge": document.judge or {}})
 
@@ -379,7 +378,7 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
             mine = partial(slices_of, (sample for sample in report.samples() if sample.key in keys))
             results = check_gate(gate, file.summaries, report.case_scores, mine, file.keep)
             return [result.replace(gate=f"{result.gate} in {file.name}") for result in results]
-    return check_gate(gate, report.summaries, report.case_scores, report.cases_by)
+    return check_gate(gate, report.summaries, report.case_scores, partial(slices_of, report.samples()))
 
 
 def _counted(tables: Tables) -> dict[str, Json]:

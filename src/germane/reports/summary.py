@@ -95,10 +95,7 @@ class Sampled(Line):
 
 
 _SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))
-_REASONS = 100
-"""The number of distinct reasons of one measure that are kept."""
-
-
+_REASONS = 100  # distinct reasons of one measure that are kept
 _INTERNAL = (
     *("measure", "type", "system", "mean_bounds", "low", "high"),
     *("edges", "due", "scores", "failed", "why"),
@@ -238,10 +235,9 @@ def higher_is_better(canonical: str) -> bool:
 
 def is_diagnostic(canonical: str) -> bool:
     """Return True if a measure describes the labels or the lists (Judged@10, RBP's residual), not their quality."""
-    measure = known_measure(canonical)
-    return measure is not None and (
-        measure.definition.diagnostic or measure.settings.get("part") == "residual"
-    )
+    if (measure := known_measure(canonical)) is None:
+        return False
+    return measure.definition.diagnostic or measure.settings.get("part") == "residual"
 
 
 def summarise(
@@ -270,9 +266,8 @@ def _summary(
     case_values = cases.of_rows(rows, span)
     values, low, high = case_values.measured, case_values.low, case_values.high
     n, due = len(values), len(low)
-    names = cases.clusters_of(case_values.case, clusters)
-    interval = interval_of_cases(case_values, names, span)
-    ends = interval.ends
+    interval = interval_of_cases(case_values, cases.clusters_of(case_values.case, clusters), span)
+    ends, method = interval.ends, interval.method + (", clusters" if interval.units == "clusters" else "")
     total = fsum(values.tolist())
     sums = [total if some is values else fsum(some.tolist()) for some in (low, high)]
     taken = cases.table.taken(rows)
@@ -297,9 +292,7 @@ def _summary(
         mean=total / n if n else None,
         mean_bounds=(sums[0] / due, sums[1] / due) if due else None,
         interval=ends,
-        interval_method=interval.method + (", clusters" if interval.units == "clusters" else "")
-        if ends
-        else None,
+        interval_method=method if ends else None,
         interval_why=interval.why,
         level=interval.level if ends else None,
         units=interval.n if ends else None,
@@ -324,17 +317,12 @@ def _summary(
 def interval_of_cases(
     values: CaseValues, clusters: NDArray[np.generic] | None, span: tuple[float, float], *, times: float = 1.0
 ) -> Interval:
-    """Return the interval of the mean over all cases that should have been measured, or over `times` as many.
-
-    `span` is the measure's range.
-    """
-    low, high = values.low, values.high
-    if not np.isfinite(high).all():
+    """Return the interval of the mean over all due cases, or `times` as many; `span`: the measure's range."""
+    bounds, limits = (values.low, values.high), limits_of(span, values)
+    if not np.isfinite(values.high).all():
         why = "missing scores could have any value"
-        return Interval(mean=None, ends=None, method="", units="cases", n=len(low), why=why)
-    return mean_interval(
-        values.values, clusters=clusters, bounds=(low, high), value_range=limits_of(span, values), times=times
-    )
+        return Interval(mean=None, ends=None, method="", units="cases", n=len(values.low), why=why)
+    return mean_interval(values.values, clusters=clusters, bounds=bounds, value_range=limits, times=times)
 
 
 def limits_of(span: tuple[float, float], *sides: CaseValues) -> tuple[float, float] | None:
@@ -359,6 +347,7 @@ VERDICT_MEANS = ("context_recall", "faithfulness", "context_sufficiency")
 """Judged measures that are a mean over yes or no: is this claim supported, do these contexts suffice?"""
 LIKE_THESE, THESE = "for queries like these", "for these queries"
 """The two estimands: the queries as a sample of those to come, and the set itself as the population."""
+INTERVALS = f"95% confidence intervals ({LIKE_THESE})"
 
 
 def interval_in_words(ends: Sequence[float] | None, digits: int = 4, sign: str = "") -> str:

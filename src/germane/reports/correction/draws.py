@@ -51,10 +51,7 @@ def fingerprint(*pools: Pool) -> str:
 
 @dataclass(frozen=True)
 class Draw:
-    """The people's labels of items that were drawn at random from `pool`, the items that could be drawn.
-
-    `whole` is True if whole queries were drawn, not single items.
-    """
+    """People's labels of items that were drawn at random from a pool: single items, or `whole` queries."""
 
     labels: Sequence[Label]
     pool: Pool

@@ -14,8 +14,7 @@ from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS
 from germane.statistics.correction import FEWEST
 from germane.statistics.sampling import Design
 
-_LEAST_QUERIES = 3
-"""Queries in which passages or claims must be labelled before a mean is corrected."""
+_LEAST_QUERIES = 3  # with labels, before a mean is corrected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +79,14 @@ def label_targets(report: ReportData) -> tuple[list[LabelTarget], list[str]]:
     for score in report.scores() if any(wanted.values()) else ():
         if score.value is not None:
             cases[score.measure].add(score.sample)
-    targets = [
-        LabelTarget(
-            kind=kind,
-            design="queries" if set(names) & set(ordered) else "passages",
-            measures=tuple(names),
-            ordered=tuple(name for name in names if name in ordered),
-            cases=frozenset(set.intersection(*(cases[name] for name in names))),
-        )
-        for kind, names in wanted.items()
-        if names
-    ]
+    targets = []
+    for kind, names in wanted.items():
+        if names:
+            last = tuple(name for name in names if name in ordered)
+            design: Design = "queries" if last else "passages"
+            of_all = frozenset(set.intersection(*(cases[name] for name in names)))
+            target = LabelTarget(kind=kind, design=design, measures=tuple(names), ordered=last, cases=of_all)
+            targets.append(target)
     return targets, never
 
 

@@ -29,8 +29,7 @@ from germane.types import Sample
 
 Ints: TypeAlias = NDArray[np.intp]
 
-BLOCK = 500
-"""Samples whose verdicts are read together."""
+BLOCK = 500  # samples whose verdicts are read together
 
 
 def reads_verdicts(measure: Measure, settings: Settings) -> bool:
@@ -93,10 +92,7 @@ class ScoreTerms:
         return _counted(self.measure, self.verdict, self.scale)
 
     def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
-        """Return for each item the share of people who call it relevant (or supported), nan without a label.
-
-        A label "unsure" counts as `unsure`: 0 gives the smallest possible share, 1 the largest.
-        """
+        """Return the share of people who call each item relevant, nan for none; "unsure" counts as `unsure`."""
         counted = cache(lambda answer, scale: float(_counted(self.measure, float(answer), scale)))
         shares = []
         for item in items:

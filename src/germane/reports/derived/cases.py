@@ -60,10 +60,7 @@ class CaseResult(Line, kw_only=True, rename=internal("undecided_required")):
 def case_of(
     key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader], open_to: Collection[str]
 ) -> CaseResult:
-    """Return the score and verdict of one case over its scores.
-
-    `open_to` names the measures that a stand-in for a model judged; their scores leave the verdict undecided.
-    """
+    """Return a case's score and verdict; measures judged by a stand-in (`open_to`) leave the verdict open."""
     from germane.measures.graders import BORDERLINE, PASS, STRICT  # not at the top: `germane rank` has none
 
     rows = [(score, graders.get(score.measure)) for score in scores]
@@ -122,10 +119,7 @@ def _is_below(score: Score, grader: Grader, least: float) -> bool | None:
 
 
 def dump_grader(grader: Grader) -> dict[str, Json]:
-    """Return a grader as the JSON object that manifest.json stores; `load_grader` reads it.
-
-    The results of a grader that is not a measure are stored with the judge's verdicts.
-    """
+    """Return a grader, without its results, as the JSON object that manifest.json stores."""
     row = {field.name: getattr(grader, field.name) for field in fields(grader) if field.name != "by"}
     return {**row, "measure": str(grader.measure)}
 

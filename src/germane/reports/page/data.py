@@ -15,7 +15,7 @@ from germane.encoding import encode
 from germane.measures.measure import Measure
 from germane.reports.correction.draws import fingerprint, pool_of
 from germane.reports.correction.targets import choose_targets
-from germane.reports.data import ReportData, Slice
+from germane.reports.data import ReportData
 from germane.reports.derived.explained import ExplainedLine
 from germane.reports.explain import Explainer, Facts
 from germane.reports.gates import Gate
@@ -35,37 +35,28 @@ SOURCES = {
 }
 """The sources of labels that the page can show at the places of a ranking, in words."""
 
-_ORDER = range(len(SOURCES))
-_DETAILS, _TEXTS = 64, 256
-"""The numbers of queries and of passages in one compressed block."""
-_DRAWN = 1000
-"""The largest number of places drawn for labels."""
-_BARS = 10
-"""The number of bars of a histogram."""
+_DETAILS, _TEXTS = 64, 256  # queries and passages in one compressed block
+_DRAWN = 1000  # the largest number of places drawn for labels
+_BARS = 10  # of a histogram
 LabelSlot: TypeAlias = tuple[int, int, int, str]
 """A query, its call, a rank, each from 0, and the item there."""
 _COLUMNS = ("id", "system", "trial", "query", "tags", "missed", "gold", "bad")
-
-
 Strips: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
-"""For each source of labels the system and the strip of each sample."""
+"""By source of labels, the system and the rank strip of each sample: the label's sign per passage."""
 
 
 def page_data(
     excerpt: Excerpt, baseline: ReportData | None = None
 ) -> tuple[dict[str, Json], tuple[list[bytes], list[bytes]], Strips]:
-    """Return the data that a page shows at once, the compressed details and passages, and the rank strips.
-
-    A rank strip has one sign per retrieved passage of a sample: its label by one source.
-    """
+    """Return the data that a page shows at once, the compressed details and passages, and the rank strips."""
     report, passages = excerpt.whole, dict[str, int]()
-    details, queries, positions = _queries(excerpt.report, passages)
+    details, queries, slots = _queries(excerpt.report, passages)
     blocks = _blocks(details, _DETAILS), _blocks(list(passages), _TEXTS)
     systems = [report.systems[at] for at in queries["system"]]
-    strips_of = {
-        source: list(zip(systems, strips, strict=True)) for source, strips in queries["strips"].items()
-    }
-    slices, manifest, judge = _slices_of(report), report.manifest, report.judge
+    strips_of = {of: list(zip(systems, strips, strict=True)) for of, strips in queries["strips"].items()}
+    has_tags = next(report.tables.values_of("tags"), None) is not None
+    slices = report.slices("tags") if has_tags and not report.by else report.own_slices()[0]
+    manifest, judge = report.manifest, report.judge
     data: dict[str, Json] = {
         "name": report.folder.name if report.folder else report.name or "report",
         "created": manifest.get("created"),
@@ -101,7 +92,7 @@ def page_data(
         "sources": {source: SOURCES[source] for source in strips_of},
         "queries": queries,
         "sizes": {"details": _DETAILS, "texts": _TEXTS},
-        "label": _label_order(positions, queries["id"], excerpt),
+        "label": _label_order(slots, queries["id"], excerpt),
         "baseline": _baseline(excerpt, baseline, details) if baseline is not None else None,
     }  # fmt: skip
     return data, blocks, strips_of
@@ -115,14 +106,11 @@ def _blocks(rows: Sequence[Json], size: int) -> list[bytes]:
 def _queries(
     report: ReportData, passages: dict[str, int]
 ) -> tuple[list[Facts], dict[str, Any], list[LabelSlot]]:
-    """Return the details of each query, columns over all queries, and the passages that people can label.
-
-    Each passage's text is numbered in `passages`; the details hold its number.
-    """
+    """Return each query's details (texts by number in `passages`), columns over all, passages to label."""
     systems = {name: number for number, name in enumerate(report.systems)}
     columns: dict[str, Any] = {name: [] for name in _COLUMNS}
     measured: list[dict[str, ExplainedLine]] = []
-    strips: list[list[str]] = []
+    strips: dict[str, list[str]] = {source: [] for source in SOURCES}
     details: list[Facts] = []
     slots: dict[tuple[str, str], LabelSlot] = {}
     for number, (sample, document) in enumerate(Explainer(report).facts_of_all()):
@@ -130,7 +118,8 @@ def _queries(
         measured.append({line.measure: line for line in document.measures})
         lists = [call["contexts"] for call in facts["calls"]]
         signs = [[_signs(context["labels"]) for context in of] for of in lists]
-        strips.append(["|".join("".join(of[at] for of in call) for call in signs) for at in _ORDER])
+        for at, of_source in enumerate(strips.values()):
+            of_source.append("|".join("".join(of[at] for of in call) for call in signs))
         row = (
             sample.id,
             systems.get(sample.system, 0),
@@ -151,8 +140,7 @@ def _queries(
     by_measure = [[of.get(name) for of in measured] for name in report.measures]
     columns["values"] = [[line and _rounded(line.value) for line in of] for of in by_measure]
     columns["status"] = ["".join(line.status[0] if line else "-" for line in of) for of in by_measure]
-    chosen = [(source, list(SOURCES).index(source)) for source in _sources(report, strips)]
-    columns["strips"] = {source: [of[at] for of in strips] for source, at in chosen}
+    columns["strips"] = {source: strips[source] for source in _sources(report, strips)}
     return details, columns, list(slots.values())
 
 
@@ -164,9 +152,6 @@ def _stored(facts: Facts, passages: dict[str, int]) -> Facts:
             context["name"] = item[:8]
         context["text"] = passages.setdefault(context["text"], len(passages))
     return {name: value for name, value in facts.items() if value not in (None, [], "")}
-
-
-# labels at places: one sign for each source
 
 
 def _signs(labels: Sequence[Facts]) -> str:
@@ -185,18 +170,12 @@ def _sign(label: Facts) -> str:
     return "ABCD"[level] if label["relevant"] else "abcd"[level]
 
 
-def _sources(report: ReportData, strips: Sequence[Sequence[str]]) -> list[str]:
+def _sources(report: ReportData, strips_of: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the sources (gold, judge, human, best) that label any passage, the first measure's first."""
     read = list(dict.fromkeys(summary.basis.source for summary in report.summaries))
-    labelling = [
-        source
-        for at, source in enumerate(SOURCES)
-        if (source != "best" or source in read) and any(set(of[at]) - {".", "|"} for of in strips)
-    ]
-    return sorted(labelling, key=[*read, *SOURCES].index) or ["judge"]
-
-
-# the parts
+    label = [source for source, strips in strips_of.items() if any(set(of) - {".", "|"} for of in strips)]
+    shown = [source for source in label if source != "best" or source in read]
+    return sorted(shown, key=[*read, *SOURCES].index) or ["judge"]
 
 
 def _verdict_counts(report: ReportData) -> Json:
@@ -227,12 +206,6 @@ def _measure(summary: MeasureSummary, report: ReportData) -> Json:
         "top": top,
         "bars": np.histogram(np.clip(values, low, top), _BARS, (low, top))[0].tolist() if top > low else [],
     }
-
-
-def _slices_of(report: ReportData) -> list[Slice]:
-    """Return the slices by the report's own `by`; if it has none, a slice per tag."""
-    has_tags = next(report.tables.values_of("tags"), None) is not None
-    return report.slices("tags") if has_tags and not report.by else report.own_slices()[0]
 
 
 def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerpt) -> Json:

@@ -18,8 +18,7 @@ from germane.types import Sample
 SEED = 0
 """The seed of the random queries, and of the random order in which the page offers contexts for labels."""
 
-MOST = 1200
-"""The number of queries on the page of a larger report."""
+MOST = 1200  # queries on the page of a larger report
 
 
 class Excerpt:

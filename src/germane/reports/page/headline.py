@@ -10,10 +10,8 @@ from germane.reports.data import ReportData, Slice
 from germane.reports.summary import LIKE_THESE, MeasureSummary, in_digits, interval_in_words, is_diagnostic
 from germane.types import Json
 
-_LEAST = 5
-"""Cases below which a slice is not called the worst one."""
-_STEPS = 3
-"""The number of suggested steps that are shown."""
+_LEAST = 5  # cases of a slice that may be called the worst
+_STEPS = 3  # the largest number of suggested steps
 
 
 def answer(report: ReportData) -> Json:
