@@ -92,7 +92,7 @@ class ScoreTerms:
         return _counted(self.measure, self.verdict, self.scale)
 
     def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
-        """Return the share of people who call each item relevant, nan for none; "unsure" counts as `unsure`."""
+        """Return each item's share of people who call it relevant, or nan; "unsure" counts as `unsure`."""
         counted = cache(lambda answer, scale: float(_counted(self.measure, float(answer), scale)))
         shares = []
         for item in items:
