@@ -78,7 +78,7 @@ def test_what_is_unsure_does_not_come_again() -> None:
     stored: list[Label] = []
     one = session(stored)
     unsure = item(one)
-    one.unsure()
+    one.answer(None)
     assert unsure not in LabelBook(stored)
     assert (one.done, stored[0].answer, stored[0].reason) == (1, None, "unsure")
     while one.next is not None:

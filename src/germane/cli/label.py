@@ -181,7 +181,7 @@ def _answered(session: LabellingSession, keys: Iterator[str], guideline: str) ->
             session.answer(key in "y1" if binary else int(key))
             return True
         if key == "u":
-            session.unsure()
+            session.answer(None)
             return True
         if key == "z":
             if session.undo():

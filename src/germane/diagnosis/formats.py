@@ -52,15 +52,9 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
     table = Table([*heads, *changes], "llr", notes=[f"95% confidence intervals ({LIKE_THESE})"])
     for stage in report.stages:
         bar = "█" * round(_BAR * stage.relevant / report.relevant)
-        row = [
-            stage.name,
-            bar,
-            f"{stage.relevant:,}",
-            f"{stage.lost:,}" if stage.lost else "-",
-            f"{stage.saved:,}" if stage.saved else "-",
-            in_digits(stage.recall),
-            interval_in_words(stage.interval),
-        ]
+        counts = [f"{n:,}" if n else "-" for n in (stage.lost, stage.saved)]
+        recall = in_digits(stage.recall), interval_in_words(stage.interval)
+        row = [stage.name, bar, f"{stage.relevant:,}", *counts, *recall]
         if stage is not report.stages[0]:
             row += [in_digits(stage.difference, "+"), interval_in_words(stage.difference_interval, sign="+")]
         table.add(row + [""] * (len(table.heads) - len(row)), {5})
@@ -119,15 +113,11 @@ def _changes(diagnosis: SystemDiagnosis, mean: float) -> Iterator[RenderableType
     ]
     table = Table(heads, "llr", title=title, notes=notes)
     for line in diagnosis.changes:
-        numbers = [
-            in_digits(line.mean),
-            in_digits(line.difference, "+"),
-            interval_in_words(line.interval, sign="+"),
-            p_in_words(line.p_holm),
-            f"{line.wins}/{line.ties}/{line.losses}",
-            "" if line.dropped is None else f"{line.dropped:.0%}",
-        ]
-        table.add([line.change, "at most" if line.limit else "", *numbers], {3})
+        names = [line.change, "at most" if line.limit else ""]
+        change = [in_digits(line.difference, "+"), interval_in_words(line.interval, sign="+")]
+        counts = f"{line.wins}/{line.ties}/{line.losses}"
+        dropped = "" if line.dropped is None else f"{line.dropped:.0%}"
+        table.add([*names, in_digits(line.mean), *change, p_in_words(line.p_holm), counts, dropped], {3})
     yield table.rich()
     gains = Table(["query", "asked", "by", "now", "gain"], "lllr", title="queries that would gain most")
     if (more := len(diagnosis.queries) - _SHOWN) > 0:

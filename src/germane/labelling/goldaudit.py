@@ -68,12 +68,9 @@ def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
     doubts = doubt_of_labels(labels, grades, [row.sample for row in documents]).tolist()
     for row, doubt in zip(documents, doubts, strict=True):
         row.doubt = doubt
-    return GoldAudit(
-        judges=[report.judge.source for report in reports],
-        counts_from=rel,
-        places=len(documents),
-        suspects=sorted(documents, key=lambda row: -round(row.doubt, 9))[:MOST],
-    )
+    judges = [report.judge.source for report in reports]
+    suspects = sorted(documents, key=lambda row: -round(row.doubt, 9))[:MOST]
+    return GoldAudit(judges=judges, counts_from=rel, places=len(documents), suspects=suspects)
 
 
 def _documents(reports: Sequence[ReportData]) -> list[GoldDocument]:

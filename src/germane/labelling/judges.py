@@ -115,18 +115,16 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
             cost_usd=report.judge.cost_usd,
         )
         lines.append(line)
+    n_items = len(set(items))
+    few = few_items(n_items, "labelled item is", "labelled items are")
+    stand_ins = [why for report in reports if (why := report.judge.stand_in)]
     return JudgesAudit(
         labels=len(votes),
-        items=len(set(items)),
+        items=n_items,
         best=names[best],
         not_distinguishable=[line.name for line in lines if not line.distinguishable],
         judges=lines,
-        warnings=[
-            *_failures(lines),
-            *not_counted(left_out),
-            *few_items(len(set(items)), "labelled item is", "labelled items are"),
-            *(why for report in reports if (why := report.judge.stand_in)),
-        ],
+        warnings=[*_failures(lines), *not_counted(left_out), *few, *stand_ins],
     )
 
 
@@ -145,18 +143,11 @@ def judges_document(audit: JudgesAudit) -> TextDocument:
     """Return the comparison of judges as text: a table of agreement, the best judge, and warnings."""
     table = Table(["judge", *_HEADS], "l" + "r" * len(_HEADS))
     for line in sorted(audit.judges, key=lambda line: -(line.kappa or -1.0)):
-        table.add(
-            [
-                line.name,
-                line.failed,
-                in_digits(line.kappa, digits=3),
-                _signed(line.difference, line.interval) if line.interval else None,
-                p_in_words(line.p),
-                _signed(line.bias.mean, line.bias.ends),
-                line.calls,
-                "unknown" if line.cost_usd is None else f"${line.cost_usd:.4f}",
-            ]
-        )
+        less = _signed(line.difference, line.interval) if line.interval else None
+        price = "unknown" if line.cost_usd is None else f"${line.cost_usd:.4f}"
+        figures = [in_digits(line.kappa, digits=3), less, p_in_words(line.p)]
+        bias = _signed(line.bias.mean, line.bias.ends)
+        table.add([line.name, line.failed, *figures, bias, line.calls, price])
     title = f"# {counted(len(audit.judges), 'judge')} on {counted(audit.items, 'labelled item')}"
     best, *others = (str(name) for name in (audit.best, *audit.not_distinguishable))
     result = f"best: {best}; not distinguishable from it: {', '.join(others)}"

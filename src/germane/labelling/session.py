@@ -10,7 +10,6 @@ from germane.encoding import now
 from germane.errors import InputError
 from germane.labelling.queue import LabelQueue, LabelTask
 from germane.tables.labels import TAKEN_BACK, UNSURE, Label, time_of
-from germane.types import Json
 
 
 class LabellingSession:
@@ -70,17 +69,25 @@ class LabellingSession:
         """The number of tasks to label in this session."""
         return max(len(self.queue.drawn), self.queue.size if self.queue.design == "passages" else 0)
 
-    def answer(self, value: int | bool) -> Label:
-        """Store an answer to the next task and return its label. Raises InputError if it is not on the scale."""
-        allowed = (True, False) if self.scale == "binary" else (0, 1, 2, 3)
-        if value not in allowed or isinstance(value, bool) is not (self.scale == "binary"):
-            fix = "answer y or n" if self.scale == "binary" else "answer 0, 1, 2 or 3"
-            raise InputError(f"the answer {value!r} is not on the {self.scale} scale", fix=fix)
-        return self._give(value)
+    def answer(self, value: int | bool | None) -> Label:
+        """Store an answer to the next task and return its label; None is "unsure": not labelled.
 
-    def unsure(self) -> Label:
-        """Store "unsure" for the next task and return its label; the item counts as not labelled."""
-        return self._give(None)
+        Raises InputError if the answer is not on the scale, or every task is labelled.
+        """
+        binary = self.scale == "binary"
+        allowed = (True, False, None) if binary else (0, 1, 2, 3, None)
+        if value not in allowed or (isinstance(value, bool) is not binary and value is not None):
+            fix = "answer y or n" if binary else "answer 0, 1, 2 or 3"
+            raise InputError(f"the answer {value!r} is not on the {self.scale} scale", fix=fix)
+        if (task := self.next) is None:
+            fix = "stop here, or raise --budget if it left items out"
+            raise InputError("every task of this queue is labelled", fix=fix)
+        label = Label(
+            task.item, task.kind, value, self.scale, self.who, at=now("milliseconds"), queue=self.queue.queue,
+            design=task.design, blind=True, guideline=self.guideline, reason=UNSURE if value is None else None,
+            sample=task.sample, system=task.system, call=task.call, rank=task.rank,
+        )  # fmt: skip
+        return self._keep(label)
 
     def undo(self) -> bool:
         """Take back the last answer, so that its task is shown next. Return False if there is no answer."""
@@ -90,19 +97,6 @@ class LabellingSession:
         self._keep(replace(last, answer=None, reason=TAKEN_BACK, at=now("milliseconds")))
         self._back = last.item
         return True
-
-    def _give(self, value: Json) -> Label:
-        if (task := self.next) is None:
-            raise InputError(
-                "every task of this queue is labelled",
-                fix="stop here, or raise --budget if it left items out",
-            )
-        label = Label(
-            task.item, task.kind, value, self.scale, self.who, at=now("milliseconds"), queue=self.queue.queue,
-            design=task.design, blind=True, guideline=self.guideline, reason=UNSURE if value is None else None,
-            sample=task.sample, system=task.system, call=task.call, rank=task.rank,
-        )  # fmt: skip
-        return self._keep(label)
 
     def _keep(self, label: Label) -> Label:
         self._store(label)

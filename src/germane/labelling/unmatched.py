@@ -92,11 +92,8 @@ def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
     """
     of_gold = [line for line in report.summaries if line.basis.source == "gold"]
     if any(line.mean == 0 for line in of_gold):
-        samples = list(report.samples())
-        absent, total = unknown_gold(samples)
+        absent, total, listed = unknown_gold(report.samples())
         if absent:
-            passages = (context for sample in samples for context in sample.retrieved())
-            listed = dict.fromkeys(context.id for context in passages if context.id is not None)
             yield len(absent), absent_note(absent, total, listed)
             return
     missing = _missing_gold(report, {line.measure for line in of_gold})
@@ -124,15 +121,14 @@ def _relevant(sample: Sample) -> list[str]:
     return [name for name in gold_ids(sample) if (sample.qrels or {}).get(name, 1) > 0]
 
 
-def unknown_gold(samples: Iterable[Sample]) -> tuple[list[str], int]:
-    """Return the relevant gold ids if no sample retrieved any of them, else []; and the number of gold ids.
+def unknown_gold(samples: Iterable[Sample]) -> tuple[list[str], int, Collection[str]]:
+    """Return the relevant gold ids if no sample retrieved any of them, else []; their number; the retrieved ids.
 
     If no retrieved context has an id, nothing can be compared, and the list is empty.
     """
-    gold: dict[str, None] = {}
-    listed: set[str] = set()
+    gold, listed = dict[str, None](), dict[str, None]()
     for sample in samples:
         gold |= dict.fromkeys(_relevant(sample))
-        listed.update(context.id for context in sample.retrieved() if context.id is not None)
-    absent = [name for name in gold if name not in listed]
-    return (absent if listed and len(absent) == len(gold) else []), len(gold)
+        listed |= dict.fromkeys(context.id for context in sample.retrieved() if context.id is not None)
+    is_met = not gold.keys().isdisjoint(listed)
+    return (list(gold) if listed and not is_met else []), len(gold), listed.keys()

@@ -152,11 +152,8 @@ SHORTEST = 5
 _KEPT = 3
 """Words that two questions must share where one of them has a word more, or has them in another order."""
 _NEGATIONS = frozenset({"not", "no", "never", "without", "except", "non"})
-_FILLERS = frozenset(
-    re.findall(
-        r"\w+", "a an the please kindly do does did is are was were be been am can could will would s re"
-    )
-)
+_FILLER_WORDS = "a an the please kindly do does did is are was were be been am can could will would s re"
+_FILLERS = frozenset(re.findall(r"\w+", _FILLER_WORDS))
 _COURTESY = re.compile(
     r"^(?:(?:hi|hello|hey|thanks|please|kindly|and|so)\s+)*"
     r"(?:(?:can|could|would|will) you (?:please |kindly )?(?:tell|explain to|show|give) (?:me|us)\s+"
@@ -234,25 +231,20 @@ def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, s
     """
     position = {key: number for number, key in enumerate(keys)}
     orders: dict[Key, int] = {}
-    rests: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    rests: dict[tuple[str, int, Words], list[tuple[int, str]]] = defaultdict(list)
     for number, (situation, listed) in enumerate(keys):
         first = orders.setdefault((situation, tuple(sorted(listed))), number)
         if first != number and len(listed) >= _KEPT:
             yield number, first, "", ""
         for at, word in enumerate(listed):
-            rests[hash((situation, at, listed[:at], listed[at + 1 :]))].append((number, at))
-            shorter = position.get((situation, listed[:at] + listed[at + 1 :]))
+            rest = listed[:at] + listed[at + 1 :]
+            rests[situation, at, rest].append((number, word))
+            shorter = position.get((situation, rest))
             if shorter is not None and len(listed) > _KEPT and word.isalpha() and word not in _NEGATIONS:
                 yield number, shorter, word, ""
     for alike in rests.values():
         if len(alike) > 1:
-            # where hashes meet, the words decide
-            of_rest: dict[tuple[str, int, Words], list[tuple[int, str]]] = defaultdict(list)
-            for number, at in alike:
-                situation, listed = keys[number]
-                of_rest[situation, at, listed[:at] + listed[at + 1 :]].append((number, listed[at]))
-            for some in of_rest.values():
-                yield from _misspelt(some, shortest)
+            yield from _misspelt(alike, shortest)
 
 
 def _misspelt(alike: Sequence[tuple[int, str]], shortest: int) -> Iterator[tuple[int, int, str, str]]:
