@@ -27,6 +27,7 @@ _TOLERANCE = 1e-9
 """The largest rounding error: weights and differences closer than this are equal."""
 
 
+_Clusters: TypeAlias = NDArray[np.generic] | None
 _Drawn: TypeAlias = tuple[Sequence[Draw], LabelBook, LabelBook]
 """The draws from both reports, their labels, and the labels of fully labelled queries."""
 
@@ -112,35 +113,32 @@ class DecidedPair(PairedSystems):
             return comparison.replace(corrected_why="some samples have no score")
         if self.by_query:
             return comparison.replace(corrected_why="the queries have no ids, and were paired by their texts")
-        case = self.values(measure)[0].case
-        case = case if keep is None else case[keep[case]]
-        cases = [self.a.scores.cases[number] for number in case.tolist()]
-        clusters = self.a.scores.clusters_of(case, self.clusters)
-        corrected = self._difference_by_people(measure, cases, clusters, comparison.difference)
+        corrected = self._difference_by_people(measure, keep, comparison.difference)
         if isinstance(corrected, str):
             return comparison.replace(corrected_why=corrected)
         return comparison.replace(corrected=corrected, decided_by="corrected", stand_in=False)
 
     def _difference_by_people(
-        self, measure: str, cases: Sequence[str], clusters: NDArray[np.generic] | None, judged: float
+        self, measure: str, keep: NDArray[np.bool_] | None, judged: float
     ) -> CorrectedDifference | str:
-        """Return the corrected difference of a measure over these cases, or the reason for none.
+        """Return the corrected difference of a measure over the cases to `keep`, or the reason for none.
 
         `judged` is the difference by the judge's verdicts, to which the stored verdicts must add up.
         """
         labelled = [bool(len(side.report.tables.labels)) for side, _ in self._corrected]
         if not all(labelled):
             return "only one of the two reports has human labels" if any(labelled) else "no human labels"
-        sides = [
-            corrections.terms(side.report[measure, side.system]) for side, corrections in self._corrected
-        ]
+        sides = [of.terms(side.report[measure, side.system]) for side, of in self._corrected]
         if not all(side.items for side in sides):
             return "people's labels answer other questions than this measure's verdicts"
         kind = sides[0].kind
         drawn = self._draws[kind] = self._draws.get(kind) or self._drawn(kind)
         if isinstance(drawn, str):
             return drawn
-        numbers = {case: number for number, case in enumerate(cases)}
+        case = self.values(measure)[0].case
+        case = case if keep is None else case[keep[case]]
+        numbers = {self.a.scores.cases[at]: number for number, at in enumerate(case.tolist())}
+        clusters = self.a.scores.clusters_of(case, self.clusters)
         if np.isnan(sides[0].weight).any() or all(draw.whole for draw in drawn[0]):
             return self._of_queries(sides, drawn, numbers, clusters)
         return _of_terms(sides, drawn, numbers, clusters, judged)
@@ -169,11 +167,7 @@ class DecidedPair(PairedSystems):
         return draws, book, book if complete == draws else book_of(complete)
 
     def _of_queries(
-        self,
-        sides: Sequence[ScoreTerms],
-        drawn: _Drawn,
-        numbers: Mapping[str, int],
-        clusters: NDArray[np.generic] | None,
+        self, sides: Sequence[ScoreTerms], drawn: _Drawn, numbers: Mapping[str, int], clusters: _Clusters
     ) -> CorrectedDifference | str:
         """Return the difference of any judged measure, corrected with fully labelled queries."""
         draws, _, book = drawn
@@ -205,11 +199,7 @@ class DecidedPair(PairedSystems):
 
 
 def _of_terms(
-    sides: Sequence[ScoreTerms],
-    drawn: _Drawn,
-    numbers: Mapping[str, int],
-    clusters: NDArray[np.generic] | None,
-    judged: float,
+    sides: Sequence[ScoreTerms], drawn: _Drawn, numbers: Mapping[str, int], clusters: _Clusters, judged: float
 ) -> CorrectedDifference | str:
     """Return the difference of a measure that is a mean over verdicts, corrected with single labels."""
     draws, book, _ = drawn

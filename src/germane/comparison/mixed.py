@@ -15,18 +15,17 @@ from msgspec.structs import replace
 
 from germane.comparison.corrected import DecidedPair
 from germane.comparison.judged import how_judged, verdicts_of
-from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judging.driver import FindValues, results_of
-from germane.judging.groups import judgement_of
 from germane.judging.recorded import StoredAnswers
 from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job
-from germane.places.lists import field_text, rankings, turns
+from germane.places.lists import field_text, rankings
 from germane.places.settings import Settings
 from germane.places.table import Floats
-from germane.questions.asking import Unanswered, value_of
+from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
+from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.pairing import PairedSystems, Side
 from germane.reports.summary import known_measure
@@ -77,10 +76,9 @@ def _scored_again(
     the judge saw does.
     """
     a, b, (ours, theirs) = pair.a, pair.b, both
-    by_labels = ours.judged_by or theirs.judged_by
-    changed: Container[str] = a.scores.numbers if pair.by_query or by_labels else _judged_otherwise(a, b)
+    changed: Container[str] = a.scores.numbers if pair.by_query else _judged_otherwise(a, b)
     settings = theirs if ours.judged_by == theirs.judged_by else theirs.with_judge("")
-    graders, find = graders_of(tuple(measures.values())), _shared_verdicts((a, ours), (b, theirs))
+    graders, find = graders_of(tuple(measures.values())), _shared_verdicts(a.report, b.report)
     sums = {name: np.zeros(len(a.scores.cases)) for name in measures}
     trials, texts_differ = np.zeros(len(a.scores.cases)), False
     for some in batched(pair.samples_in_both(), _BLOCK):
@@ -116,40 +114,23 @@ def _judged_otherwise(a: Side, b: Side) -> Container[str]:
     return {row.sample for row in rows if row.item in ours and not alike.get(row.item)}
 
 
-def _shared_verdicts(a: tuple[Side, Settings], b: tuple[Side, Settings]) -> FindValues:
+def _shared_verdicts(a: ReportData, b: ReportData) -> FindValues:
     """Return a function that looks up stored answers, first A's and then B's."""
 
     @cache
-    def sources() -> tuple[FindValues, FindValues]:
-        ours = _labels_of(*a) or StoredAnswers(a[0].report.tables.judgements, however=True).values
-        return ours, _labels_of(*b) or recorded(b[0].report).values
+    def sources() -> tuple[StoredAnswers, StoredAnswers]:
+        return StoredAnswers(a.tables.judgements, however=True), recorded(b)
 
     def find(asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
         ours, theirs = sources()
-        result = [list(values) for values in ours(asked)]
+        result = [list(values) for values in ours.values(asked)]
         lacking = [n for n, values in enumerate(result) if any(isinstance(v, Unanswered) for v in values)]
-        for n, own in zip(lacking, theirs([asked[n] for n in lacking]) if lacking else (), strict=True):
+        for n, own in zip(lacking, theirs.values([asked[n] for n in lacking]), strict=True):
             both = zip(result[n], own, strict=True)
             result[n] = [other if isinstance(value, Unanswered) else value for value, other in both]
         return result
 
     return find
-
-
-def _labels_of(side: Side, settings: Settings) -> FindValues | None:
-    """Return a function that looks up the labels of a system judged by labels; None if a judge was asked."""
-    if not settings.judged_by:
-        return None
-    reader = GoldJudge() if settings.judged_by == "gold" else LabelsJudge()
-    for sample in side.read():
-        for _, contexts in rankings(sample):
-            reader.learn(sample.query, contexts, turns(sample), sample.qrels)
-
-    def value(question: AnyQuestion) -> Any:
-        judgement = judgement_of("", question, reader, reader.reply(question))
-        return value_of(question, judgement.answer, judgement.error)
-
-    return lambda asked: [list(map(value, questions)) for questions in asked]
 
 
 def _refusal(pair: PairedSystems, name: str, settings: tuple[Settings, Settings]) -> str:
@@ -158,8 +139,10 @@ def _refusal(pair: PairedSystems, name: str, settings: tuple[Settings, Settings]
     measure = known_measure(a.types[name])
     if measure is None:
         return "the measure is unknown to this germane, so it cannot be computed again"
+    sources = {a.source(name), b.source(name)}
     reasons = {
-        "the measure mixes people's labels with a judge's": verdicts_of((a, b), name) == "mixed",
+        "the measure mixes people's labels with a judge's": "best" in sources,
+        "one system's verdicts are people's labels, the other's are gold": sources == {"human", "gold"},
         "the score is a script's, which cannot be computed again": measure.definition.family == "graded",
         "only report folders of germane run hold the samples, which are needed of both": not (
             a.has_samples and b.has_samples
