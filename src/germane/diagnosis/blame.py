@@ -79,7 +79,7 @@ def is_shown(blame: Blame | None) -> TypeGuard[Blame]:
 
 def blame_in_words(blame: Blame) -> str:
     """Return one line with the share of each outcome, its interval, and the measures that lack verdicts."""
-    missing = blame["unknown"].count and missing_verdicts(blame)
+    missing = missing_verdicts(blame) if blame["unknown"].count else ()
     add = f"; add -m '{' '.join(missing)}'" if missing else ""
     if blame["unknown"].share == 1:
         return f"retrieval or generation: not known{add}"
@@ -106,11 +106,8 @@ def blame_of(report: ReportData) -> dict[str, Blame]:
     """
     measures, settings, answers = _measures(report), settings_of(report), recorded(report)
     graders, cases = graders_of(tuple(measures)), defaultdict[str, list[_Case]](list)
-    samples = (
-        sample
-        for sample in report.samples()
-        if sample.reference and sample.response and sample.answerable is not False and not sample.failed
-    )
+    answered = (sample for sample in report.samples() if sample.reference and sample.response)
+    samples = (sample for sample in answered if sample.answerable is not False and not sample.failed)
     for some in batched(samples, _BLOCK):
         block = Block([Job(sample=sample, graders=graders) for sample in some], settings)
         results = block.outcomes(results_of(block.programs, answers.values))
@@ -125,7 +122,7 @@ def _measures(report: ReportData) -> list[Measure]:
     def is_same(own: Measure, measure: Measure) -> bool:
         return own.name == measure.name and own.settings.get("text") == measure.settings.get("text")
 
-    have = [measure for name in report.measures if (measure := known_measure(report[name].type)) is not None]
+    have = [*filter(None, (known_measure(report[name].type) for name in report.measures))]
     needed = map(Measure.parse, _NEEDED)
     return [next((own for own in have if is_same(own, measure)), measure) for measure in needed]
 

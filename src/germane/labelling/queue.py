@@ -86,7 +86,9 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
                     continue
                 for question, item, claim, verdict, _ in claim_verdicts(measure, sample, settings, answers):
                     if question.kind == kind and (sample.id, item) not in tasks:
-                        tasks[sample.id, item] = _task(sample, item, question, claim=claim, verdict=verdict)
+                        doubt = _doubt(verdict, binary=True)
+                        task = _task(sample, item, question, claim, verdict=verdict, doubt=doubt)
+                        tasks[sample.id, item] = task
     if not tasks and kind == "relevance":  # no judge was asked
         tasks = {(task.sample, task.item): task for task in _all_passages(report)}
     if not tasks:
@@ -101,7 +103,7 @@ def _all_passages(report: ReportData) -> Iterator[LabelTask]:
         for call, rank, context in places_of(sample):
             if context.text.strip():
                 asked = Relevance(query=sample.query, passage=context.passage, history=turns(sample))
-                yield _task(sample, asked.item, asked, call=call, rank=rank)
+                yield _task(sample, asked.item, asked, call=call or None, rank=rank)
 
 
 def _add_passages(
@@ -111,11 +113,11 @@ def _add_passages(
     questions = places.questions(number)
     for call, rank, at in places.ranks_of(number):
         asked = places.verdict[at]
-        item, binary = questions.items[asked], places.scales[places.scale[at]] == "binary"
+        item, grade = questions.items[asked], float(places.grades[at])
         if (sample.id, item) not in tasks:
-            grade, where = float(places.grades[at]), {"call": call, "rank": rank}
+            doubt = _doubt(grade, binary=places.scales[places.scale[at]] == "binary")
             tasks[sample.id, item] = _task(
-                sample, item, questions[asked], verdict=grade, binary=binary, **where
+                sample, item, questions[asked], verdict=grade, doubt=doubt, call=call or None, rank=rank
             )
 
 
@@ -128,41 +130,32 @@ def queue_of(
     return LabelQueue(tasks=judged or tasks, design=design, pool=fingerprint(pool), **how)
 
 
-def _task(
-    sample: Sample,
-    item: str,
-    question: AnyQuestion,
-    *,
-    claim: int = 0,
-    verdict: float = nan,
-    binary: bool = True,
-    call: int = 0,
-    rank: int = 0,
-) -> LabelTask:
-    """Return the labelling task for an item, with the texts of the judge's question and the judge's verdict.
+def _task(sample: Sample, item: str, question: AnyQuestion, claim: int = 0, **more: Any) -> LabelTask:
+    """Return the labelling task for an item, with the texts of the judge's question and these further fields.
 
     `claim` is the number of the claim in the question (from 1), or 0 if the item is the whole question.
     """
-    fields = question.inputs()
-    claims = fields.get("claims") or ()
-    doubt = 0.0
-    if not isnan(verdict):  # the nearer to the threshold the more doubtful
-        doubt = 0.5 if binary else 1 - abs(verdict - (HELPS - 0.5)) / HELPS
+    shown = question.inputs()
+    claims = shown.get("claims") or ()
     return LabelTask(
         item=item,
         kind=question.kind,
         sample=sample.id,
-        query=sample.query if claims else fields.get("query", sample.query),
-        passages=tuple(fields.get("contexts") or (fields.get("passage") or "",)),
+        query=sample.query if claims else shown.get("query", sample.query),
+        passages=tuple(shown.get("contexts") or (shown.get("passage") or "",)),
         claim=claims[claim - 1] if claims else None,
         history=turns(sample),
-        texts=tuple((name, str(fields[name])) for name in _TEXTS if fields.get(name) and not claims),
+        texts=tuple((name, str(shown[name])) for name in _TEXTS if shown.get(name) and not claims),
         system=sample.system,
-        call=call or None,
-        rank=rank or None,
-        verdict=verdict,
-        doubt=doubt,
+        **more,
     )
+
+
+def _doubt(verdict: float, *, binary: bool) -> float:
+    """Return how doubtful a verdict is: the more, the nearer it is to the threshold; 0 if it is nan."""
+    if isnan(verdict):
+        return 0.0
+    return 0.5 if binary else 1 - abs(verdict - (HELPS - 0.5)) / HELPS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,7 +67,7 @@ class LabellingSession:
     @property
     def total(self) -> int:
         """The number of tasks to label in this session."""
-        return max(len(self.queue.drawn), self.queue.size if self.queue.design == "passages" else 0)
+        return len(self.queue.drawn)
 
     def answer(self, value: int | bool | None) -> Label:
         """Store an answer to the next task and return its label; None is "unsure": not labelled.

@@ -68,8 +68,8 @@ def near_note(pairs: Sequence[Pair]) -> tuple[int, str]:
     """Return the number of gold ids retrieved in another spelling, and the note that follows the number."""
     count = len({gold for gold, _ in pairs})
     ids, counts = ("id differs", "counts") if count == 1 else ("ids differ", "count")
-    what = "from retrieved ids only in spelling (case, blanks, Unicode form)"
-    return count, f"gold {ids} {what} and {counts} as not retrieved: {_example(pairs)}"
+    where = "from retrieved ids only in spelling (case, blanks, Unicode form)"
+    return count, f"gold {ids} {where} and {counts} as not retrieved: {_example(pairs)}"
 
 
 def _example(pairs: Sequence[Pair]) -> str:
@@ -111,10 +111,10 @@ def _missing_gold(report: ReportData, names: set[str]) -> set[SampleKey]:
 
 def _missed(sample: Sample) -> tuple[list[str], list[str]]:
     """Return the relevant gold ids that a sample did not retrieve, and the retrieved ids that are not gold."""
-    listed = {context.id: None for context in sample.retrieved()}
-    gold = gold_ids(sample)
+    listed = dict.fromkeys(context.id for context in sample.retrieved() if context.id is not None)
     missed = [name for name in _relevant(sample) if name not in listed]
-    return missed, [name for name in listed if name is not None and name not in gold]
+    gold = gold_ids(sample)
+    return missed, [name for name in listed if name not in gold]
 
 
 def _relevant(sample: Sample) -> list[str]:
