@@ -10,7 +10,7 @@ from typing import Any
 from germane.cli.printing import latest_reports, print_console
 from germane.cli.values import print_document
 from germane.diagnosis.formats import document_of, render_diagnosis, render_stages, stages_document
-from germane.diagnosis.stages import SystemStages, follow, follow_samples
+from germane.diagnosis.stages import SystemStages, follow, follow_samples, of_hits
 from germane.diagnosis.whatif import diagnose as diagnose_report
 from germane.errors import InputError, SourceLocation
 from germane.reports.report import find_report
@@ -66,7 +66,6 @@ def _of_samples(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
 def _of_runs(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
     """Return the stages given as one run file each."""
     from germane.cli.rank import files_of
-    from germane.diagnosis.journeys import of_hits
     from germane.evaluation.rank import hits_of
 
     gold, files, how = files_of(paths, chosen)

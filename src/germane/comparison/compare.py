@@ -12,9 +12,8 @@ from typing import Literal
 import numpy as np
 
 from germane.clean import counted
-from germane.comparison.corrected import DecidedPair
+from germane.comparison.corrected import DecidedPair, how_judged, verdicts_of
 from germane.comparison.formats import Comparison, MovedLine
-from germane.comparison.judged import compared, how_judged, verdicts_of
 from germane.comparison.mixed import parts_of
 from germane.comparison.regression import regression, within_margin
 from germane.errors import InputError
@@ -222,7 +221,7 @@ def _rows(
 
     A margin is undecided if a stand-in judged, unless `allow_stand_in`.
     """
-    rows = [compared(pair, name) for name in names]
+    rows = [pair.decided(name) for name in names]
     if not any(row.due for row in rows):
         problem = f"{pair.a.name} and {pair.b.name} have no query in common"
         raise InputError(problem, fix="compare reports on the same samples, with the same ids")

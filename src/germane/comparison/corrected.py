@@ -1,4 +1,4 @@
-"""Compare two systems with people's labels: the difference corrected with labels drawn from both reports."""
+"""Compare two systems: whether their judges allow it, and the difference corrected with people's labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from germane.places.table import Floats
 from germane.reports.correct import Corrections, corrections_of
 from germane.reports.correction.draws import Draw, chance_of, draws_of
 from germane.reports.correction.terms import ScoreTerms
+from germane.reports.manifest import models_in
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
 from germane.statistics.differences import CorrectedDifference, corrected_difference
 from germane.statistics.ranking import Overlap, mean_overlap, rank_biased_overlap
@@ -117,6 +118,13 @@ class DecidedPair(PairedSystems):
         if isinstance(corrected, str):
             return comparison.replace(corrected_why=corrected)
         return comparison.replace(corrected=corrected, decided_by="corrected", stand_in=False)
+
+    def decided(self, measure: str) -> MeasureComparison:
+        """Return the comparison of a measure over all cases, with the reason if it cannot be decided."""
+        comparison = self.compare(measure)
+        judged = verdicts_of((self.a, self.b), measure) != "labels"
+        differ = how_judged(self.a, self.b, [measure]) if judged else ""
+        return comparison.replace(undecided_why=differ or self.too_few(comparison))
 
     def _difference_by_people(
         self, measure: str, keep: NDArray[np.bool_] | None, judged: float
@@ -238,3 +246,49 @@ def _joined(sides: Sequence[ScoreTerms]) -> dict[tuple[str, str], list[float]]:
             row = rows.setdefault((names[case], item), [0.0] * 4)
             row[:] = map(float.__add__, row, column)
     return rows
+
+
+# Who judged
+
+
+def verdicts_of(sides: Iterable[Side], measure: str) -> Literal["judge", "labels", "mixed"]:
+    """Return where a measure's verdicts come from: a judge, labels (gold or people's), or a mix of both."""
+    sources = {side.source(measure) for side in sides}
+    return "mixed" if "best" in sources else "judge" if "judge" in sources else "labels"
+
+
+def how_judged(a: Side, b: Side, measures: Sequence[str]) -> str:
+    """Return a sentence on how the judging of two systems differs for these measures; "" if it does not."""
+    if a.report is b.report:
+        return ""
+    judge, other = a.report.judge, b.report.judge
+    source = str(judge.source)
+    if source != str(other.source):
+        return f"{a.name} was judged by {source}, {b.name} by {other.source}"
+    both = f"{a.name} and {b.name} were judged"
+    if judge.identity and other.identity and (names := _differing(judge.identity, other.identity)):
+        return f"{both} by {source} with different {', '.join(names)}"
+    for key, what in (("settings", ""), ("prompts", "prompts of ")):
+        ours, theirs = (side.report.manifest.get(key) or {} for side in (a, b))
+        names = _differing(ours, theirs) if ours and theirs else []
+        if names := [name for name in names if key == "settings" or (name in ours and name in theirs)]:
+            return f"{both} with different {what}{', '.join(names)}"
+    for name in measures:
+        served, others = _served(a, name), _served(b, name)
+        if served and others and not served.keys() & others.keys():
+            models = f"{a.name} by {', '.join(served)}, {b.name} by {', '.join(others)}"
+            return f"{both} by {source}, but another model answered: {models}"
+    return ""
+
+
+def _served(side: Side, measure: str) -> Mapping[str, int]:
+    """Return the number of judgements by model, for models that answered but were not requested."""
+    identity = side.report.judge.identity
+    asked = {part for name in models_in(identity) for part in (name, name.partition(":")[2])}
+    models = side.report[measure, side.system].basis.models
+    return {model: n for model, n in models.items() if model and model not in asked}
+
+
+def _differing(row: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
+    """Return the keys whose values differ between two mappings."""
+    return sorted(key for key in {*row, *other} if row.get(key) != other.get(key))

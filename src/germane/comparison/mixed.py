@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from germane.comparison.corrected import DecidedPair
-from germane.comparison.judged import how_judged, verdicts_of
+from germane.comparison.corrected import DecidedPair, how_judged, verdicts_of
 from germane.judging.driver import FindValues, results_of
 from germane.judging.recorded import StoredAnswers
 from germane.measures.graders import graders_of

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
-from germane.comparison.judged import compared
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateOutcome, GateResult, with_count
 from germane.reports.pairing import MeasureComparison, Side, adjusted, measures_in_common
@@ -46,7 +45,7 @@ def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData
             if measure is None or pair.a.types.get(measure) != types[measure]:
                 results.append(_undecided(name, f"the baseline has no scores of {gate.measure}"))
             else:
-                results.append(_change(gate, name, compared(pair, measure)))
+                results.append(_change(gate, name, pair.decided(measure)))
     return results
 
 
@@ -65,7 +64,7 @@ def regressions(report: ReportData, baseline: ReportData) -> list[GateResult]:
             continue
         of, sides = f" [{pair.b.system}]" if pair.b.system else "", (pair.a, pair.b)
         common = [name for name in measures_in_common(sides) if not is_diagnostic(pair.b.types[name])]
-        rows += [(of, compared(pair, name)) for name in common]
+        rows += [(of, pair.decided(name)) for name in common]
         if not common:
             have = "; ".join(f"{side.name}: {', '.join(side.types) or 'none'}" for side in sides)
             results.append(_undecided(f"{_WORSE}{of}", f"no measure in common ({have})"))

@@ -1,28 +1,259 @@
 """Follow relevant documents through the stages of retrieval: which found each, which lost it, and its ranks.
 
-A stage loses a document that is in the list of the stage before and not in its own; the first stage loses the
-documents that it does not retrieve. `germane stages --json` prints the records defined here.
+A stage is a first-stage retriever, a fusion or a reranker, each with a ranked list. It loses a document that
+is in the list of the stage before and not in its own; the first stage loses the documents that it does not
+retrieve. Only the ranks of the relevant documents are kept, as arrays (`Journeys`), so that runs of millions
+of rows fit in memory. `germane stages --json` prints the records defined here.
+
+Samples without stages have two: the retrieved list, and its first k. An agent's searches are one stage, with
+each document at its best rank; the agent's final list is another.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from msgspec import UNSET, UnsetType, field
 from numpy.typing import NDArray
 
-from germane.diagnosis.journeys import Journeys, journeys_of
+from germane.clean import counted
 from germane.encoding import Line, internal
+from germane.errors import InputError
+from germane.places.lists import rankings
 from germane.places.table import Bools, Floats, Ints, share_of
+from germane.samples.runs.hits import Hits
 from germane.statistics.comparison import paired_difference
 from germane.statistics.intervals import IntervalEnds, mean_interval
-from germane.types import Sample
+from germane.types import Context, Sample
 
 RETURNED, BELOW, LOST, NEVER = "returned", "below k", "lost", "never retrieved"
 """The ends of a relevant document."""
+FIRST = 10
+"""The first places that are looked at where samples have no stages, longer lists, and no k is given."""
+_CONTEXTS, _CALLS = "contexts", "calls"
+
+Ranks: TypeAlias = Mapping[str, int]
+"""The rank of each document, from 1."""
+_Listed: TypeAlias = tuple[Sample, list[tuple[str, Ranks]]]
+"""A sample with the name and the list of each of its stages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Journeys:
+    """The ranks of one system's relevant documents in the list of each retrieval stage, as arrays.
+
+    Attributes:
+        names: The names of the stages, in order.
+        ranks: The rank of each document in each stage, from 1; 0 if it is not in the list. Shape (stages,
+            documents).
+        lengths: The length of each stage's list for each query. Shape (stages, queries).
+        query: The number of each document's query, ascending.
+        queries, documents: The ids of the queries and of the documents.
+        grades: The grade of each document.
+        clusters: The cluster of each query, for the statistics; None if each query is a cluster of its own.
+        cut: True if the last stage is the first k of the one before.
+        notes: What was left out, and how often.
+    """
+
+    names: Sequence[str]
+    ranks: Ints
+    lengths: Ints
+    query: Ints
+    queries: Sequence[str]
+    documents: Sequence[str]
+    grades: Floats
+    clusters: Sequence[str] | None = None
+    cut: bool = False
+    notes: Sequence[str] = ()
+
+
+# Runs
+
+
+def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -> Journeys:
+    """Return the ranks of the documents of grade `rel` or more in the runs of several stages, in order.
+
+    A query without results in a run has an empty list there. Queries without relevant documents are left out.
+    The first `k` results of the last run are one more stage, unless `k` is None. Raises InputError if the
+    gold has no relevant document.
+    """
+    runs = list(stages.values())
+    first, known = runs[0], len(runs[0].sizes)
+    relevant = np.flatnonzero(first.grades >= rel)
+    if not len(relevant):
+        problem = f"no document in the gold has a grade of {rel} or more"
+        raise InputError(problem, fix="give a lower grade, e.g. --rel 1, or other gold")
+    kept, query = np.unique(np.repeat(np.arange(known), first.sizes)[relevant], return_inverse=True)
+    positions = np.full(len(first.grades), -1)
+    positions[relevant] = np.arange(len(relevant))
+    ranks = np.zeros((len(runs), len(relevant)), np.int64)
+    for number, hits in enumerate(runs):
+        at = positions[hits.doc]
+        ranks[number, at[at >= 0]] = hits.rank[at >= 0]
+    left = known - len(kept)
+    have = "has no relevant document and is" if left == 1 else "have no relevant document and are"
+    notes = [f"{left} of {counted(known, 'query')} {have} left out"] if left else []
+    for name, hits in stages.items():
+        if empty := int((hits.lengths[kept] < 0).sum()):
+            notes.append(f"{name}: {counted(empty, 'query has', 'queries have')} no results in this run")
+        if hits.ignored:
+            have = counted(hits.ignored, "query has", "queries have")
+            notes.append(f"{name}: {have} no gold, and no effect here")
+    journeys = Journeys(
+        names=list(stages),
+        ranks=ranks,
+        lengths=np.maximum(np.stack([hits.lengths for hits in runs]), 0)[:, kept],
+        query=query.astype(np.int64),
+        queries=list(first.queries[kept]),
+        documents=list(first.docs[relevant]),
+        grades=first.grades[relevant],
+        notes=notes,
+    )
+    return _with_cut(journeys, k)
+
+
+def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
+    """Return the ranks with the last stage's first k results added as one more stage; unchanged if k is None."""
+    if k is None:
+        return journeys
+    last = journeys.ranks[-1]
+    return replace(
+        journeys,
+        names=[*journeys.names, f"first {k}"],
+        ranks=np.vstack([journeys.ranks, np.where(last <= k, last, 0)]),
+        lengths=np.vstack([journeys.lengths, np.minimum(journeys.lengths[-1], k)]),
+        cut=True,
+    )
+
+
+# Samples
+
+
+def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> dict[str, Journeys]:
+    """Return the ranks of the documents of grade `rel` or more in each stage, by system, from samples with `qrels`.
+
+    In a sample that lacks a stage of other samples, that stage has the list of the stage before. The contexts
+    are one more stage if they hold other documents than the last stage. Unanswerable questions and samples
+    without a relevant document are left out. The first `k` results are a last stage; None adds none, or the
+    first 10 if samples have no stages and longer lists. Raises InputError if no sample has a relevant
+    document and a ranked list with ids.
+    """
+    systems: dict[str, list[_Listed]] = {}
+    left: dict[str, Counter[str]] = {}
+    for sample in samples:
+        lists = _lists_of(sample)
+        if why := _unfollowed(sample, lists, rel):
+            left.setdefault(sample.system, Counter())[why] += 1
+        else:
+            systems.setdefault(sample.system, []).append((sample, lists))
+    if not systems:
+        whys = dict.fromkeys(why for counts in left.values() for why in counts)
+        raise InputError(
+            f"no sample has a relevant document to follow: {'; '.join(whys) or 'there are no samples'}",
+            fix='give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"',
+        )
+    return {system: _journeys(some, left.get(system, Counter()), rel, k) for system, some in systems.items()}
+
+
+def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) -> str:
+    """Return the reason why a sample has no relevant document to follow through the stages; "" if it has one."""
+    if sample.error is not None:
+        return f"the system failed: {sample.error}"
+    reasons = {
+        "the sample has no qrels": not sample.qrels,
+        "the question is unanswerable": sample.answerable is False,
+        f"no document in qrels has grade {rel} or more": max((sample.qrels or {}).values(), default=0) < rel,
+        "the contexts have no document ids" if sample.contexts else "the sample has no contexts": not lists,
+    }
+    return next((why for why, holds in reasons.items() if holds), "")
+
+
+def _journeys(samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: int | None) -> Journeys:
+    """Return one system's ranks; `left` counts the omitted samples by reason, for the notes."""
+    notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in left.items()]
+    staged = any(sample.stages for sample, _ in samples)
+    last_two = [lists[-2:] for _, lists in samples if len(lists) > 1 and lists[-1][0] == _CONTEXTS]
+    if staged and all(before.keys() == after.keys() for (_, before), (_, after) in last_two):
+        # the contexts are what the last stage handed on
+        samples = [
+            (sample, lists[:-1] if len(lists) > 1 and lists[-1][0] == _CONTEXTS else lists)
+            for sample, lists in samples
+        ]
+    names: list[str] = []
+    for _, lists in samples:
+        _merge(names, [name for name, _ in lists])
+    if partly := sum(len(lists) < len(names) for _, lists in samples):
+        some = f"{partly} of {len(samples)} samples lack a stage that others have"
+        notes.append(f"{some}: there the list of the stage before is taken for the missing stage's")
+    lengths: list[list[int]] = []
+    rows: list[tuple[int, str, int, list[int]]] = []
+    for number, (sample, lists) in enumerate(samples):
+        ranks_of, filled = dict(lists), list[Ranks]()
+        for name in names:
+            filled.append(ranks_of.get(name, filled[-1] if filled else {}))
+        lengths.append([len(ranks) for ranks in filled])
+        for document, grade in (sample.qrels or {}).items():
+            if grade >= rel:
+                rows.append((number, document, grade, [ranks.get(document, 0) for ranks in filled]))
+    query, documents, grades, ranks = zip(*rows, strict=True)
+    journeys = Journeys(
+        names=names,
+        ranks=np.array(ranks, np.int64).T.copy(),
+        lengths=np.array(lengths, np.int64).T.copy(),
+        query=np.array(query, np.int64),
+        queries=[sample.id for sample, _ in samples],
+        documents=documents,
+        grades=np.array(grades, np.float64),
+        clusters=[sample.id if sample.cluster is None else sample.cluster for sample, _ in samples],
+        notes=notes,
+    )
+    longer = not staged and int(journeys.lengths[-1].max(initial=0)) > FIRST
+    return _with_cut(journeys, FIRST if k is None and longer else k)
+
+
+def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
+    """Return the name and the ranks of each stage of a sample; [] if its contexts have no document ids."""
+    result = [(stage.name, _ranks(stage.ids)) for stage in sample.stages]
+    if not sample.stages and sample.calls:
+        searches = [_ids(contexts) for _, contexts in rankings(sample) if _has_ids(contexts)]
+        best: dict[str, int] = {}
+        for ranks in searches:
+            for document, rank in ranks.items():
+                best[document] = min(rank, best.get(document, rank))
+        result = [(_CALLS, best)] if searches else []
+    if sample.contexts is not None and _CONTEXTS not in dict(result) and _has_ids(sample.contexts):
+        result.append((_CONTEXTS, _ids(sample.contexts)))
+    return result
+
+
+def _has_ids(contexts: Sequence[Context]) -> bool:
+    return not contexts or any(context.id for context in contexts)
+
+
+def _ids(contexts: Sequence[Context]) -> Ranks:
+    """Return the ranks of the documents in a list of contexts; a context without an id keeps its place."""
+    return _ranks(context.id or f"\0{number}" for number, context in enumerate(contexts))
+
+
+def _ranks(ids: Iterable[str]) -> Ranks:
+    """Return the rank of each document in a list, counting a repeated document once, at its best rank."""
+    return {document: rank for rank, document in enumerate(dict.fromkeys(ids), 1)}
+
+
+def _merge(names: list[str], others: Sequence[str]) -> None:
+    """Add a sample's stage names (`others`) to `names`, each new name after the stage that precedes it."""
+    at = 0
+    for name in others:
+        if name not in names:
+            names.insert(at, name)
+        at = names.index(name) + 1
+
+
+# What became of them
 
 
 class StageRow(Line):

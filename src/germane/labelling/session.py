@@ -36,8 +36,7 @@ class LabellingSession:
     ) -> None:
         self.queue, self.who, self.scale, self.guideline = queue, who, scale, guideline
         self._store = store
-        self._labels: dict[str, Label] = {}
-        self._history: list[str] = []
+        self._labels: dict[str, Label] = {}  # in the order of the answers
         self._back = ""
         for label in sorted((label for label in stored if label.who == who), key=time_of):
             design = label.design["design"] if label.design else queue.design
@@ -45,13 +44,9 @@ class LabellingSession:
                 self._record(label)
 
     def _record(self, label: Label) -> None:
-        if label.item in self._history:
-            self._history.remove(label.item)
-        if label.answer is None and label.reason == TAKEN_BACK:
-            self._labels.pop(label.item, None)
-        else:
+        self._labels.pop(label.item, None)
+        if label.answer is not None or label.reason != TAKEN_BACK:
             self._labels[label.item] = label
-            self._history.append(label.item)
 
     @property
     def next(self) -> LabelTask | None:
@@ -91,9 +86,9 @@ class LabellingSession:
 
     def undo(self) -> bool:
         """Take back the last answer, so that its task is shown next. Return False if there is no answer."""
-        if not self._history:
+        if not self._labels:
             return False
-        last = self._labels[self._history[-1]]
+        last = self._labels[next(reversed(self._labels))]
         self._keep(replace(last, answer=None, reason=TAKEN_BACK, at=now("milliseconds")))
         self._back = last.item
         return True
