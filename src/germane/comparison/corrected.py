@@ -171,8 +171,7 @@ class DecidedPair(PairedSystems):
             items = frozenset[str]().union(*(draw.items for draw in some))
             return LabelBook(label for label in labels if label.item in items)
 
-        book, complete = book_of(draws), [draw for draw in draws if draw.complete]
-        return draws, book, book if complete == draws else book_of(complete)
+        return draws, book_of(draws), book_of(draw for draw in draws if draw.complete)
 
     def _of_queries(
         self, sides: Sequence[ScoreTerms], drawn: _Drawn, numbers: Mapping[str, int], clusters: _Clusters

@@ -8,7 +8,7 @@ the gain of a perfect step; the others are the gain on these lists.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -31,8 +31,8 @@ from germane.statistics.comparison import holm, paired_difference
 from germane.statistics.intervals import SAME, IntervalEnds
 from germane.types import Sample
 
-_Changed: TypeAlias = tuple[str, str, Floats, Mapping[str, Any]]
-"""A change: its kind, in words, the value of each sample with it, and what else is known of it."""
+_Changed: TypeAlias = tuple["ChangeRow", Floats]
+"""A change with the value of each sample after it."""
 _DEPTHS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
 
 
@@ -142,16 +142,14 @@ def _measure(report: ReportData, asked: str | Measure | None) -> Measure:
 
     if asked is None:
         measures = filter(None, (known_measure(report[name].type) for name in report.measures))
-        if (first := next(filter(ranks, measures), None)) is not None:
-            return first
-        have = ", ".join(report.measures) or "none"
-        problem = f"the report has no ranked measure (its measures: {have})"
+        measure = next(filter(ranks, measures), None)
+        problem = f"the report has no ranked measure (its measures: {', '.join(report.measures) or 'none'})"
+    else:
+        measure = (asked if isinstance(asked, Measure) else Measure.parse(asked)).require_cutoff()
+        problem = f"{measure} is not a ranked measure of quality"
+    if measure is None or not ranks(measure):
         raise InputError(problem, fix="name a ranked measure, e.g. -m nDCG@10")
-    measure = (asked if isinstance(asked, Measure) else Measure.parse(asked)).require_cutoff()
-    if ranks(measure):
-        return measure
-    problem = f"{measure} is not a ranked measure of quality"
-    raise InputError(problem, fix="name a ranked measure, e.g. -m nDCG@10")
+    return measure
 
 
 class _Lists:
@@ -179,7 +177,7 @@ class _Lists:
     def diagnosis(self, system: str, total: int) -> SystemDiagnosis:
         """Return the system's diagnosis: every change that can be computed, and the queries that gain most."""
         now = self.values(self.measure, self.table)
-        changes = [(self.row(now, *change), change[2]) for change in self.changes()]
+        changes = list(self.changes(now))
         rows = [row for row, _ in changes]
         for row, p in zip(rows, holm([row.p or 0.0 for row in rows]), strict=True):
             row.p_holm = None if row.p is None else p
@@ -198,22 +196,22 @@ class _Lists:
         """Return the measure's value of each sample: the mean over its rankings, 0 without a ranking."""
         return sample_means(measure, table.within(measure.depth), self.places.rows)[self.counted]
 
-    def changes(self) -> Iterator[_Changed]:
-        """Yield each change with the measure's values after it; note changes that cannot be computed."""
+    def changes(self, now: Floats) -> Iterator[_Changed]:
+        """Yield each change of the values `now`; note changes that cannot be computed."""
         measure, table = self.measure, self.table
         reranked = self.values(measure, table.reranked())
-        yield "rerank", "perfect reranking of the retrieved documents", reranked, {}
+        yield self.change(now, reranked, "rerank", "perfect reranking of the retrieved documents")
         if measure.labels == "gold" and measure.settings.get("ideal", "all") == "all":
             ideal = self.values(measure, table.ideal_table)
-            yield "ideal", "everything relevant retrieved and on top", ideal, {}
-        yield from self._cut_offs()
+            yield self.change(now, ideal, "ideal", "everything relevant retrieved and on top")
+        yield from self._cut_offs(now)
         mask = table.judged if measure.labels != "gold" else np.ones(len(table.gain), np.bool_)
         useless = mask & (table.level < least_level(measure))
         share = float(useless.mean()) if len(useless) else 0.0
         kept = self.values(measure, table.kept(~useless))
-        yield "filter", "irrelevant passages dropped", kept, {"dropped": share}
+        yield self.change(now, kept, "filter", "irrelevant passages dropped", dropped=share)
 
-    def _cut_offs(self) -> Iterator[_Changed]:
+    def _cut_offs(self, now: Floats) -> Iterator[_Changed]:
         """Yield the measure's values at other cut-offs, as deep as the lists reach and have labels."""
         k = self.measure.k
         if not isinstance(k, int):
@@ -227,18 +225,20 @@ class _Lists:
                 why = f"not every passage down to rank {depth} has a label"
                 self.notes.append(f"k = {depth} was not tried: {why}")
                 return
-            yield "k", f"k = {depth} instead of {k}", self.values(other, self.table), {"k": depth}
+            then = self.values(other, self.table)
+            yield self.change(now, then, "k", f"k = {depth} instead of {k}", k=depth)
 
-    def row(self, now: Floats, kind: Any, change: str, then: Floats, more: Mapping[str, Any]) -> ChangeRow:
-        """Return the row of a change: the paired difference between the values before (`now`) and after it."""
+    def change(self, now: Floats, then: Floats, kind: Any, change: str, **more: float) -> _Changed:
+        """Return the row of a change from the values `now` to the values `then`, with the latter."""
         by = paired_difference(now, then, clusters=self.clusters, value_range=self.measure.definition.range)
         if (note := by.interval.note) and note not in self.notes:
             self.notes.append(note)
         numbers = {name: getattr(by, name) for name in ("difference", "p", "wins", "ties", "losses")}
         fields: dict[str, Any] = {"k": None, "dropped": None, **more, "limit": kind != "k", "p_holm": None}
-        return ChangeRow(change, kind, mean=by.mean_b, interval=by.interval.ends, **fields, **numbers)
+        row = ChangeRow(change, kind, mean=by.mean_b, interval=by.interval.ends, **fields, **numbers)
+        return row, then
 
-    def gains(self, now: Floats, changes: Sequence[tuple[ChangeRow, Floats]]) -> Iterator[GainRow]:
+    def gains(self, now: Floats, changes: Sequence[_Changed]) -> Iterator[GainRow]:
         """Yield the queries that gain from reordering or dropping what was retrieved, largest gain first.
 
         If there are none, yield those that would gain from retrieving every relevant document.

@@ -64,18 +64,12 @@ def overlaps(
     """
     asked, passed = [words(text) for text in questions], list(rest)
     common = _common(passed)
-    content = [
-        {stem: term for stem, term in terms(text).items() if stem not in common} or terms(text)
-        for text in questions
-    ]
-    runs = [
-        max((_longest_run(listed, words(text)) for text in texts), key=len, default=())
-        for listed, texts in zip(asked, passages, strict=True)
-    ]
-    shares = [
-        max((coverage(needed, stems(text)) for text in texts), default=0.0)
-        for needed, texts in zip(content, passages, strict=True)
-    ]
+    content, runs, shares = list[Terms](), list[Words](), list[float]()
+    for text, listed, gold in zip(questions, asked, passages, strict=True):
+        needed = {stem: term for stem, term in terms(text).items() if stem not in common} or terms(text)
+        content.append(needed)
+        runs.append(max((_longest_run(listed, words(passage)) for passage in gold), key=len, default=()))
+        shares.append(max((coverage(needed, stems(passage)) for passage in gold), default=0.0))
     grams, holders = _indexes(runs, shares, content)
     own = [{" ".join(text.split()) for text in texts} for texts in passages]
     same_run, same_share = Counter[int](), Counter[int]()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -93,9 +94,9 @@ class TestSet:
         known = {query.id: query for query in self.queries}
         if not known or runs:
             for name, gold in grades.items():
-                query = known.get(name) or self._queries.setdefault((name, ""), TestQuery(name))
-                query.gold |= _relevant(gold)
-            known = {query.id: query for query in self.queries}
+                if name not in known:
+                    known[name] = self._queries[name, ""] = TestQuery(name)
+                known[name].gold |= _relevant(gold)
         for path in runs:
             self.systems[path.name] = None
             for name, docs in read_run(path).items():
@@ -107,15 +108,10 @@ class TestSet:
         query = self._queries.setdefault(name, TestQuery(sample.id, sample.query))
         query.situation = "\n".join(str(message.content) for message in sample.history)
         query.cluster = query.cluster or sample.cluster
-        query.gold |= _relevant(sample.qrels or {})
-        for group in sample.gold or ():
-            query.gold |= dict.fromkeys(group)
+        query.gold |= _relevant(sample.qrels or {}) | dict.fromkeys(chain.from_iterable(sample.gold or ()))
+        query.gold |= dict.fromkeys(piece.doc for piece in sample.evidence or () if piece.doc)
+        query.quotes |= dict.fromkeys(piece.quote for piece in sample.evidence or () if piece.quote)
         query.groups = max(query.groups, len(sample.gold or ()))
-        for piece in sample.evidence or ():
-            if piece.quote:
-                query.quotes[piece.quote] = None
-            if piece.doc:
-                query.gold[piece.doc] = None
         if sample.answerable is not None:
             query.answerable = sample.answerable
         query.classes |= dict.fromkeys(_classes(sample))
