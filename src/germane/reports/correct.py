@@ -20,7 +20,7 @@ from germane.measures.ranked import sample_means
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Floats
-from germane.reports.correction.draws import Pool, design_of, fingerprint, is_drawn, pool_of
+from germane.reports.correction.draws import Pool, fingerprint, is_drawn, pool_of
 from germane.reports.correction.terms import ScoreTerms, score_terms
 from germane.reports.summary import MeasureSummary
 from germane.statistics.correction import POPULATIONS, between, corrected_mean, corrected_query_mean
@@ -93,7 +93,7 @@ class Corrections:
         if kind not in self._drawn_of:
             own = fingerprint(self.pool(kind))
             mine = (label for label in self._drawn if label.kind == kind)
-            self._drawn_of[kind] = [label for label in mine if design_of(label).get("pool", own) == own]
+            self._drawn_of[kind] = [label for label in mine if (label.design or {}).get("pool", own) == own]
         return self._drawn_of[kind]
 
     def _all_labelled(self) -> bool:
@@ -127,8 +127,11 @@ class Corrections:
             return self._why_none(rows.kind)
         if np.isnan(rows.verdict).any():
             return "some verdicts of the judge are missing: run `germane run --resume REPORT`"
-        (design, _), *_ = Counter(str(design_of(label).get("design")) for label in mine).most_common(1)
-        book = LabelBook(label for label in mine if str(design_of(label).get("design")) == design)
+        by_design: dict[str, list[Label]] = {}
+        for label in mine:
+            by_design.setdefault(str((label.design or {}).get("design")), []).append(label)
+        design = max(by_design, key=lambda name: len(by_design[name]))
+        book = LabelBook(by_design[design])
         if (why := rows.unreadable(book)) is not None:
             return why
         if design != "queries" and np.isnan(rows.weight).any():

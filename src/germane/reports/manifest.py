@@ -38,12 +38,10 @@ def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[s
 
 def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
     """Return the manifest's entry for the judge: its name, identity (URLs masked), and cost."""
-    return {
-        "source": judge.name if judge is not None else None,
-        "identity": mask_urls(judge.identity) if judge is not None else None,
-        "stand_in": judge.stand_in if judge is not None else "",
-        **spent.as_json(),
-    }
+    named: dict[str, Json] = {"source": None, "identity": None, "stand_in": ""}
+    if judge is not None:
+        named = {"source": judge.name, "identity": mask_urls(judge.identity), "stand_in": judge.stand_in}
+    return {**named, **spent.as_json()}
 
 
 def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
@@ -127,10 +125,7 @@ class Bases:
 
 
 def _sum(counts: list[Mapping[str, Any]], field: str) -> FrozenDict:
-    total: Counter[str] = Counter()
-    for count in counts:
-        total.update(count.get(field, {}))
-    return FrozenDict(total)
+    return FrozenDict(sum((Counter(count.get(field, {})) for count in counts), Counter[str]()))
 
 
 def models_in(identity: Mapping[str, Json]) -> Iterator[str]:

@@ -301,10 +301,8 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
 def pairs_of(
     reports: Sequence[ReportData], systems: Sequence[str] = (), names: Sequence[str] = ()
 ) -> list[tuple[Side, Side]]:
-    """Return the pairs of systems to compare: the first with each other one, printed under these `names`.
-
-    Two reports that both hold several systems are paired by system name, unless `systems` are named.
-    """
+    """Return the pairs of systems to compare: the first with each other one, printed under these `names`."""
+    # two reports that both hold several systems are paired by system name
     if len(reports) == 2 and not systems and all(len(report.systems) > 1 for report in reports):
         a, b = reports
         name_a, name_b = _checked(names, 2) or _names([(a, ""), (b, "")])
@@ -414,10 +412,7 @@ class PairedSystems:
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
     ) -> MeasureComparison:
-        """Return the comparison of the two systems by one measure, given its reported name.
-
-        `keep` is True for each case of A's report that counts, as those of the slice `name`; None means all.
-        """
+        """Return the comparison by one measure, over all cases or a slice (its `name`, True in `keep`)."""
         ours, theirs = self.values(measure)
         if keep is not None:
             chosen = np.flatnonzero(keep[ours.case])

@@ -193,10 +193,7 @@ def _ranks(counts: Sequence[Counter[str | None]], title: str) -> Chart:
 
 
 def differences(report: ReportData, baseline: ReportData, measure: str, system: str | None = None) -> Chart:
-    """Return the chart of each query's difference to the baseline, largest gain first, with mean and interval.
-
-    Raises InputError if no query has the measure in both reports.
-    """
+    """Return the chart of each query's difference to the baseline, largest first, with mean and interval."""
     system = report.systems[0] if system is None else system
     other = system if system in baseline.systems else baseline.systems[0]
     before, now = sides_of([baseline, report], [other, system])

@@ -121,13 +121,13 @@ def write(report: ReportData, path: Path) -> None:
         return
     rows = [(system, query, *values) for (query, system, _), values in per_query(report)]
     header = ["system", "query", *report]
-    if suffix == ".parquet":
-        columns = map(list, zip(*rows, strict=True))
-        frame = to_frame(dict(zip(header, columns, strict=True)), "polars")
-        with whole_file(path) as file:
-            frame.write_parquet(file)
+    if suffix == ".csv":
+        write_whole(path, csv_lines([header, *rows]))
         return
-    write_whole(path, csv_lines([header, *rows]))
+    columns = map(list, zip(*rows, strict=True))
+    frame = to_frame(dict(zip(header, columns, strict=True)), "polars")
+    with whole_file(path) as file:
+        frame.write_parquet(file)
 
 
 def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None]]]:

@@ -215,10 +215,7 @@ def complete_in(folder: Path) -> Iterator[Path]:
 
 
 def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
-    """Return the report at a path: a report folder, a `--json` document, or the latest in a folder of reports.
-
-    Raises InputError if there is none. `corrected` also corrects judged means with people's labels.
-    """
+    """Return the report at a path: a report folder, a `--json` document, or the latest in a folder."""
     path = Path(path)
     if path.is_file():
         from germane.results.reading import read_results  # not at the top: `germane rank` reads no such files

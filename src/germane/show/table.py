@@ -86,10 +86,7 @@ class Table:
         return hanging([*title, FittedTable(layouts), *notes])
 
     def _stacked(self, widths: Sequence[int]) -> Iterator[tuple[int, Sequence[RenderableType]]]:
-        """Yield the layout for a narrow terminal, unless all columns are texts or all are numbers.
-
-        Each row's texts are on a line, its numbers in columns (of these `widths`) below it.
-        """
+        """Yield a layout for narrow terminals if rows have texts and numbers: texts above, numbers below."""
         from rich.cells import cell_len
         from rich.text import Text
 

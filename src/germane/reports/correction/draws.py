@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from germane.encoding import digest
 from germane.folder.rows import Tables
@@ -23,14 +23,9 @@ Pool: TypeAlias = Mapping[str, frozenset[str]]
 """The items that could be drawn, by query."""
 
 
-def design_of(label: Label) -> Mapping[str, Any]:
-    """Return the random design (unit, seed, pool) by which a label's item was drawn; {} if unknown."""
-    return label.design or {}
-
-
 def is_drawn(label: Label) -> bool:
     """Return True if a label's item was drawn at random from everything that one report judged."""
-    design = design_of(label)
+    design = label.design or {}
     return label.queue == "random" and bool(design) and "between" not in design
 
 
@@ -95,7 +90,7 @@ def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
     """Yield the draws that these labels belong to, one per queue, design and seed; empty draws are left out."""
     groups: dict[tuple[object, ...], list[Label]] = defaultdict(list)
     for label in labels:
-        design = design_of(label)
+        design = label.design or {}
         groups[label.queue, design.get("design"), design.get("seed")].append(label)
     for (_, unit, _), mine in groups.items():
         draw = Draw(mine, pool, whole=unit == "queries")

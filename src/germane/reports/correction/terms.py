@@ -165,14 +165,9 @@ def _rows_of(places: Places, measure: Measure, samples: Mapping[int, int]) -> It
     numbers = np.full(len(places.samples), -1)
     numbers[list(samples)] = list(samples.values())
     own, known = str(places.settings.scale), zip(places.scale.tolist(), places.labelled.tolist(), strict=True)
-    rows = zip(
-        numbers[places.sample].tolist(),
-        places.items,
-        [places.scales[scale] if of_judge else own for scale, of_judge in known],
-        places.grades.tolist(),
-        weights.tolist(),
-        strict=True,
-    )
+    scales = [places.scales[scale] if of_judge else own for scale, of_judge in known]
+    sample, grades, weight = (of.tolist() for of in (numbers[places.sample], places.grades, weights))
+    rows = zip(sample, places.items, scales, grades, weight, strict=True)
     return (row for row in rows if row[0] >= 0)
 
 

@@ -93,16 +93,9 @@ def case_of(
         else:
             verdict = "pass" if mean >= PASS else "borderline" if mean >= BORDERLINE else "fail"
     sample, system, trial = key
-    named = bool(system or trial)
-    return CaseResult(
-        sample=sample,
-        system=system if named else UNSET,
-        trial=trial if named else UNSET,
-        score=mean,
-        verdict=verdict,
-        failed_required=failed,
-        undecided_required=undecided,
-    )
+    named: dict[str, Json] = {"system": system, "trial": trial} if system or trial else {}
+    required: dict[str, Json] = {"failed_required": failed, "undecided_required": undecided}
+    return CaseResult(sample=sample, score=mean, verdict=verdict, **required, **named)
 
 
 def _good(grader: Grader | None, value: float) -> float:

@@ -21,11 +21,7 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class)\b)", r
 def page_html(
     data: Mapping[str, Json], blocks: Iterable[Iterable[bytes]], charts: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield the text of the HTML page, piece by piece.
-
-    `data` is what the page shows at once, `blocks` what it reads on demand: groups of compressed rows
-    (deflated JSON). `charts` are the charts as SVG, by name.
-    """
+    """Yield the text of the HTML page: its `data`, `blocks` of compressed rows read on demand, and charts."""
     script, style = script_text(), _file("page.css") + dark_colours("main")
     allowed = f"script-src {_hash(script)}; style-src {_hash(style)}"
     policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"

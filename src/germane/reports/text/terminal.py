@@ -39,7 +39,10 @@ def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
     if slices:
         yield means_table(report, slices, "slice").rich()
     yield from _worst(report)
-    yield from _failed(report)
+    if failed := report.failed():
+        yield Text(counted(len(failed), "failed case"), style="red")
+        for case in failed[:_WORST]:
+            yield Text(f"  {in_digits(case.score)}  {shorten(case_name(case), 60)}")
     yield Text("")
     yield from _notes(report, None if every else _MOST_NOTES)
     judge = report.judge
@@ -147,14 +150,6 @@ def case_name(case: CaseResult) -> str:
     """Return a case's printed name: its sample's id, with the system and trial if they are named."""
     trial = f" trial {case.trial}" if case.trial else ""
     return f"{case.sample}{f' of {case.system}' if case.system else ''}{trial}"
-
-
-def _failed(report: ReportData) -> Iterator[Text]:
-    """Yield the number of failed cases, and a line for each of the worst."""
-    if failed := report.failed():
-        yield Text(counted(len(failed), "failed case"), style="red")
-        for case in failed[:_WORST]:
-            yield Text(f"  {in_digits(case.score)}  {shorten(case_name(case), 60)}")
 
 
 def _verdict(report: ReportData) -> Text:
