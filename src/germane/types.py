@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeAlias
 
 import msgspec
 from msgspec import Meta
-from msgspec.structs import fields, force_setattr, replace
+from msgspec.structs import force_setattr, replace
 
 from germane.errors import Invalid, describe
 
@@ -96,25 +96,18 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
     if kind in FROZEN:
         return value
     if levels == 0 and isinstance(value, Mapping | list | tuple):
-        raise Invalid(
-            f"is nested more than {MAX_DEPTH} levels deep", f"nest at most {MAX_DEPTH} lists and objects"
-        )
+        problem = f"is nested more than {MAX_DEPTH} levels deep"
+        raise Invalid(problem, f"nest at most {MAX_DEPTH} lists and objects")
     if isinstance(value, Mapping):
         return FrozenDict([(str(key), freeze(value, levels - 1)) for key, value in value.items()])
     if isinstance(value, list | tuple):
         return tuple([freeze(value, levels - 1) for value in value])
     if isinstance(value, float) and not isfinite(value):
-        problem = f"holds {value}, which JSON cannot store"
-        raise Invalid(problem, "write null or leave the field out")
+        raise Invalid(f"holds {value}, which JSON cannot store", "write null or leave the field out")
     if isinstance(value, set | frozenset):
         return tuple([freeze(member, levels - 1) for member in sorted(value, key=repr)])
     # what can change is not a part of a record
     return value if kind is float or isinstance(value, Hashable) else str(value)
-
-
-def _set(record: msgspec.Struct, **fields: object) -> None:
-    for name, value in fields.items():
-        force_setattr(record, name, value)
 
 
 def _check_finite(name: str, value: float | None) -> None:
@@ -125,12 +118,11 @@ def _check_finite(name: str, value: float | None) -> None:
 
 
 def _check_duration(ms: float | None) -> None:
-    if ms is not None:
-        _check_finite("ms", ms)
-        if ms < 0:
-            raise Invalid(
-                f"is {ms}, a negative duration", "write milliseconds >= 0, or leave the field out", "ms"
-            )
+    _check_finite("ms", ms)
+    if ms is not None and ms < 0:
+        raise Invalid(
+            f"is {ms}, a negative duration", "write milliseconds >= 0, or leave the field out", "ms"
+        )
 
 
 Id: TypeAlias = Annotated[str, Meta(min_length=1)]
@@ -176,7 +168,7 @@ class Context(Record, frozen=True, kw_only=True):
         if self.score is not None and not isfinite(self.score):
             _check_finite("score", self.score)
         if not self.text and self.id is None:
-            _set(self, text=" ")
+            force_setattr(self, "text", " ")
         if self.grade is not None and self.relevant is not None:
             raise Invalid(
                 "has both grade and relevant, which are two scales", "keep either grade or relevant"
@@ -201,7 +193,7 @@ class Call(Record, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _check_duration(self.ms)
         if type(self.contexts) is not tuple:
-            _set(self, contexts=tuple(self.contexts))
+            force_setattr(self, "contexts", tuple(self.contexts))
 
 
 class ToolCall(Record, frozen=True, kw_only=True):
@@ -215,7 +207,8 @@ class ToolCall(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _check_duration(self.ms)
-        _set(self, input=freeze(self.input), output=freeze(self.output))
+        force_setattr(self, "input", freeze(self.input))
+        force_setattr(self, "output", freeze(self.output))
 
 
 class Message(Record, frozen=True, kw_only=True):
@@ -226,7 +219,8 @@ class Message(Record, frozen=True, kw_only=True):
     tool_calls: tuple[ToolCall, ...] = ()
 
     def __post_init__(self) -> None:
-        _set(self, content=freeze(self.content), tool_calls=tuple(self.tool_calls))
+        force_setattr(self, "content", freeze(self.content))
+        force_setattr(self, "tool_calls", tuple(self.tool_calls))
 
 
 class Evidence(Record, frozen=True, kw_only=True):
@@ -252,7 +246,7 @@ class Stage(Record, frozen=True, kw_only=True):
     ids: tuple[Id, ...]
 
     def __post_init__(self) -> None:
-        _set(self, ids=tuple(self.ids))
+        force_setattr(self, "ids", tuple(self.ids))
 
 
 class Sample(Record, frozen=True, kw_only=True):
@@ -304,55 +298,38 @@ class Sample(Record, frozen=True, kw_only=True):
         return self.error is not None and (listed or (self.response is None and not self.messages))
 
     def __post_init__(self) -> None:
-        if self.metadata is not NOTHING or _rare_fields_of(self) != _RARE_DEFAULTS:
-            self._freeze_rare_fields()
-        if self.contexts is not None and type(self.contexts) is not tuple:
-            _set(self, contexts=tuple(self.contexts))
-        if self.qrels is not None:
-            force_setattr(self, "qrels", freeze(self.qrels) or NOTHING)
-        unusual = bool(self.calls) or self.grade_scale is not None
-        try:
-            for context in self.contexts or ():
-                if context.grade is not None and not 0 <= context.grade <= 3:
-                    unusual = True
-            if unusual:
-                self._check_grades()
-        except AttributeError:
-            problem = "holds an entry that is not a Context"
-            raise Invalid(problem, 'write Context(text="...")', "contexts") from None
-
-    def _freeze_rare_fields(self) -> None:
-        for name in _RARE_LISTS:
-            if (value := getattr(self, name)) is not None and type(value) is not tuple:
+        for name in _LISTS:
+            value = getattr(self, name)
+            if value is not None and type(value) is not tuple:
                 force_setattr(self, name, tuple(value))
         if self.gold:
-            _set(self, gold=tuple(map(tuple, self.gold)))
-        for name in _RARE_MAPPINGS:
+            force_setattr(self, "gold", tuple(map(tuple, self.gold)))
+        for name in ("qrels", "unsure"):
             if (value := getattr(self, name)) is not None:
                 force_setattr(self, name, freeze(value) or NOTHING)
         if self.metadata is not NOTHING:
             force_setattr(self, "metadata", _frozen_object(self.metadata))
-        if len({stage.name for stage in self.stages}) < len(self.stages):
+        if self.stages and len({stage.name for stage in self.stages}) < len(self.stages):
             raise Invalid("has two stages with the same name", "give each stage its own name", "stages")
+        try:
+            self._check_grades()
+        except AttributeError:
+            problem = "holds an entry that is not a Context"
+            raise Invalid(problem, 'write Context(text="...")', "contexts") from None
 
     def _check_grades(self) -> None:
-        low, high = self.grade_scale or _GRADES
+        low, high = self.grade_scale or (0, 3)
         if low >= high:
             problem = f"is [{low}, {high}], whose first grade is not below the second"
             raise Invalid(problem, "write [lowest, highest], as in [0, 4]", "grade_scale")
-        for path, contexts in self._lists():
+        lists: list[tuple[tuple[Step, ...], tuple[Context, ...]]] = [(("contexts",), self.contexts or ())]
+        lists += [(("calls", n, "contexts"), call.contexts) for n, call in enumerate(self.calls or ())]
+        for path, contexts in lists:
             for rank, context in enumerate(contexts):
                 if context.grade is not None and not low <= context.grade <= high:
                     fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
                     problem = f"is the number {context.grade}, outside the scale {low} to {high}"
                     raise Invalid(problem, fix, *path, rank, "grade")
-
-    def _lists(self) -> Iterator[tuple[tuple[Step, ...], tuple[Context, ...]]]:
-        """Yield each list of contexts (the final list and those of the calls) after its path in the sample."""
-        if self.contexts:
-            yield ("contexts",), self.contexts
-        for number, call in enumerate(self.calls or ()):
-            yield ("calls", number, "contexts"), call.contexts
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
         """Return a copy of the sample with `changed` applied to every context, also in calls, and the fields `more` replaced."""
@@ -373,22 +350,8 @@ class Sample(Record, frozen=True, kw_only=True):
 
 
 key_of: Callable[[Sample], tuple[str, str, int]] = attrgetter("id", "system", "trial")
-_RARE_LISTS = (
-    "calls",
-    "stages",
-    "gold",
-    "evidence",
-    "forbidden",
-    "history",
-    "messages",
-    "tags",
-    "grade_scale",
-)
-_RARE_MAPPINGS = ("unsure",)
-_rare_fields_of = attrgetter(*_RARE_LISTS, *_RARE_MAPPINGS)
-_DEFAULTS = {field.name: field.default for field in fields(Sample)}
-_RARE_DEFAULTS = tuple(_DEFAULTS[name] for name in (*_RARE_LISTS, *_RARE_MAPPINGS))
-_GRADES = (0, 3)
+_LISTS = tuple(name for name, kind in Sample.__annotations__.items() if kind.startswith("tuple["))
+"""The fields that hold lists."""
 _GRADE = (
     'write 0, 1, 2 or 3; for a yes or no write "relevant": true or false; '
     'for other grades set the scale: "grade_scale": [0, 4]'
