@@ -68,12 +68,6 @@ class FrozenDict(dict[str, Any]):
     def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, Any]]]:
         return FrozenDict, (dict(self),)
 
-    def __copy__(self) -> FrozenDict:
-        return self
-
-    def __deepcopy__(self, _: object) -> FrozenDict:
-        return self
-
 
 NOTHING = FrozenDict()
 """The empty metadata."""

@@ -105,19 +105,18 @@ _OF_CLAIMS: MeasureOptions = {
 
 
 @measure(
-    shared=_OF_CLAIMS,
+    **_OF_CLAIMS,
     formula="claims of the reference that the contexts support / all its claims",
     reference="Es et al., RAGAS (EACL 2024); here one question asks which contexts support which claim",
     aliases=("contextual_recall",),
 )
 def context_recall(sample: Sample) -> Program[Outcome]:
     """Share of the reference's claims that the retrieved contexts support, alone or together."""
-    what = "claims supported by the contexts"
-    return (yield from supported_share(sample, "reference", "claims", what))
+    return (yield from supported_share(sample, "reference", "claims", "claims supported by the contexts"))
 
 
 @measure(
-    shared=_OF_CLAIMS,
+    **_OF_CLAIMS,
     formula="contexts that support at least one claim of the reference / contexts",
     reference="Ru et al., RAGChecker (NeurIPS 2024), context precision",
     aliases=("ragchecker_context_precision",),
@@ -158,18 +157,14 @@ def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> P
         StatementRelevance(query=sample.query, passage=text, history=turns(sample), **texts)
         for text in texts_of(contexts)
     )
-    return proportion(
-        [
-            Item(statement.text, statement.relevant, f"context {position}")
-            for position, statements in enumerate(answers, 1)
-            if not isinstance(statements, Unanswered)
-            for statement in statements
-        ],
-        hidden=[answer for answer in answers if isinstance(answer, Unanswered)],
-        nothing="the contexts state nothing",
-        what="statements relevant",
-        lacking="not relevant",
-    )
+    items, hidden = list[Item](), list[Unanswered]()
+    for position, answer in enumerate(answers, 1):
+        if isinstance(answer, Unanswered):
+            hidden.append(answer)
+        else:
+            items += [Item(one.text, one.relevant, f"context {position}") for one in answer]
+    what, lacking = "statements relevant", "not relevant"
+    return proportion(items, hidden=hidden, nothing="the contexts state nothing", what=what, lacking=lacking)
 
 
 @measure(
@@ -258,7 +253,7 @@ def alpha_ndcg(columns: Sequence[Column], alpha: float, k: int, pool: Sequence[C
 
 
 @measure(
-    shared=_OF_CLAIMS,
+    **_OF_CLAIMS,
     formula="claims of the reference that a context in the top k supports / all its claims",
     reference="Zhai et al. (SIGIR 2003); ir_measures StRecall",
     params={"over": TOGETHER},
@@ -279,10 +274,12 @@ def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
 
 
 @measure(
-    shared=_OF_CLAIMS,
+    **{
+        **_OF_CLAIMS,
+        "nothing": "the reference claims nothing: skipped; nothing retrieved, or no claim supported: 0",
+    },
     formula="alpha-DCG@k / ideal; DCG = sum over ranks r, claims supported at r, of (1-alpha)^(times before) / log2(r+1)",
     reference="Clarke et al. (SIGIR 2008)",
-    nothing="the reference claims nothing: skipped; nothing retrieved, or no claim supported: 0",
     params={
         "alpha": Param(float, 0.5, "how much of a claim's worth a repetition loses", low=0.0, high=1.0),
         "over": OVER,
@@ -417,7 +414,7 @@ _MARGINAL: MeasureOptions = {
 
 
 @measure(
-    shared=_MARGINAL,
+    **_MARGINAL,
     needs=("contexts", "qrels"),
     nothing="no relevant document known, contexts without ids, or fewer searches than `call`: skipped",
     when={"of": "documents"},
@@ -432,7 +429,7 @@ def marginal_recall(sample: Sample, *, call: int) -> Outcome:
 
 @measure(
     "marginal_recall",
-    shared=_MARGINAL,
+    **_MARGINAL,
     needs=("contexts", "reference"),
     nothing="the reference claims nothing, or fewer searches than `call`: skipped; nothing retrieved: 0",
     calls=_OF_CLAIMS["calls"],

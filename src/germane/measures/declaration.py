@@ -21,7 +21,7 @@ from germane.addons import all_of, load
 from germane.errors import GermaneError, InputError, MeasureError, SourceLocation
 from germane.measures.measure import FINDERS, Definition, Measure, Param, define
 from germane.samples.files import check_trusted
-from germane.types import NOTHING, FrozenDict
+from germane.types import FrozenDict
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 Body: TypeAlias = Callable[..., Any]
 Declare: TypeAlias = Callable[[Body], Measure]
 
-_TYPES = (bool, int, float, str)
-
-
 MeasureOptions: TypeAlias = Mapping[str, Any]
 """Options of `@measure`, by name: fields of `Definition` that several measures share."""
 
@@ -40,24 +37,20 @@ MeasureOptions: TypeAlias = Mapping[str, Any]
 @overload
 def measure(name: Body, /) -> Measure: ...
 @overload
-def measure(name: str = "", /, *, shared: MeasureOptions = NOTHING, **options: Any) -> Declare: ...
-def measure(
-    name: str | Body = "", /, *, shared: MeasureOptions = NOTHING, **options: Any
-) -> Measure | Declare:
+def measure(name: str = "", /, **options: Any) -> Declare: ...
+def measure(name: str | Body = "", /, **options: Any) -> Measure | Declare:
     """Declare a measure; the decorated function's name becomes the Measure.
 
     The function takes the sample, then as keywords its parameters, `k` if it has a cut-off, and `settings` if
     it needs the evaluation's settings. It is a generator of questions, or a plain function if it asks no
     judge, and returns a number or an Outcome. The measure is named after the function unless `name` is given,
     and its keyword defaults are the measure's parameters unless `params` declares them. A sample that lacks
-    one of the fields in `needs` is skipped. Options are fields of `Definition`; `shared` holds options that
-    several measures have in common.
+    one of the fields in `needs` is skipped. Options are fields of `Definition`.
     """
 
     def declare(body: Body) -> Measure:
         doc, asks = inspect.getdoc(body) or "", inspect.isgeneratorfunction(body)
         takes = list(inspect.signature(body).parameters)
-        given = {**shared, **options}
         usual = {
             "name": body.__name__ if callable(name) else name or body.__name__,
             "family": "judged",
@@ -65,13 +58,13 @@ def measure(
             "needs": ("contexts",),
             "formula": doc.partition("\n")[0],
             "doc": doc,
-            "params": {} if "params" in given else _params_of(body, {"settings", "k", *takes[:1]}),
+            "params": {} if "params" in options else _params_of(body, {"settings", "k", *takes[:1]}),
             "calls": "?" if asks else "0",
             "labels": "judge" if asks else "gold",
             "cutoff": "optional" if "k" in takes else "none",
             "settings": "settings" in takes,
         }
-        new = define(Definition(**{**usual, **given}))
+        new = define(Definition(**{**usual, **options}))
         return Measure(new.name, FrozenDict(new.when))
 
     return declare(name) if callable(name) else declare
@@ -83,7 +76,7 @@ def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
     for name, parameter in inspect.signature(body).parameters.items():
         if name in ours:
             continue
-        if type(parameter.default) not in _TYPES:
+        if type(parameter.default) not in {bool, int, float, str}:
             raise MeasureError(
                 f"{body.__name__}: the parameter {name} needs a default that is a number, a text, True or False",
                 fix=f"write a default such as {name}=1, or declare {name} with @measure(params=...)",
@@ -100,9 +93,7 @@ _WORD = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Measure, ...]:
     """Return the distinct measures named in texts, each of which has one or more names separated by spaces.
 
-    `my_measures.py:first_hit` runs that file and takes the measure from it; a relative path starts from
-    `folder`, by default the working directory. Raises MeasureError if parentheses do not match or are nested,
-    or a name is unknown.
+    Names and `folder` are those of `find_measure`. Raises MeasureError if parentheses do not match or are nested.
     """
     result: dict[Measure, None] = {}
     for text in texts:

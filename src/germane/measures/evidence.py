@@ -51,7 +51,7 @@ def _cover(sample: Sample, k: int | None) -> Coverage | Outcome:
 
 
 @measure(
-    shared=_OF_EVIDENCE,
+    **_OF_EVIDENCE,
     formula="words of the gold evidence that the contexts hold / its words",
 )
 def evidence_recall(sample: Sample, *, k: int | None) -> Outcome:
@@ -65,7 +65,7 @@ def evidence_recall(sample: Sample, *, k: int | None) -> Outcome:
 
 
 @measure(
-    shared=_OF_EVIDENCE,
+    **_OF_EVIDENCE,
     formula="words of the contexts that are gold evidence, each piece of it once / words of the contexts",
 )
 def evidence_precision(sample: Sample, *, k: int | None) -> Outcome:
@@ -85,7 +85,7 @@ def evidence_precision(sample: Sample, *, k: int | None) -> Outcome:
 
 
 @measure(
-    shared=_OF_EVIDENCE,
+    **_OF_EVIDENCE,
     formula="evidence held / (words of the contexts + words of the evidence that they do not hold)",
     aliases=("iou", "evidence_iou"),
 )

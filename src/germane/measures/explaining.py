@@ -27,12 +27,9 @@ ORDERED = frozenset({"context_precision", "context_position"})
 class Explanation:
     """The explanation of one score in words.
 
-    Attributes:
-        hits: The items that counted for the score; `misses`: those that did not.
-        reasoning: The score in one line.
-        relevance_checks: For a ranked measure, one entry per ranked context.
-        working: The formula's intermediate values.
-        band: The quality that the score stands for, in words; "" if the measure has no such words.
+    `hits` are the items that counted for the score and `misses` the others; `reasoning` is the score in one
+    line. A ranked measure has `relevance_checks`, one per ranked context, and as `working` the precision at each
+    rank. `band` is the quality that the score stands for, in words; "" if the measure has no such words.
     """
 
     outcome: Outcome
@@ -45,15 +42,12 @@ class Explanation:
     details: FrozenDict = field(default_factory=FrozenDict)
 
     def __str__(self) -> str:
-        lines = [self._score, *filter(None, [self.reasoning])]
-        return "\n".join([*lines, *(f"+ {hit}" for hit in self.hits), *(f"- {miss}" for miss in self.misses)])
-
-    @property
-    def _score(self) -> str:
         outcome = self.outcome
+        score = f"{outcome.status}: {outcome.why}" if outcome.why else outcome.status
         if outcome.value is not None:
-            return f"{outcome.value:.4f}" + (f" ({self.band})" if self.band else "")
-        return f"{outcome.status}: {outcome.why}" if outcome.why else outcome.status
+            score = f"{outcome.value:.4f}" + (f" ({self.band})" if self.band else "")
+        lines = [score, *filter(None, [self.reasoning])]
+        return "\n".join([*lines, *(f"+ {hit}" for hit in self.hits), *(f"- {miss}" for miss in self.misses)])
 
     def missed(self, expected: int | None = None) -> list[str]:
         """Return the misses, and a last one if fewer relevant contexts were found than `expected`."""
@@ -78,10 +72,7 @@ class Explanation:
 
 
 def explain_ranked(measure: Measure, outcome: Outcome, places: Places, sample: int) -> Explanation:
-    """Explain a ranked score by the label of each context and the precision at each rank.
-
-    `sample` is the index of the sample in `places`.
-    """
+    """Explain the ranked score of a sample (its index in `places`) by the labels and the precision at each rank."""
     hits, misses = list[str](), list[str]()
     checks, working = list[FrozenDict](), list[FrozenDict]()
     rankings = places.spans_of(sample, measure.depth)
@@ -152,9 +143,9 @@ def _score(measure: Measure, outcome: Outcome) -> str:
     word = measure.name.removeprefix("context_").replace("_", " ")
     if measure.definition.family == "ranked" and not measure.name.startswith("context_"):
         word = str(measure)
-    return (
-        f"no {word} score: {outcome.why}" if outcome.value is None else f"{word} score: {outcome.value:.2f}"
-    )
+    if outcome.value is None:
+        return f"no {word} score: {outcome.why}"
+    return f"{word} score: {outcome.value:.2f}"
 
 
 _BANDS = {
@@ -175,8 +166,7 @@ def _band(measure: Measure, value: float | None) -> str:
 def explain_judged(measure: Measure, outcome: Outcome, derived: Outcome | None = None) -> Explanation:
     """Explain a judged score by the items that it counted.
 
-    `outcome` is the stored score; `derived` is the outcome of computing it again from the stored answers,
-    which also has the counted items.
+    `outcome` is the stored score; `derived` is computed again from the stored answers, with the counted items.
     """
     counted = derived or outcome
     misses = [_worded(item) for item in counted.items if item.held is False]
@@ -242,11 +232,9 @@ def listing(definitions: Iterable[Definition]) -> str:
     """Return a paragraph per measure: its name, formula, needs and source."""
     paragraphs = []
     for definition in definitions:
-        facts = dict(definition.facts())
+        needs = dict(definition.facts())["needs"]
         lower = "; lower is better" if definition.better == "lower" else ""
         source = f"; from {definition.reference}" if definition.reference else ""
-        first = definition.doc.partition("\n")[0]
-        paragraphs.append(
-            f"{definition.heading}  {first}\n    = {definition.formula}\n    needs {facts['needs']}{lower}{source}"
-        )
+        head = f"{definition.heading}  {definition.doc.splitlines()[0]}"
+        paragraphs.append(f"{head}\n    = {definition.formula}\n    needs {needs}{lower}{source}")
     return "\n\n".join(paragraphs)

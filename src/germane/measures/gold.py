@@ -60,19 +60,19 @@ def _both(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
     return ok(2 * hits / (len(gold) + len(ids)), items=outcome.items, what=outcome.what)
 
 
-@measure(shared=_OF_SETS, formula="gold documents retrieved / gold documents")
+@measure(**_OF_SETS, formula="gold documents retrieved / gold documents")
 def id_recall(sample: Sample, *, rel: int, over: str) -> Outcome:
     """Share of the gold documents that any search retrieved, at any rank."""
     return _of_sets(sample, rel, over, _retrieved)
 
 
-@measure(shared=_OF_SETS, formula="gold documents retrieved / distinct documents retrieved")
+@measure(**_OF_SETS, formula="gold documents retrieved / distinct documents retrieved")
 def id_precision(sample: Sample, *, rel: int, over: str) -> Outcome:
     """Share of the distinct retrieved documents that are gold. Chunks of a document count once."""
     return _of_sets(sample, rel, over, _good)
 
 
-@measure(shared=_OF_SETS, formula="2 id_recall id_precision / (id_recall + id_precision)")
+@measure(**_OF_SETS, formula="2 id_recall id_precision / (id_recall + id_precision)")
 def id_f1(sample: Sample, *, rel: int, over: str) -> Outcome:
     """Harmonic mean of id_recall and id_precision."""
     return _of_sets(sample, rel, over, _both)
@@ -85,7 +85,7 @@ def _groups_hit(sample: Sample, ids: Sequence[str]) -> Outcome:
 
 
 @measure(
-    shared=_OF_GROUPS,
+    **_OF_GROUPS,
     formula="gold groups with a document in the top k / gold groups",
     reference="germane; gold as AND of ORs",
 )
@@ -95,7 +95,7 @@ def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
 
 
 @measure(
-    shared=_OF_GROUPS,
+    **_OF_GROUPS,
     formula="1 if every gold group has a document in the top k, else 0",
     reference="germane; for multi-hop questions, of which half the evidence answers nothing",
 )

@@ -308,7 +308,7 @@ _NUGGETS: MeasureOptions = {
 
 
 @measure(
-    shared=_NUGGETS,
+    **_NUGGETS,
     needs=("contexts", "query"),
     when={"text": "contexts"},
     presets={
@@ -335,7 +335,7 @@ def nugget_recall(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outc
 
 @measure(
     "nugget_recall",
-    shared=_NUGGETS,
+    **_NUGGETS,
     needs=("response", "query"),
     when={"text": "response"},
 )

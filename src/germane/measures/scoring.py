@@ -70,15 +70,11 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
 class Block:
     """A batch of samples with their graders: the questions to ask, and the scores once they are answered.
 
-    With `companions`, the measures that are reported beside gold measures are computed too.
-
-    Attributes:
-        programs: The programs that ask questions, in the order of the samples.
-        owners: For each program, the index of its job and the canonical names of the measures that use
-            its answers.
-        grader_sets: The distinct tuples of graders of the jobs.
-        notes: How many samples or contexts have some peculiarity that a reader of the scores should know.
-        labelled: The indices of the jobs with people's labels on their contexts.
+    With `companions`, the measures that are reported beside gold measures are computed too. `programs` ask
+    questions, in the order of the samples; `owners` holds, for each, the index of its job and the canonical names
+    of the measures that use its answers. `grader_sets` are the distinct tuples of graders of the jobs, and
+    `labelled` the indices of the jobs with people's labels on their contexts. `notes` counts the samples or
+    contexts with a peculiarity that a reader of the scores should know.
     """
 
     def __init__(self, jobs: Sequence[Job], settings: Settings, *, companions: bool = False) -> None:
@@ -175,20 +171,13 @@ class Block:
         answered = [sample for sample in self._samples if not sample.error]
         calls = [call.contexts for sample in answered for call in sample.calls or ()]
         lists = chain((sample.contexts or () for sample in answered if not sample.calls), calls)
-        # a text whose first character is visible ASCII is not blank
+        # a text whose first character is visible ASCII is not blank: one comparison for nearly all of them
         unusual = [
-            context
-            for contexts in lists
-            for context in contexts
-            if context.grade is not None
-            or context.relevant is not None
-            or ((text := context.text) and not "!" <= text < "\x7f")
+            text for text in (c.text for some in lists for c in some) if text and not "!" <= text < "\x7f"
         ]
-        if calls or any(context.grade is not None or context.relevant is not None for context in unusual):
-            self.labelled = [number for number, sample in enumerate(self._samples) if has_labels(sample)]
-        blanks = sum(blank(context.text) for context in unusual if context.text)
+        self.labelled = [number for number, sample in enumerate(self._samples) if has_labels(sample)]
         self.notes["x a search that returned nothing: counts 0"] += calls.count(())
-        self.notes["x an empty context: answered without a call"] += blanks
+        self.notes["x an empty context: answered without a call"] += sum(map(blank, unusual))
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
         """Return each sample's outcomes by grader name; `results` are the results of `programs`."""
@@ -344,15 +333,11 @@ def _asked(questions: Passages) -> Program[tuple[Any, ...]]:
 
 
 class _Column:
-    """The scores of one grader for all jobs of a batch.
+    """The scores of one grader for the `jobs` of a batch that it grades; `values` holds nan for a job without one.
 
-    Attributes:
-        jobs: The indices of the jobs that it grades.
-        values: The value for each job of the batch; nan if it has none.
-        noted: By job index, the outcomes that are more than a value: not ok, with a note or with items.
-        programs: By job index, the index of the program whose result is the outcome.
-        ranked: True if the scores are a formula on ranked labels.
-        read: The indices of the jobs whose scores are computed from labels.
+    `noted` are the outcomes that are more than a value (not ok, with a note or with items), and `programs` the
+    indices of the programs whose results are the outcomes, both by job. The scores of the jobs in `read` are
+    computed from ranked labels.
     """
 
     def __init__(self, grader: Grader, jobs: int) -> None:
@@ -382,10 +367,8 @@ class _Column:
 class _Reading:
     """The labels of one source for a batch of samples, and the values of the ranked measures that read them.
 
-    Attributes:
-        places: The labels at each rank; a sample that no measure reads has no ranks.
-        depths: How many ranks of each sample's rankings are read.
-        programs: By job index, the index of the program that asks for its labels.
+    `depths` says how many ranks of each sample's rankings are read; `places` has no others. `programs` are the
+    indices of the programs that ask for the labels, by job.
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings, jobs: int) -> None:

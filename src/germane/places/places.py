@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, pairwise, repeat
+from itertools import accumulate, chain, pairwise, repeat
 from math import fsum
 from typing import Any, TypeAlias
 
@@ -18,16 +18,7 @@ import numpy as np
 from germane.encoding import relevance_items
 from germane.places.lists import rankings, turns
 from germane.places.settings import Settings
-from germane.places.table import (
-    LEVELS,
-    Bools,
-    Floats,
-    Ints,
-    LabelChoice,
-    RankedLabels,
-    pointers_of,
-    reached,
-)
+from germane.places.table import LEVELS, Bools, Floats, Ints, LabelChoice, RankedLabels, reached
 from germane.questions.asking import Unanswered
 from germane.questions.relevance import HELPS, HIGHEST, Grade, Passages, Relevance
 from germane.tables.labels import UNNAMED, Label
@@ -45,13 +36,10 @@ _GRADED, _BINARY = 0, 1
 class Places:
     """The labels from one source (gold, people or a judge) of each place: a passage at a rank of a list.
 
-    Attributes:
-        lists: The query and the contexts of each ranked list.
-        cells: For each sample, the distinct (query, passage) pairs about which a judge is asked.
-        failed: By place, the reason for a missing label: the judge failed, or the sample lacks the label.
-        probabilities: By place, the probability of each grade from 0 up (or of no and yes) if the label
-            is uncertain.
-        repeated: The number of contexts left out because a chunk of the same document ranks higher.
+    `lists` holds the query and the contexts of each ranked list; `repeated` contexts are left out because a chunk
+    of the same document ranks higher. `cells` are, for each sample, the distinct (query, passage) pairs about which
+    a judge is asked. By place, `failed` is the reason for a missing label (the judge failed, or the sample lacks
+    it), and `probabilities` the probability of each grade from 0 up (or of no and yes) if a label is uncertain.
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings) -> None:
@@ -147,25 +135,18 @@ class Places:
         """
         low, high = sample.grade_scale or (0, 3)
         scale = self._number_of("graded" if (low, high) == (0, 3) else f"{low}-{high}")
+        contexts = [context for _, some in lists for context in some]
         book = self.settings.labels
         if not book:
-            for _, contexts in lists:
-                for context in contexts:
-                    self._add_own(context, scale)
+            for context in contexts:
+                self._add_own(context, scale)
             return lists
-        history = turns(sample)
-        items = [
-            relevance_items([(sample.query, context.passage) for context in contexts], history)
-            for _, contexts in lists
-        ]
-        cells = [
-            cell for (_, some), row in zip(lists, items, strict=True) for cell in zip(some, row, strict=True)
-        ]
-        own = (context for context, item in cells if item not in book)
-        named = any(context.grade is not None or context.relevant is not None for context in own)
-        people = self._people_of(items, unnamed=named)
+        items = relevance_items([(sample.query, context.passage) for context in contexts], turns(sample))
+        own = (context for context, item in zip(contexts, items, strict=True) if item not in book)
+        unnamed = any(context.grade is not None or context.relevant is not None for context in own)
+        people = self._people_of(items, len(lists), unnamed=unnamed)
         for who in people:
-            for context, item in cells:
+            for context, item in zip(contexts, items, strict=True):
                 if votes := book.by_person(item):
                     self._add_vote(votes, book.answers(item, who))
                 elif self.choice.source == "judge":
@@ -176,27 +157,26 @@ class Places:
 
     def add_items(self, lists: Sequence[Sequence[str]]) -> None:
         """Add the ranked lists of one sample by the items of its passages; all must have people's labels."""
-        book = self.settings.labels
+        book, items = self.settings.labels, [*chain.from_iterable(lists)]
         assert book is not None
-        people = self._people_of(lists)
+        people = self._people_of(items, len(lists))
         for who in people:
-            for item in chain.from_iterable(lists):
+            for item in items:
                 self._add_vote(book.by_person(item), book.answers(item, who))
         self._lengths += [*map(len, lists)] * len(people)
         self._counts.append(len(lists) * len(people))
 
-    def _people_of(self, lists: Sequence[Sequence[str]], *, unnamed: bool = False) -> Sequence[str | None]:
-        """Return the people whose labels get lists of their own; (None,) if no item has several people's.
+    def _people_of(self, items: list[str], lists: int, *, unnamed: bool = False) -> Sequence[str | None]:
+        """Return the people whose labels get `lists` of their own; (None,) if no item has several people's.
 
-        `unnamed` says that some labels have no name, such as those on contexts; together these count as one
-        person's.
+        `unnamed`: some labels have no name, such as those on contexts; together they count as one person's.
         """
         book = self.settings.labels
         assert book is not None
-        people = book.people(chain.from_iterable(lists))
+        people = book.people(items)
         if people and unnamed and UNNAMED not in people:
             people = (*people, UNNAMED)
-        self._several += [bool(people)] * len(lists) * max(1, len(people))
+        self._several += [bool(people)] * lists * max(1, len(people))
         return people or (None,)
 
     def _add_own(self, context: Context, scale: int) -> None:
@@ -207,10 +187,9 @@ class Places:
             self._set_label(context.grade, scale)
 
     def _add_vote(self, votes: Sequence[Sequence[Label]], answers: Sequence[Sequence[Label]]) -> None:
-        """Add a row whose label is the share of `answers` (one person's) in all `votes` on an item.
+        """Add a row with one person's `answers`, else those of all, on an item; without a label if they were unsure.
 
-        The row has no label if that person was unsure. Both arguments hold the labels of each person; each
-        person counts once.
+        Both arguments hold the labels of each person; each person counts once. The row gains the mean of all `votes`.
         """
         if not answers:
             self._set_label(None, self._number_of(votes[0][0].scale))
@@ -246,21 +225,22 @@ class Places:
 
     def _read_label(self, sample: Sample, context: Context, position: int) -> None:
         """Use a context's gold grade or label as the judge's verdict, or record why it has none."""
-        gold, graded = self.settings.judged_by == "gold", self.settings.scale == "graded"
         label = context.relevant if context.grade is None else context.grade
-        if gold and (sample.qrels is None or context.id is None):
-            lacking = "the passage has no document id" if context.id is None else "the sample has no qrels"
-            self.failed[position] = f"the passage has no gold label: {lacking}"
-        elif gold:
-            assert sample.qrels is not None
-            grade = sample.qrels.get(context.id or "", 0)
-            self._reasons[position] = f"gold grade {grade}"
-            self._set_label(grade >= 1, _BINARY, position)
+        if self.settings.judged_by == "gold":
+            if sample.qrels is None or context.id is None:
+                lacking = (
+                    "the passage has no document id" if context.id is None else "the sample has no qrels"
+                )
+                self.failed[position] = f"the passage has no gold label: {lacking}"
+            else:
+                grade = sample.qrels.get(context.id, 0)
+                self._reasons[position] = f"gold grade {grade}"
+                self._set_label(grade >= 1, _BINARY, position)
         elif label is None:
             self.failed[position] = "no label"
         elif context.grade is None:
             self._set_label(label, _BINARY, position)
-        elif not graded:
+        elif self.settings.scale != "graded":
             self._reasons[position] = f"a person's grade is {label} of 3"
             self._set_label(label >= HELPS, _BINARY, position)
         elif 0 <= label <= HIGHEST:
@@ -314,14 +294,12 @@ class Places:
     @cached_property
     def rows(self) -> list[int]:
         """The index of the first list of each sample, followed by the number of all lists."""
-        result: list[int] = pointers_of(self._counts).tolist()
-        return result
+        return list(accumulate(self._counts, initial=0))
 
     @cached_property
     def pointers(self) -> list[int]:
         """The index of the first row of each list, followed by the number of all rows."""
-        result: list[int] = pointers_of(self._lengths).tolist()
-        return result
+        return list(accumulate(self._lengths, initial=0))
 
     @cached_property
     def verdict(self) -> list[int]:
@@ -463,8 +441,8 @@ class Places:
     def missing_verdicts(self, sample: int, *, holes: bool) -> Ints:
         """Return, per row of a sample, -1 if its label is known, else the number of its missing verdict.
 
-        With `holes`, rows that were never labelled count as lacking a verdict too. Rows with the same passage
-        and the same labels share one number; a row that no judge was asked about has a number of its own.
+        With `holes`, so do rows that were never labelled. Rows with the same passage and the same labels share one
+        number; a row that no judge was asked about has a number of its own.
         """
         numbers, start, seen = [], self.span_of(sample).start, dict[tuple[Any, ...], int]()
         qrels, lists = self.samples[sample].qrels, self.lists[self.rows[sample] : self.rows[sample + 1]]

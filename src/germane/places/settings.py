@@ -11,9 +11,7 @@ from germane.places.lists import field_text
 from germane.tables.labels import LabelBook
 from germane.types import Json, Sample, Scale
 
-__all__ = [
-    "Settings",
-]
+__all__ = ["Settings"]
 
 AGAINST = ("auto", "query", "reference", "response", "criterion")
 RUBRICS = ("trec", "usefulness")
@@ -23,15 +21,10 @@ RUBRICS = ("trec", "usefulness")
 class Settings:
     """The settings that say how relevance is judged, the same for all measures of an evaluation.
 
-    Attributes:
-        against: The field that a context is compared with: query, reference, response or criterion; auto
-            = the query plus the sample's reference or, if it has none, its criterion.
-        scale: "graded" (0-3) or "binary".
-        rubric: The wording of the grades: "trec" or "usefulness".
-        labels: People's labels that are stored apart from the contexts; they take precedence over labels
-            on contexts.
-        judged_by: The labels that replace a judge's verdicts: "labels" (people's), "gold", or "" (a judge
-            is asked).
+    A context is judged `against` the query and a field of the sample; auto = its reference or, if it has none,
+    its criterion. `scale` is "graded" (0-3) or "binary", `rubric` the wording of the grades. `labels` are people's
+    labels that are stored apart from the contexts; they take precedence over labels on contexts. `judged_by` says
+    which labels replace a judge's verdicts: "labels" (people's), "gold", or "" (a judge is asked).
     """
 
     against: str = "auto"
