@@ -393,8 +393,7 @@ class Judgement(Record, frozen=True, kw_only=True):
     provenance: Mapping[str, Any] = NOTHING
 
     def __post_init__(self) -> None:
-        if self.ms is not None:
-            _check_finite("ms", self.ms)
+        _check_finite("ms", self.ms)
         if type(self.answer) not in FROZEN:
             force_setattr(self, "answer", freeze(self.answer))
         if type(self.provenance) is not FrozenDict:

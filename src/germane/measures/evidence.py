@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
+from typing import NamedTuple
 
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, skipped
@@ -50,10 +51,7 @@ def _cover(sample: Sample, k: int | None) -> Coverage | Outcome:
         return (skipped if "has no start" in str(wrong) else error)(str(wrong))
 
 
-@measure(
-    **_OF_EVIDENCE,
-    formula="words of the gold evidence that the contexts hold / its words",
-)
+@measure(**_OF_EVIDENCE, formula="words of the gold evidence that the contexts hold / its words")
 def evidence_recall(sample: Sample, *, k: int | None) -> Outcome:
     """Share of the gold evidence (quotes, or offsets in a document) that is retrieved.
 
@@ -113,8 +111,7 @@ _TOKEN = re.compile(
 """A word, or one character of a script without spaces between words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A word of a text in the form in which words are compared, with its offsets in characters."""
 
     word: str
@@ -168,18 +165,11 @@ def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage
             covered[piece].update(word_of.values())
         news.append(size(text[word] for word in fresh))
         lengths.append(size(text))
-    return Coverage(
-        shares=tuple(
-            len(covered[piece]) / len(quote) if quote else _share(piece, contexts)
-            for piece, quote in pieces.items()
-        ),
-        sizes=tuple(
-            size(quote) if quote else float((piece.end or 0) - (piece.start or 0))
-            for piece, quote in pieces.items()
-        ),
-        news=tuple(news),
-        lengths=tuple(lengths),
-    )
+    shares, sizes = [], []
+    for piece, quote in pieces.items():
+        shares.append(len(covered[piece]) / len(quote) if quote else _share(piece, contexts))
+        sizes.append(size(quote) if quote else float((piece.end or 0) - (piece.start or 0)))
+    return Coverage(tuple(shares), tuple(sizes), tuple(news), tuple(lengths))
 
 
 def _share(piece: Evidence, contexts: Sequence[Context]) -> float:
@@ -190,7 +180,8 @@ def _share(piece: Evidence, contexts: Sequence[Context]) -> float:
     spans = []
     for context in contexts:
         if context.id == piece.doc:
-            if (start := _start(context)) is None:
+            start = _start(context)
+            if start is None:
                 raise ValueError(
                     f"a context of {piece.doc} has no start and end in its document; add both fields"
                 )

@@ -101,12 +101,8 @@ def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
 )
 def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     """1 if every gold group has a retrieved document, else 0."""
-
-    def whole(ids: Sequence[str]) -> Outcome:
-        hit = _groups_hit(sample, ids)
-        return replace(hit, value=float(hit.value == 1.0))
-
-    return _over_lists(sample, over, k, whole)
+    hit: Outcome = group_recall.definition.compute(sample, over=over, k=k)
+    return hit if hit.value is None else replace(hit, value=float(hit.value == 1.0))
 
 
 @measure(
@@ -179,10 +175,7 @@ def abstained(sample: Sample, *, floor: float | None) -> Outcome:
     formula="mean over the contexts below the first: word n-grams also in a context above / its word n-grams",
     reference="germane; shingles as in Broder 1997",
     nothing="fewer than two contexts with text: skipped",
-    params={
-        "n": Param(int, 3, "how many words in a row must be the same", low=1),
-        "over": TOGETHER,
-    },
+    params={"n": Param(int, 3, "how many words in a row must be the same", low=1), "over": TOGETHER},
     better="lower",
 )
 def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> Outcome:
@@ -191,12 +184,11 @@ def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> O
     0 means that every passage says something new, 1 that all are identical. A context shorter than n words is
     one n-gram.
     """
-    shingled = []
-    for _, contexts in rankings(sample, final=over == "final"):
-        for results in (words(context.text) for context in contexts[:k]):
-            starts = range(max(1, len(results) - n + 1)) if results else ()
-            shingled.append({tuple(results[at : at + n]) for at in starts})
-    shingled = list(filter(None, shingled))
+    lists = rankings(sample, final=over == "final")
+    texts = [words(context.text) for _, contexts in lists for context in contexts[:k]]
+    shingled = [
+        {tuple(text[at : at + n]) for at in range(max(1, len(text) - n + 1))} for text in texts if text
+    ]
     if len(shingled) < 2:
         return skipped("the sample has fewer than two contexts with text")
     seen = set(shingled[0])

@@ -56,25 +56,16 @@ def _never(*_: object, **__: object) -> None:
 
 DECLARED = FrozenDict(declared=True)
 """The options of a grader that an eval file describes."""
-_defined: set[str] = set()
 
 
 def define_grader(name: str, formula: str = "what its check returns", reference: str = "") -> None:
     """Register a grader's type, for its scores. Raises MeasureError if a measure has the same name."""
-    if name not in _defined:
-        define(
-            Definition(
-                name=name,
-                family="graded",
-                compute=_never,
-                needs=(),
-                formula=formula,
-                doc="A grader, declared in an eval file.",
-                reference=reference,
-                aliases=(name.replace("_", "-"),) if "_" in name else (),
-            )
-        )
-        _defined.add(name)
+    if any(definition.compute is _never for definition in _REGISTRY.get(name, ())):
+        return
+    aliases = (name.replace("_", "-"),) if "_" in name else ()
+    texts: dict[str, Any] = {"formula": formula, "reference": reference, "aliases": aliases}
+    doc = "A grader, declared in an eval file."
+    define(Definition(name=name, family="graded", compute=_never, needs=(), doc=doc, **texts))
 
 
 for _name, _kind in all_of("graders").items():

@@ -197,10 +197,7 @@ def define(new: Definition) -> Definition:
     ]
     if any(new.when == other.when or not (new.when and other.when) for other in definitions):
         raise MeasureError(f"a measure named {new.title} is defined already", fix="write another name")
-    spellings = {
-        **dict.fromkeys(new.aliases, new.when),
-        **{a: {**new.when, **p} for a, p in new.presets.items()},
-    }
+    spellings = {name: {**new.when, **new.presets.get(name, {})} for name in (*new.aliases, *new.presets)}
     for alias, params in spellings.items():
         if (taken := _ALIASES.get(fold(alias), (new.name, params))) != (new.name, params):
             raise MeasureError(f"the alias {alias} already means {taken[0]}", fix="write another alias")
@@ -297,16 +294,11 @@ def declared(canonical: str) -> Declared | None:
 class Measure:
     """A measure with its parameters and cut-off: `Measure.parse("AP(rel=2)@10")` or `AP(rel=2) @ 10`.
 
-    Measures are equal if they mean the same; `str()` is the canonical name.
-
-    Attributes:
-        settings: All parameters, including defaults; None = depends on the labels.
-        definition: The measure's entry in the registry.
-        labels: The source of the labels that it reads.
-        choice: The labels and rankings that a ranked measure reads.
-        depth: How many ranks of each ranking a ranked measure reads; None = all.
-        k: The cut-off, as a rank or as a level of recall; None = no cut-off.
-        asks: True if the measure needs a judge.
+    Measures are equal if they mean the same; `str()` is the canonical name. `k` is the cut-off, as a rank or as a
+    level of recall. `settings` are all parameters, including defaults (None = depends on the labels), `definition`
+    is the entry in the registry, `labels` the source of the labels that are read, and `asks` is True if a judge is
+    needed. `choice` names the labels and rankings that a ranked measure reads, the first `depth` ranks of each
+    (None = all).
 
     Raises:
         MeasureError: The name, a parameter or a value is unknown, or the cut-off is not allowed, below 1

@@ -586,12 +586,10 @@ def bounds(
 ) -> tuple[float, float]:
     """Return the lowest and highest value of a measure for one sample whose rankings are `table`.
 
-    As average precision and similar measures are not monotone in the labels, all combinations of missing
-    labels are tried, up to MOST; beyond that, the bounds are the measure's range.
-
-    `missing` is the number of the missing verdict of each place, -1 if its label is known. Places with the
-    same number (the same passage twice) get the same verdict: a grade from 0 to `top` or, if `binary`, yes or
-    no. The ideal list changes with them.
+    All combinations of missing labels are tried, as average precision is not monotone in them; where that takes
+    too long, the bounds are the measure's range. `missing` is the number of the missing verdict of each place,
+    -1 if its label is known. Places with the same number (the same passage twice) get the same verdict: a grade
+    from 0 to `top` or, if `binary`, yes or no. The ideal list changes with them.
     """
     if measure.depth is not None:
         kept = table.rank <= measure.depth

@@ -146,7 +146,6 @@ _PART = re.compile(_RANGE)
 _NUMBERS = re.compile(rf"{_RANGE}(?:\s*[,;\uff0c\u3001]\s*{_RANGE})*")
 _WIDEST = 50
 """The most contexts that one cited range like [3-7] may include."""
-_NO_SUCH, _EMPTY = "no such context", "the context is empty"
 
 
 def citing(response: str, contexts: Sequence[Context]) -> list[tuple[str, tuple[int, ...]]]:
@@ -230,14 +229,10 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
     items: list[Item] = []
     for text, positions, verdict in (yield from _judged(sample)):
         useful = verdict.contexts if verdict and verdict.supported else ()
-        why = verdict.reasoning if verdict else _EMPTY
-        items += [
-            Item(f"[{position or '?'}] {text}", position in useful, why if position else _NO_SUCH)
-            for position in positions
-        ]
-    if not items:
-        return skipped("the response cites nothing")
-    return proportion(items, what="citations support their sentence")
+        why = verdict.reasoning if verdict else "the context is empty"
+        absent = "no such context"
+        items += [Item(f"[{at or '?'}] {text}", at in useful, why if at else absent) for at in positions]
+    return proportion(items, nothing="the response cites nothing", what="citations support their sentence")
 
 
 def _judged(sample: Sample) -> Program[list[tuple[str, tuple[int, ...], CitationVerdict | None]]]:
@@ -259,19 +254,19 @@ def _judged(sample: Sample) -> Program[list[tuple[str, tuple[int, ...], Citation
     if not marked:
         return [(*sentence, None) for sentence in spoken]
     answers = iter((yield from ask(CitationSupport(marked, tuple(text[position] for position in used)))))
-    verdicts = [next(answers) if mark else None for mark in marks]
-    own = [
-        verdict
-        and verdict.model_copy(update={"contexts": tuple(sorted(used[n - 1] for n in verdict.contexts))})
-        for verdict in verdicts
-    ]
-    return [(*sentence, verdict) for sentence, verdict in zip(spoken, own, strict=True)]
+    judged = []
+    for sentence, mark in both:
+        verdict = next(answers) if mark else None
+        if verdict is not None:
+            cited_by = tuple(sorted(used[n - 1] for n in verdict.contexts))
+            verdict = verdict.model_copy(update={"contexts": cited_by})
+        judged.append((*sentence, verdict))
+    return judged
 
 
 _HOW = 'write "nuggets": ["a fact", {"text": "another", "importance": "vital"}]'
 _OKAY = 0.5
 """The weight of an okay nugget with nuggets=weighted (vital: 1), and the credit for partial support."""
-
 
 _Nuggets: TypeAlias = tuple[tuple[str, bool], ...]
 """Facts, each with whether it is vital (a good answer must state it) or only okay (may state it)."""
@@ -333,12 +328,7 @@ def nugget_recall(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outc
     return (yield from _nuggets_held(sample, texts_of(contexts), "contexts", nuggets, strict=strict))
 
 
-@measure(
-    "nugget_recall",
-    **_NUGGETS,
-    needs=("response", "query"),
-    when={"text": "response"},
-)
+@measure("nugget_recall", **_NUGGETS, needs=("response", "query"), when={"text": "response"})
 def _nuggets_of_response(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outcome]:
     """Share of the nuggets that the response states (AutoNuggetizer's score). Nuggets as in nugget_recall."""
     return (yield from _nuggets_held(sample, (sample.response or "",), "response", nuggets, strict=strict))

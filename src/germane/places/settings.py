@@ -36,11 +36,9 @@ class Settings:
     def __post_init__(self) -> None:
         names = {"against": AGAINST, "scale": ("graded", "binary"), "rubric": RUBRICS}
         for name, choices in names.items():
-            if getattr(self, name) not in choices:
-                raise InputError(
-                    f"the setting {name}={getattr(self, name)!r} does not exist",
-                    fix=f"write one of {', '.join(choices)}",
-                )
+            if (value := getattr(self, name)) not in choices:
+                fix = f"write one of {', '.join(choices)}"
+                raise InputError(f"the setting {name}={value!r} does not exist", fix=fix)
 
     @classmethod
     def of(cls, against: str | None, scale: str | None, rubric: str | None = None) -> Settings:

@@ -204,8 +204,11 @@ class RankedLabels:
 
         `gold` has all known grades for each query; without it, the ideal is made of the ranking's own grades.
         """
-        level = _flat(labels)
-        known = None if gold is None else (np.array([*map(len, gold)], dtype=np.int64), _flat(gold))
+        level = np.array([*chain.from_iterable(labels)], dtype=np.float64)
+        known = None
+        if gold is not None:
+            grades = np.array([*chain.from_iterable(gold)], dtype=np.float64)
+            known = np.array([*map(len, gold)], dtype=np.int64), grades
         return cls.of_columns(pointers_of(map(len, labels)), level, level, gold=known, rel=rel)
 
     @classmethod
@@ -246,11 +249,6 @@ class RankedLabels:
             chances=chances,
             several=several,
         )
-
-
-def _flat(rows: Iterable[Iterable[float | None]]) -> Floats:
-    """Return the numbers of all rows concatenated; None becomes nan."""
-    return np.array([*chain.from_iterable(rows)], dtype=np.float64)
 
 
 def best_first(values: Floats, row: Ints) -> Floats:

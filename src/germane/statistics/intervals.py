@@ -73,9 +73,7 @@ class CorrectedMean(
     Line,
     kw_only=True,
     rename=internal(
-        *("judged", "total", "human", "human_ends", "weight"),
-        ends="interval",
-        set_ends="set_interval",
+        "judged", "total", "human", "human_ends", "weight", ends="interval", set_ends="set_interval"
     ),
 ):
     """A judged mean corrected with people's labels, with its 95% interval.
