@@ -112,8 +112,8 @@ def test_the_first_judgement_of_an_item_counts(in_folder: bool, however: bool, t
     if in_folder:
         (tmp_path / "judgements.jsonl").write_bytes(b"".join(map(judgement_line, rows)))
         stored = StoredRows(TableFile(tmp_path / "judgements.jsonl"), judgement_in)
-    (found,) = StoredAnswers(stored, however=however).look_up([question])
-    assert found.answer == {"grade": 3}
+    ((found,),) = StoredAnswers(stored, however=however).values([[question]])
+    assert found.grade == 3
 
 
 BESIDE: dict[str, list[dict[str, Any]]] = {

@@ -30,7 +30,7 @@ def part_of(number: int) -> BlockRows:
         labels=[Label(item="i", kind="relevance", answer=number, scale="graded")],
         scores=ScoreTable(Score(sample=s.id, measure="RR", type="RR", value=number / 7) for s in samples),
         graders=[GRADERS[number % 3], GRADERS[(number + 1) % 3]],
-        graded=[0, 1],
+        graded={samples[1].key: 1},
         notes=Counter({"a note": number, f"note {number}": 1}),
         prompts={"relevance": "hash"},
         reads={"RR": {f"kind{number % 2}"}},

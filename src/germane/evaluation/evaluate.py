@@ -235,11 +235,15 @@ class Runner:
     @property
     def undecided(self) -> str:
         """The reason why gates cannot be decided (limit exceeded, answers missing in a replay); else ""."""
-        if self.budget.exceeded or not self.asker.missing:
+        missing = self.asker.missing
+        if self.budget.exceeded or not missing:
             return self.budget.exceeded
-        from germane.ledger.opening import describe_missing
-
-        return describe_missing(self._replay, self.asker.missing)
+        kinds = Counter(question.kind for question in missing.values())
+        counts = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
+        return (
+            f"{counted(len(missing), 'answer is', 'answers are')} not in {self._replay} ({counts}); "
+            "run this command without --replay where the judge can be asked, then: germane ledger export -o FILE"
+        )
 
     def report(
         self, spent: Spent, made: Mapping[str, Json] | None = None, gates: Sequence[Gate] = ()

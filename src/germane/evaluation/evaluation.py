@@ -118,12 +118,11 @@ class Working:
         rows, block = BlockRows(), self.block
         results = [program.result for program in self.programs]
         rows.scores, rows.notes = block.scores(results), block.notes
-        numbers = {
-            id(graders): rows.number_of([dump_grader(grader) for grader in graders])
-            for graders in block.grader_sets
-        }
-        rows.graded = [numbers[id(job.graders)] for job in block.jobs]
-        rows.samples = [job.sample for job in block.jobs]
+        numbers = {id(some): rows.number_of(list(map(dump_grader, some))) for some in block.grader_sets}
+        for job in block.jobs:
+            rows.samples.append(job.sample)
+            if number := numbers[id(job.graders)]:
+                rows.graded[job.sample.key] = number
         asked = self._asked(rows)
         labelled = {number for number, job in enumerate(block.jobs) if job.labels}.union(block.labelled)
         for number in sorted({*asked, *labelled}):

@@ -284,14 +284,11 @@ class Plan:
         text = f"a dry run does not import {measure}, so the forecast lacks its calls"
         self.notices(Notice(text, "", spec.node.location))
 
-    def graders_of_files(self, files: Iterable[EvalFile | None]) -> tuple[Grader, ...]:
-        """Return all graders of these files' cases (None: data without an eval file); no data are read."""
+    def all_graders(self, own: EvalFile | None = None) -> tuple[Grader, ...]:
+        """Return all graders of the plan's cases (or of its `own` file's), each once; no data are read."""
+        files = map(self.files.get, self.paths) if own is None else [own]
         cases = ((file, case) for file in files for case in (None, *(file.cases if file else ())))
         return tuple(dict.fromkeys(grader for file, case in cases for grader in self.graders(file, case)))
-
-    def all_graders(self) -> tuple[Grader, ...]:
-        """Return all graders of the plan's cases, each once."""
-        return self.graders_of_files(map(self.files.get, self.paths))
 
     @property
     def asks_targets(self) -> bool:
@@ -316,11 +313,6 @@ class Plan:
         data = (path for file in self.files.values() for path in file.data)
         plain = (path for path in (*self.paths, *data) if str(path) != "-")
         return [file for path in plain for file in (data_files(path) if path.is_dir() else [path])]
-
-    @property
-    def size(self) -> int:
-        """The size of all input files in bytes; standard input counts as 0."""
-        return sum(file.stat().st_size for file in self.inputs)
 
     def with_defaults(self) -> Plan:
         """Return the plan with measures that the data allow, if none is named. Raises InputError for none."""
@@ -366,7 +358,8 @@ class Plan:
         """
         share = self.share
         if jobs is None:
-            jobs = map(self.job, self.all_cases()) if self.size <= _CHECKED_BYTES else ()
+            size = sum(file.stat().st_size for file in self.inputs)
+            jobs = map(self.job, self.all_cases()) if size <= _CHECKED_BYTES else ()
         elif share is not None:
             return  # a measure that no sample of a part can have may be one of other parts
         for job in feasible(jobs, self.settings, self.gates):
@@ -399,9 +392,9 @@ def _checked_gates(plan: Plan) -> tuple[Gate, ...]:
             continue
         kept.append(gate)
         named = gate.location.file if gate.location else None
-        own = [file for file in plan.files.values() if str(file.path) == named]
+        own = next((file for file in plan.files.values() if str(file.path) == named), None)
         if graders:
-            gate.check_named(sorted(names_of(plan.graders_of_files(own)) if own else names))
+            gate.check_named(sorted(names_of(plan.all_graders(own)) if own else names))
     return tuple(kept)
 
 

@@ -94,11 +94,7 @@ def rank_part(
 
 
 def hits_of(
-    run: Any,
-    qrels: Any,
-    *,
-    duplicates: Literal["error", "first"] = "error",
-    doc_id: DocumentId | None = None,
+    run: Any, qrels: Any, *, duplicates: Literal["error", "first"] = "error", doc_id: DocumentId | None = None
 ) -> tuple[str, Hits]:
     """Return the run's name and the ranks of its gold documents. Raises InputError if it has none."""
     run = run if isinstance(run, RowSource) else RowSource(run)

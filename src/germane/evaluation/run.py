@@ -30,13 +30,7 @@ from germane.evaluation.choice import keeps_answers, open_ledger, remove_ledger
 from germane.evaluation.evaluate import Runner
 from germane.evaluation.evaluation import interruptible, interruptibly, run_coroutine
 from germane.evaluation.plan import Plan, feasible
-from germane.evaluation.session import (
-    answers_in,
-    check_same_judge,
-    command_to_resume,
-    ledger_of,
-    new_folder,
-)
+from germane.evaluation.session import answers_in, check_same_judge, command_to_resume, ledger_of, new_folder
 from germane.evaluation.spec import Callbacks, Spec
 from germane.folder.layout import SESSION
 from germane.folder.manifest import read_manifest, write_manifest

@@ -63,15 +63,14 @@ class Stages:
     def __init__(
         self, cases: Iterable[PlannedCase], goals: Mapping[str, float], seed: int, of: int | None = None
     ) -> None:
-        numbers: dict[str, int] = {}
-        rows, first, clustered = array("q"), array("b"), set[str]()
+        numbers, seen = dict[str, int](), set[str]()
+        rows, first = array("q"), array("b")
         for planned in cases:
-            sample, units, others = planned.sample, len(numbers), len(clustered)
+            sample = planned.sample
             unit = f"case {sample.id}" if sample.cluster is None else f"cluster {sample.cluster}"
-            rows.append(numbers.setdefault(unit, units))
-            if sample.cluster is not None:
-                clustered.add(sample.id)
-            first.append(len(clustered) > others if sample.cluster is not None else len(numbers) > units)
+            rows.append(numbers.setdefault(unit, len(numbers)))
+            first.append(sample.id not in seen)
+            seen.add(sample.id)
         order = list(range(len(numbers)))
         random.Random(seed).shuffle(order)  # noqa: S311 - a sample, not a secret
         positions = np.empty(len(order), np.int64)

@@ -160,19 +160,15 @@ class StoredTables(Tables):
         """Append people's labels to labels.jsonl, after removing a last line that was cut off."""
         target = self.path / LABELS
         with opened(target, APPEND) as file:
-            if end := _last_bytes(target):
+            with target.open("rb") as stored:
+                stored.seek(max(0, target.stat().st_size - (1 << 20)))
+                end = stored.read()
+            if end:
                 torn = torn_bytes(end)
                 file.truncate(target.stat().st_size - torn)
                 file.write(b"" if end.endswith(b"\n") or torn else b"\n")
             file.writelines(json_lines(labels))
         self.forget("labels")
-
-
-def _last_bytes(path: Path) -> bytes:
-    """Return the last megabyte of a file."""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - (1 << 20)))
-        return file.read()
 
 
 class _Fields(msgspec.Struct, gc=False):

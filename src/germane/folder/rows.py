@@ -163,8 +163,7 @@ class Tables(ABC):
 class BlockRows(Tables):
     """The rows of the five tables in memory, for one batch of cases or several merged batches.
 
-    `graded` gives, for each sample, the index of its grader set in `graders`; samples beyond its end have
-    grader set 0.
+    `graded` has the index of a sample's grader set in `graders`, where that is not 0.
     """
 
     samples: list[Sample] = field(default_factory=list)
@@ -172,19 +171,18 @@ class BlockRows(Tables):
     judgements: JudgementTable = field(default_factory=JudgementTable)
     labels: list[Label] = field(default_factory=list)
     scores: ScoreTable = field(default_factory=ScoreTable)
-    graded: list[int] = field(default_factory=list)
+    graded: dict[SampleKey, int] = field(default_factory=dict)
 
     def grader_numbers(self) -> dict[SampleKey, int]:
         """Return the number of the grader set of each sample, where that number is not 0."""
-        numbered = zip(self.samples, self.graded, strict=False)
-        return {sample.key: number for sample, number in numbered if number}
+        return self.graded
 
     def add(self, other: BlockRows) -> None:
         """Append another batch: its rows, its counts, and its grader sets, which are renumbered."""
-        self.graded += [0] * (len(self.samples) - len(self.graded))
         renumbered = list(map(self.number_of, other.graders))
-        theirs = other.graded + [0] * (len(other.samples) - len(other.graded))
-        self.graded += [renumbered[number] if renumbered else 0 for number in theirs]
+        for sample in other.samples if any(renumbered) else ():
+            if number := renumbered[other.graded.get(sample.key, 0)]:
+                self.graded[sample.key] = number
         self.samples += other.samples
         self.cluster_of = None
         self.places += other.places

@@ -7,10 +7,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from germane.questions.asking import Answer, Program, answered
+from germane.questions.asking import Answer, Program
 from germane.questions.question import AnyQuestion
-from germane.questions.relevance import examples_of
-from germane.types import Judgement
 
 R = TypeVar("R")
 
@@ -103,8 +101,6 @@ async def finish(programs: Iterable[Running[R]], ask: AskJudge) -> None:
         raise
 
 
-LookUp: TypeAlias = Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
-"""Finds the stored judgement of each question, or an error in its place."""
 FindValues: TypeAlias = Callable[[Sequence[Sequence[AnyQuestion]]], Sequence[Sequence[Any]]]
 """Finds the stored answer to each question of several lists, `Unanswered` in place of one that is not there."""
 
@@ -124,12 +120,15 @@ def results_of(programs: Sequence[Program[R]], find: FindValues) -> list[R]:
     return [results[number] for number in range(len(programs))]
 
 
-def replay(program: Program[R], look_up: LookUp) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
-    """Return a program's result from stored judgements, and each of its questions with the typed answer."""
-    running = Running(program)
-    while not running.finished:
-        questions = running.questions or ()
-        judgements = zip(examples_of(questions), look_up(questions), strict=True)
-        running.go_on([answered(question, judgement) for question, judgement in judgements])
-    both = (zip(asked, answers, strict=True) for asked, answers in running.trace)
-    return running.result, [(question, answer.value) for pairs in both for question, answer in pairs]
+def replay(program: Program[R], find: FindValues) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
+    """Return a program's result from stored answers, and each of its questions with the typed answer."""
+    exchange: list[tuple[AnyQuestion, Any]] = []
+    values: Any = None
+    while True:
+        try:
+            questions = program.send(values)
+        except StopIteration as end:
+            return end.value, exchange
+        (found,) = find([questions])
+        values = tuple(found)
+        exchange += zip(questions, values, strict=True)

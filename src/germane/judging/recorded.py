@@ -70,17 +70,14 @@ class StoredAnswers:
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         """Return the stored answer to each question in several lists; an error for a missing one."""
-        rows = iter(self._judgements(asked))
-        return [[answered(one, next(rows)) for one in examples_of(questions)] for questions in asked]
-
-    def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
-        """Return the stored judgement of each question; an error for a missing one."""
-        return self._judgements([questions])
-
-    def _judgements(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Judgement]:
         found = self._find(asked, judgement_in)
-        each = (question for questions in asked for question in questions)
-        return [judgement or _lacking(question) for question, judgement in zip(each, found, strict=True)]
+        return [
+            [
+                answered(one, next(found) or Judgement(key="", kind=one.kind, judge="", error=_MISSING))
+                for one in examples_of(questions)
+            ]
+            for questions in asked
+        ]
 
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
         """Return the typed answer to each question in several lists; Unanswered for a missing one."""
@@ -152,7 +149,3 @@ _decode_answer = msgspec.json.Decoder(_Answer).decode
 def _names(item: bytes, several: Sequence[bytes]) -> Sequence[bytes]:
     """Return the index entries of an item: its digest combined with each of several settings."""
     return [short_name(item + settings) for settings in several]
-
-
-def _lacking(question: AnyQuestion) -> Judgement:
-    return Judgement(key="", item=question.item, kind=question.kind, judge="", error=_MISSING)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 
 from germane.addons import load
-from germane.clean import counted
 from germane.errors import InputError
 from germane.ledger.address import file_of, store_of
 from germane.ledger.sqlite import SQLiteLedger
 from germane.ledger.store import Ledger
-from germane.questions.question import AnyQuestion
 
 __all__ = ["open_at"]
 
@@ -44,13 +40,3 @@ def open_for_replay(where: str | Path) -> Ledger:
     with path.open("rb") as file:
         is_sqlite = file.read(len(_SQLITE)) == _SQLITE
     return SQLiteLedger(path, read_only=True, rows=None if is_sqlite else judgements_of(path))
-
-
-def describe_missing(name: str, missing: Mapping[str, AnyQuestion]) -> str:
-    """Return a text that counts the answers missing in a replayed ledger, with advice."""
-    kinds = Counter(question.kind for question in missing.values())
-    counts = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
-    return (
-        f"{counted(len(missing), 'answer is', 'answers are')} not in {name} ({counts}); "
-        "run this command without --replay where the judge can be asked, then: germane ledger export -o FILE"
-    )

@@ -16,17 +16,7 @@ from germane.encoding import decode, encode
 from germane.errors import LedgerError
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze
 
-__all__ = [
-    "COLUMNS",
-    "DECLARED",
-    "FORMAT",
-    "INDEXES",
-    "SELECT",
-    "Ledger",
-    "Row",
-    "check_format",
-    "from_row",
-]
+__all__ = ["COLUMNS", "DECLARED", "FORMAT", "INDEXES", "SELECT", "Ledger", "Row", "check_format", "from_row"]
 
 FORMAT = 4
 """The file's `user_version`. Formats 1 to 3 had other keys, and no items: their answers cannot be looked up any more."""

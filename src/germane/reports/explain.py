@@ -203,7 +203,7 @@ class Explainer:
             places, number = self._read(measure.choice, depth), self._numbers[sample.key]
             asked = list(places.exchange(number, measure.depth))
             return explain_ranked(measure, outcome, places, number), (places, number), asked
-        derived, exchange = replay(program_of(measure, sample, self._settings), self._answers.look_up)
+        derived, exchange = replay(program_of(measure, sample, self._settings), self._answers.values)
         return explain_judged(measure, outcome, derived), None, exchange
 
     def facts_of_all(self) -> Iterator[tuple[Sample, ExplainDocument]]:

@@ -48,7 +48,7 @@ def claim_verdicts(
     """
     if measure.name not in VERDICT_MEANS:
         return
-    _, exchange = replay(program_of(measure, sample, settings), answers.look_up)
+    _, exchange = replay(program_of(measure, sample, settings), answers.values)
     for question, answer in exchange:
         lost = isinstance(answer, Unanswered)
         if question.kind == "support" and (claims := question.subjects):

@@ -72,7 +72,7 @@ def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[Me
         labels=list(tables.labels_of(items)),
         scores=scores,
         graders=list(tables.graders),
-        graded=[numbers.get(sample.key, 0) for sample in samples],
+        graded=numbers,
     )
     return ReportData(rows, report.manifest, report.verdict, summaries)
 
