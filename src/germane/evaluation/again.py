@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
@@ -238,8 +238,7 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
     third = [(verdict, verdict.new[1]) for verdict in flipped if len(verdict.new) > 1]
     confirmed = sum(answer == verdict.new[0] for verdict, answer in third)
     taken_back = sum(answer == verdict.stored for verdict, answer in third)
-    effects = _effects(report, draw, answered)
-    largest = _largest(report, draw, effects)
+    effects, largest = _effects(report, draw, answered)
     result = compare_answers(effects, len(answered), len(flipped), confirmed, taken_back, largest)
     errors = sum(bool(verdict.answers) and not verdict.new for verdict in draw.verdicts)
     changed = None if stopped and not result.changed else result.changed
@@ -270,15 +269,23 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
     )
 
 
-def _effects(report: Report, draw: _Draw, answered: Sequence[StoredVerdict]) -> dict[str, list[float]]:
-    """Return, for each judged mean, the effect of each new verdict alone, times the number of verdicts."""
+def _effects(
+    report: Report, draw: _Draw, answered: Sequence[StoredVerdict]
+) -> tuple[dict[str, list[float]], dict[str, float]]:
+    """Return the effect of each new verdict alone on each judged mean, times the number of verdicts.
+
+    The second result is, for each mean, the ratio of all verdicts to those of the kinds that it reads.
+    """
     names, sizes = dict[tuple[str, str], str](), dict[tuple[str, str], int]()
+    effects, largest = dict[str, list[float]](), dict[str, float]()
+    reads: Mapping[str, Sequence[str]] = report.manifest.get("reads") or {}
     for summary in report.summaries:
         if summary.basis.source in {"judge", "best"} and summary.n:
             key = summary.measure, summary.system
-            names[key] = ", ".join(key) if len(report.systems) > 1 else summary.measure
-            sizes[key] = summary.n
-    effects: dict[str, list[float]] = {name: [0.0] * len(answered) for name in names.values()}
+            names[key] = name = ", ".join(key) if len(report.systems) > 1 else summary.measure
+            sizes[key], effects[name] = summary.n, [0.0] * len(answered)
+            of_kinds = sum(draw.kinds[kind] for kind in reads.get(summary.type) or draw.kinds)
+            largest[name] = draw.count / of_kinds if of_kinds else 1.0
     wanted: dict[SampleKey, list[int]] = defaultdict(list)
     for at, verdict in enumerate(answered):
         for sample in verdict.samples if verdict.flipped else ():
@@ -294,7 +301,7 @@ def _effects(report: Report, draw: _Draw, answered: Sequence[StoredVerdict]) -> 
             for key in of_sample:
                 weight = draw.count / sizes[key] / draw.trials.get(sample[:2], 1)
                 effects[names[key]][at] += weight * changes.get(key[0], 0.0)
-    return effects
+    return effects, largest
 
 
 def _changes(
@@ -311,17 +318,6 @@ def _changes(
         others = _values(job, draw, dict(pair for other, pair in new.items() if other != at))
         known = none.keys() & every.keys() & first.keys() & others.keys()
         yield at, {name: (first[name] - none[name] + every[name] - others[name]) / 2 for name in known}
-
-
-def _largest(report: Report, draw: _Draw, names: Iterable[str]) -> dict[str, float]:
-    """Return, for each mean, the ratio of all verdicts to those of the kinds of question that it uses."""
-    reads: Mapping[str, Sequence[str]] = report.manifest.get("reads") or {}
-    result = {}
-    for name in names:
-        kinds = reads.get(report[name.partition(", ")[0]].type) or draw.kinds
-        of_kinds = sum(draw.kinds[kind] for kind in kinds)
-        result[name] = draw.count / of_kinds if of_kinds else 1.0
-    return result
 
 
 def _values(job: Job, draw: _Draw, new: Mapping[str, Answer]) -> dict[str, float]:

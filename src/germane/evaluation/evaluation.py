@@ -35,6 +35,8 @@ from germane.reports.explain import result_row
 from germane.tables.columns import batched
 from germane.tables.labels import add_labels
 
+__all__ = ["run_coroutine"]
+
 T = TypeVar("T")
 Store = TypeVar("Store", bound=BlockRows | FolderWriter)
 

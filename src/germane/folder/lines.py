@@ -74,12 +74,6 @@ class TableFile:
             error = InputError("this line is damaged or cut off", fix=fix)
         raise error.at(SourceLocation(str(self.path), number))
 
-    def whole_rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the JSON objects in the lines; a line that is none, such as one cut off, is skipped."""
-        for _, _, line in self.lines():
-            with suppress(ValueError, RecursionError):
-                yield object_in(line)
-
     def at(self, offsets: Iterable[int]) -> Iterator[bytes]:
         """Yield the lines that begin at these byte offsets."""
         with self.path.open("rb") as content:

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from germane.errors import InputError, TargetError, excerpt
 from germane.folder.layout import sync
-from germane.folder.lines import TableFile
+from germane.folder.lines import TableFile, object_in
 from germane.folder.reader import StoredTables
 from germane.measures.scoring import Job
 from germane.samples.contexts import find_contexts
@@ -83,9 +83,9 @@ class TargetAnswers:
         tables = StoredTables(folder)
         if not replaces and tables.files["samples"].path.exists():
             self._prepared = set(self._keep(tables.samples))
-        for row in TableFile(self._path).whole_rows():
-            with suppress(ValueError, KeyError, TypeError, InputError):  # an incomplete last line
-                self._prepared -= set(self._keep(samples_from([row["sample"]])))
+        for _, _, line in TableFile(self._path).lines():
+            with suppress(ValueError, RecursionError, KeyError, TypeError, InputError):  # an incomplete last line
+                self._prepared -= set(self._keep(samples_from([object_in(line)["sample"]])))
 
     def _keep(self, samples: Iterable[Sample]) -> Iterator[SampleKey]:
         """Remember the answered samples that did not fail, and yield their keys; a failed sample is queried again."""

@@ -20,7 +20,6 @@ from germane.cli import print_document, say
 from germane.encoding import replace_surrogates
 from germane.errors import AnswerError, InputError, JudgeError, SourceLocation
 from germane.evalfiles import Case
-from germane.evaluation import run_coroutine
 from germane.evaluation.choice import (
     judged_by,
     ledger_address,
@@ -30,6 +29,7 @@ from germane.evaluation.choice import (
     pick_judge,
 )
 from germane.evaluation.evaluate import report_on
+from germane.evaluation.evaluation import run_coroutine
 from germane.evaluation.spec import Spec
 from germane.graders import MeasureGrader, measure_named, scored
 from germane.judges import Judge, LLMJudge

@@ -20,7 +20,7 @@ from typing import Any
 
 from germane import Measure, Report
 from germane.errors import InputError, MissingPart
-from germane.evaluation import run_coroutine
+from germane.evaluation.evaluation import run_coroutine
 from germane.integrations import SharedJudge
 from germane.samples import records, samples_from
 from germane.types import Json

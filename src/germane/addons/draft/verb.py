@@ -31,8 +31,8 @@ from germane.clean import counted
 from germane.cli import print_document, say
 from germane.cli.values import print_lines
 from germane.errors import InputError, Interrupted, JudgeError, LimitReached
-from germane.evaluation import run_coroutine
 from germane.evaluation.choice import ledger_address, no_judge, open_ledger, pick_judge
+from germane.evaluation.evaluation import run_coroutine
 from germane.evaluation.spec import Spec
 from germane.judges import Judge
 from germane.judging.asker import Asker
