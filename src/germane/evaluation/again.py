@@ -14,9 +14,8 @@ from msgspec import structs
 
 from germane.clean import counted
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached, MissingKey
-from germane.evaluation.choice import Router, judged_by, pick_judge
+from germane.evaluation.choice import Router, check_same_judge, judged_by, pick_judge
 from germane.evaluation.evaluation import answered_blocks, evaluate_jobs, interruptible, run_coroutine
-from germane.evaluation.session import check_same_judge
 from germane.evaluation.spec import Spec
 from germane.folder.rows import BlockRows
 from germane.folder.writer import FolderWriter

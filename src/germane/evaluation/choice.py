@@ -1,8 +1,11 @@
-"""Choose the judge, the ledger and the default measures. Flags > eval file > environment > config."""
+"""Choose the judge, the ledger and the default measures. Flags > eval file > environment > config.
+
+A resumed evaluation has the judge and the ledger that it began with, and the answers of its earlier sessions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -12,9 +15,12 @@ from msgspec import structs
 
 from germane.addons import load
 from germane.clean import mask_urls, some_of
+from germane.encoding import decode, encode
 from germane.errors import InputError
 from germane.evaluation.spec import OPTIONS, Spec, environment, read_config
 from germane.folder.lines import earlier_judgements
+from germane.folder.reader import check_digest
+from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, members_of
 from germane.judges.panel import panel_of
 from germane.ledger.address import files_of
@@ -29,6 +35,7 @@ __all__ = [
     "judged_by",
     "keeps_answers",
     "ledger_address",
+    "ledger_of",
     "needs_judge",
     "no_judge",
     "open_ledger",
@@ -185,6 +192,32 @@ def _keywords(spec: Spec, *, several: bool) -> dict[str, Json]:
     }
 
 
+def check_same_judge(
+    stored: Mapping[str, Json],
+    judge: Judge | None,
+    *,
+    fix: str = "give the judge as before, or --reask to ask every question again",
+    anywhere: bool = False,
+) -> None:
+    """Raise InputError if a resumed evaluation had another judge; with `anywhere`, its URL may differ."""
+    before = mask_urls((stored.get("judge") or {}).get("identity"))
+    asked = None if judge is None else decode(encode(mask_urls(judge.identity)))
+    if anywhere:
+        before, asked = map(_without_url, (before, asked))
+    if not before or not asked or before == asked:
+        return
+    changed = sorted(name for name in {**before, **asked} if before.get(name) != asked.get(name))
+    text = ", ".join(f"{name} is {asked.get(name)} and was {before.get(name)}" for name in changed)
+    raise InputError(f"the judge is not the one that this evaluation began with: {text}", fix=fix)
+
+
+def _without_url(identity: Json) -> Json:
+    """Return a judge's identity without the base URLs in it (of a panel, in its members')."""
+    if isinstance(identity, Mapping):
+        return {name: _without_url(value) for name, value in identity.items() if name != "base_url"}
+    return [*map(_without_url, identity)] if isinstance(identity, list | tuple) else identity
+
+
 LOOKED_AT = 10_000
 """Samples of data that are read to see which measures they allow."""
 
@@ -251,6 +284,22 @@ def ledger_address(flag: str | None = None) -> str:
     return str(find_ledger(Path.cwd()))
 
 
+def ledger_of(spec: Spec, folder: Path | None) -> str | None:
+    """Return the address of a run's ledger; None for a run with --no-cache and no folder.
+
+    With --no-cache the ledger is a file in the report folder until the report is complete. A resumed run uses
+    its earlier ledger unless another one is given.
+    """
+    from germane.ledger.address import is_there
+
+    if spec.no_cache:
+        return None if folder is None else str(folder / "ledger.sqlite")
+    named, source = spec.first("ledger", "given", "report")
+    if named and (source == "given" or is_there(named)):
+        return str(named)
+    return ledger_address()
+
+
 def open_ledger(
     address: str | Path | None, replay: str | Path | None = None, *, read_only: bool = False
 ) -> Ledger | None:
@@ -269,6 +318,18 @@ def open_earlier(files: Sequence[Path]) -> Ledger | None:
     from germane.ledger.sqlite import SQLiteLedger
 
     return SQLiteLedger(files[0], rows=earlier_judgements(files))
+
+
+def answers_in(folder: FolderWriter, stored: Mapping[str, Json]) -> Ledger | None:
+    """Return the answers that earlier sessions left in the report folder as a ledger; None without any.
+
+    `stored` is their manifest. Raises InputError if a complete report's judgements were modified.
+    """
+    if stored.get("status") == "complete":
+        digests, file = stored.get("files", {}), folder.path / "judgements.jsonl"
+        if file.name in digests:
+            check_digest(file, digests)
+    return open_earlier(folder.earlier(finished=not stored.get("replaces", False)))
 
 
 def remove_ledger(path: Path) -> None:

@@ -195,12 +195,9 @@ def _target_of(target: Any, workers: int | None) -> Target:
 class Runner:
     """Runs one evaluation: answers the questions of jobs, stores the rows, and builds the report.
 
-    Args:
-        spec: The limits, the ledger that is replayed, and the settings that decide the verdict.
-        store: Receives the rows: memory, or the folder's writer.
-        budget: The spending limit; None takes the limits of `spec`.
-        asker: An open asker for the same judge and ledger; None creates one.
-        asking: Further arguments of the asker that is created.
+    `spec` has the limits (unless there is a `budget`), the replayed ledger, and the settings that decide the
+    verdict. Unless an open `asker` for the same judge and ledger is passed, one is created, with `asking` as
+    its further arguments.
     """
 
     def __init__(

@@ -27,7 +27,6 @@ from germane.measures.scoring import Block, Job
 from germane.places.asked import AskedItem, places_asked
 from germane.places.lists import turns
 from germane.places.settings import Settings
-from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, examples_of
 from germane.reports.derived.cases import dump_grader
@@ -83,7 +82,7 @@ async def answered_blocks(
             await find([])  # signals are heard here
             block = Block(some, settings or Settings(), companions=True)
             working = Working(block, await start(block.programs, find))
-            asking.append((working, asyncio.ensure_future(finish(working.programs, ask or _unasked))))
+            asking.append((working, asyncio.ensure_future(finish(working.programs, ask))))
             while asking and (len(asking) == _AHEAD or asking[0][0].finished):
                 yield await _first(asking)
         while asking:
@@ -92,10 +91,6 @@ async def answered_blocks(
         for _, asked in asking:
             asked.cancel()
         await asyncio.gather(*(asked for _, asked in asking), return_exceptions=True)
-
-
-async def _unasked(questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
-    raise AssertionError(f"nobody answers {questions}")
 
 
 async def _first(asking: deque[tuple[Working, asyncio.Task[None]]]) -> Working:

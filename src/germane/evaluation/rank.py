@@ -81,15 +81,15 @@ def rank_part(
     *,
     system: str = "",
     missing: Literal["zero", "skip"] = "zero",
-    duplicates: Literal["error", "first"] = "error",
-    doc_id: DocumentId | None = None,
+    **how: Any,
 ) -> BlockRows:
     """Return the scores of one run as rows that can be merged with other systems'. Raises what `rank` raises.
 
-    `run` and `qrels` may also be RowSources, so that several runs share one reading of the gold.
+    `run` and `qrels` may also be RowSources, so that several runs share one reading of the gold; `how` are
+    further arguments of `hits_of`.
     """
     checked = _checked(measures)
-    name, hits = hits_of(run, qrels, duplicates=duplicates, doc_id=doc_id)
+    name, hits = hits_of(run, qrels, **how)
     return _scored(name, hits, checked, system, missing)
 
 

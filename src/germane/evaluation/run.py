@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
+import shlex
 import shutil
 from array import array
 from collections import Counter
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from germane.addons import all_of, load
+from germane.clean import mask_urls
 from germane.encoding import now
 from germane.errors import (
     GermaneError,
@@ -26,11 +29,17 @@ from germane.errors import (
     MissingKey,
     NoneAnswered,
 )
-from germane.evaluation.choice import keeps_answers, open_ledger, remove_ledger
+from germane.evaluation.choice import (
+    answers_in,
+    check_same_judge,
+    keeps_answers,
+    ledger_of,
+    open_ledger,
+    remove_ledger,
+)
 from germane.evaluation.evaluate import Runner
 from germane.evaluation.evaluation import interruptible, interruptibly, run_coroutine
 from germane.evaluation.plan import Plan, feasible
-from germane.evaluation.session import answers_in, check_same_judge, command_to_resume, ledger_of, new_folder
 from germane.evaluation.spec import Callbacks, Spec
 from germane.folder.layout import SESSION
 from germane.folder.manifest import read_manifest, write_manifest
@@ -55,7 +64,7 @@ from germane.targets.answers import (
 )
 from germane.types import Json
 
-__all__ = ["forecast", "run", "stored_manifest"]
+__all__ = ["command_to_resume", "forecast", "new_folder", "run", "stored_manifest"]
 
 if TYPE_CHECKING:
     from germane.evaluation.forecast import Forecast, Forecaster
@@ -94,6 +103,26 @@ def stored_manifest(spec: Spec) -> dict[str, Json]:
         call = f"evaluate(..., folder={str(spec.resume)!r})"
         raise InputError(problem, fix=f"repeat the call that wrote it: {call} or germane score")
     return stored
+
+
+def new_folder(spec: Spec, paths: tuple[Path, ...]) -> Path:
+    """Return the report folder of a new run: the one named, else one named by the first path and the time."""
+    if spec.folder:
+        return Path(spec.folder)
+    stamp = datetime.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    first = "stdin" if paths and str(paths[0]) == "-" else paths[0].resolve().stem if paths else "run"
+    base = Path("germane-reports") / f"{first}-{stamp}"
+    folder, number = base, 2
+    while folder.exists():
+        folder, number = base.with_name(f"{base.name}-{number}"), number + 1
+    return folder
+
+
+def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
+    """Return the command that resumes the run in a folder, including flags that the report does not store."""
+    url = ("--base-url", mask_urls(spec.base_url)) if spec.base_url else ()
+    headers = [word for name, _ in spec.headers for word in ("--header", f"{name}=...")]
+    return shlex.join(["germane", "run", "--resume", str(folder), *flags, *url, *headers])
 
 
 def sources_of(spec: Spec) -> list[Any]:

@@ -60,9 +60,10 @@ class Running(Generic[R]):
         self.go_on(answers)  # type: ignore[arg-type]
         return True
 
-    async def finish(self, ask: AskJudge) -> None:
+    async def finish(self, ask: AskJudge | None) -> None:
         """Run the program to its end, calling `ask` for the answers that were not stored."""
         while not self.finished:
+            assert ask is not None
             questions = self.questions or ()
             stored = self._stored or [None] * len(questions)
             missing = [number for number, answer in enumerate(stored) if answer is None]
@@ -89,7 +90,7 @@ async def start(programs: Iterable[Program[R]], find: FindAnswers) -> list[Runni
     return running
 
 
-async def finish(programs: Iterable[Running[R]], ask: AskJudge) -> None:
+async def finish(programs: Iterable[Running[R]], ask: AskJudge | None) -> None:
     """Run several programs to the end concurrently, so that their questions reach a judge together."""
     tasks = [asyncio.ensure_future(program.finish(ask)) for program in programs if not program.finished]
     try:

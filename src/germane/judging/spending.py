@@ -219,12 +219,8 @@ class Budget:
     reasons costs many times as much as estimated. The first request is sent alone, since its cost is a guess;
     until four costs are known, at most one more is in flight than costs are known.
 
-    Args:
-        max_cost: Maximum US dollars, from 0.
-        max_calls: Maximum paid questions, from 0: the report's `calls`. Stored answers do not count.
-
-    Raises:
-        InputError: A limit is negative or not a finite number.
+    `max_cost` is in US dollars; `max_calls` are paid questions, which stored answers are not. Raises
+    InputError if a limit is negative or not a finite number.
     """
 
     def __init__(self, max_cost: float | None = None, max_calls: int | None = None) -> None:
