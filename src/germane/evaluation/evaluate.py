@@ -61,8 +61,6 @@ T = TypeVar("T")
 
 Asked: TypeAlias = "Measure | str | CaseGrader"
 """A measure, its name, or a grader."""
-_ShowLine: TypeAlias = Callable[[str, bool], None]
-"""Shows a line of progress; True for the last one."""
 
 
 async def aevaluate(
@@ -148,7 +146,6 @@ async def aevaluate(
     )
     settings = settings_of(spec, who)
     parsed = [Gate.parse(gate) for gate in gates]
-    line = _show_line if progress or (progress is None and _in_notebook()) else None
     jobs = (Job(sample=sample, graders=graders) for sample in questions)
     if replay is not None and ledger is not None:
         raise InputError("replay= and ledger= cannot be given together", fix="leave out ledger=")
@@ -162,7 +159,7 @@ async def aevaluate(
             spec=spec,
             gates=parsed,
             target=None if target is None else _target_of(target, workers),
-            line=line,
+            progress=_in_notebook() if progress is None else progress,
         )
 
 
@@ -268,7 +265,7 @@ async def report_on(
     spec: Spec = Spec(),  # noqa: B008 - it never changes
     gates: Sequence[Gate] = (),
     target: Target | None = None,
-    line: _ShowLine | None = None,
+    progress: bool = False,
     asker: Asker | None = None,
 ) -> Report:
     """Return the report on jobs, judged with the ledger, limits and folder given. See `aevaluate`.
@@ -277,7 +274,9 @@ async def report_on(
     stays open.
     """
     writer, resumed = None, False
-    asking: dict[str, Any] = {"on_progress": partial(_show_progress, line, judge)}
+    asking: dict[str, Any] = {}
+    if progress and judge is not None:
+        asking["on_progress"] = partial(_show_progress, judge)
     with ExitStack() as opened:
         if spec.folder:
             writer = FolderWriter(spec.folder).lock()
@@ -296,7 +295,7 @@ async def report_on(
         runner = Runner(judge, settings, spec, store, ledger, asker=asker, **asking)
         if target is not None:
             answers = TargetAnswers(writer.path if writer else None, resumed=resumed)
-            jobs = await _answered(jobs, target, answers, line, runner.tables.notes)
+            jobs = await _answered(jobs, target, answers, runner.tables.notes, progress=progress)
         async with runner.open():
             await runner.run(jobs)
         report, _ = runner.report(runner.asker.spent, gates=gates)
@@ -341,21 +340,21 @@ def _in_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-def _show_line(text: str, last: bool) -> None:
+def _show(text: str, *, last: bool) -> None:
     """Write a line of progress to stderr, over the previous line."""
     print(f"\r{text}", end="\n" if last else "", file=sys.stderr, flush=True)  # noqa: T201 - it was asked for
 
 
-def _show_progress(line: _ShowLine | None, judge: Judge | None, asker: Asker) -> None:
+def _show_progress(judge: Judge, asker: Asker) -> None:
     every = max(1, asker.expected // 100)
-    if line is not None and judge is not None and asker.answered % every in {0, asker.expected % every}:
+    if asker.answered % every in {0, asker.expected % every}:
         spent = f", ${asker.spent.cost:.4f}" if asker.spent.cost else ""
         text = f"{judge.name}: {asker.answered:,} of {counted(asker.expected, 'question')} answered{spent}"
-        line(text, asker.answered == asker.expected)
+        _show(text, last=asker.answered == asker.expected)
 
 
 async def _answered(
-    jobs: Iterable[Job], asked: Target, answers: TargetAnswers, line: _ShowLine | None, notes: Counter[str]
+    jobs: Iterable[Job], asked: Target, answers: TargetAnswers, notes: Counter[str], *, progress: bool
 ) -> list[Job]:
     """Return the jobs with the target's answers; a failed query becomes its sample's error."""
     cases = [
@@ -363,8 +362,8 @@ async def _answered(
     ]
 
     def show(done: int, total: int) -> None:
-        if line is not None:
-            line(f"{asked.name}: {done:,} of {counted(total, 'question')} asked", done == total)
+        if progress:
+            _show(f"{asked.name}: {done:,} of {counted(total, 'question')} asked", last=done == total)
 
     answered = await ask_targets(cases, {(asked.name, None): asked}, answers, show)
     return [prepared(case, lambda sample: sample, notes) for case in answered]

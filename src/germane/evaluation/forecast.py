@@ -264,8 +264,7 @@ class Forecaster:
 def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Spent | None:
     """Return the expected number and cost of a run's calls; None if there are no jobs.
 
-    All jobs are read, but questions are counted for half a second only; `estimated` is not 0 if the rest is
-    extrapolated.
+    All jobs are read, but questions are counted for half a second only: `estimated` is then not 0.
     """
     read, seen = iter(jobs), count()
     counted_jobs = (job for job, _ in zip(read, seen, strict=False))

@@ -114,8 +114,7 @@ class Spec:
     def confined(self) -> AbstractContextManager[None]:
         """Return a context in which untrusted files run nothing and read nothing outside their repositories.
 
-        Without `untrusted` it does nothing. Paths from flags may be anywhere; those of a resumed report must
-        be in the repository.
+        Paths from flags may be anywhere; those of a resumed report must be in the repository.
         """
         if not self.untrusted:
             return nullcontext()
@@ -127,8 +126,7 @@ class Spec:
     def as_json(self) -> dict[str, Json]:
         """Return the options for the manifest, with keys in URLs and headers masked.
 
-        Options of a single command are left out, and so are measures of the config, which are defaults for
-        data.
+        Options of a single command are left out, and so are measures of the config: defaults for data.
         """
         names = [name for name, flag in OPTIONS.items() if flag.holds != "command"]
         fields = {name: getattr(self, name) for name in (*names, *OUTPUTS)}
@@ -185,8 +183,7 @@ def _stored_options() -> dict[str, Any]:
 def read_config() -> tuple[FrozenDict, Path]:
     """Return the project's config as options, and the folder to which its paths are relative.
 
-    The config is the nearest germane.toml, or pyproject.toml with `[tool.germane]`, from the working
-    directory upwards.
+    It is the nearest one from the working directory upwards.
     """
     start = Path.cwd()
     for folder in (start, *start.parents):

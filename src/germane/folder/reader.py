@@ -58,11 +58,7 @@ class StoredTables(Tables):
 
     @classmethod
     def open(cls, path: Path | str) -> StoredTables:
-        """Return the tables of a finished report.
-
-        Raises InputError if the folder is not a finished report of this version, or a file was changed since
-        it was written.
-        """
+        """Return the tables of a finished report. Raises InputError for another folder, or a changed file."""
         path = Path(path)
         complete_killed(path)
         manifest = read_manifest(path)

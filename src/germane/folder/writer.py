@@ -39,13 +39,9 @@ __all__ = ["FolderWriter"]
 class FolderWriter:
     """The only writer of a report folder between `lock` and `close`.
 
-    Rows are written to `.part` files. `finish` moves these over the folder's present files, so that a
-    finished report stays readable until the next one is complete. Judgements of a killed process stay in the
-    folder, where `earlier` finds them.
-
-    Attributes:
-        path: The report folder.
-        tables: The rows written since `start`; after `finish`, those of the report.
+    Rows are written to `.part` files; `tables` are those written since `start`. `finish` moves these files
+    over the folder's present ones, so that a finished report stays readable until the next one is complete.
+    Judgements of a killed process stay in the folder, where `earlier` finds them.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -83,8 +79,7 @@ class FolderWriter:
     def earlier(self, *, finished: bool = True) -> list[Path]:
         """Return the files with the judgements of earlier sessions; call it before `start`.
 
-        With `finished=False`, return only those of killed sessions, because the finished report belongs to
-        another evaluation.
+        `finished` is False if the finished report belongs to another evaluation.
         """
         ends = (*[""] * finished, EARLIER, UNFINISHED)
         files = (files_in(self.path, end)["judgements"] for end in ends)

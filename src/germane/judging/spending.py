@@ -153,8 +153,7 @@ class UsageLog:
     def paid(self, judge: Judge, judgements: Sequence[Judgement], *, stopped: bool = False) -> None:
         """Count the answers to questions that were asked together.
 
-        If the evaluation was `stopped`, questions without an answer were interrupted: they may have cost
-        something, but they are not counted as errors.
+        If the evaluation was `stopped`, questions without an answer were interrupted and are no errors.
         """
         answered = {judgement.key for judgement in judgements if judgement.error is None}
         failed = set[str]() if stopped else {judgement.key for judgement in judgements} - answered
