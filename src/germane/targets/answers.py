@@ -84,7 +84,9 @@ class TargetAnswers:
         if not replaces and tables.files["samples"].path.exists():
             self._prepared = set(self._keep(tables.samples))
         for _, _, line in TableFile(self._path).lines():
-            with suppress(ValueError, RecursionError, KeyError, TypeError, InputError):  # an incomplete last line
+            with suppress(
+                ValueError, RecursionError, KeyError, TypeError, InputError
+            ):  # an incomplete last line
                 self._prepared -= set(self._keep(samples_from([object_in(line)["sample"]])))
 
     def _keep(self, samples: Iterable[Sample]) -> Iterator[SampleKey]:
