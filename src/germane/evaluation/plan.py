@@ -165,8 +165,13 @@ class Plan:
         if (drawn := self.draw()) is not None:
             rows, _ = drawn
             chosen = (p for row, p in enumerate(islice(chosen, max(rows, default=-1) + 1)) if row in rows)
-        some = False
-        for planned in chosen if self.spec.limit is None else self._first(chosen, self.spec.limit):
+        limit, ids, some = self.spec.limit, set[str](), False
+        for planned in chosen:
+            if limit is not None and planned.sample.id not in ids:
+                if len(ids) == limit:
+                    self.left_out["limit"] = limit
+                    continue
+                ids.add(planned.sample.id)  # a case is counted once for all its systems and trials
             some = True
             yield planned
         if not some and self.spec.wanted is not None:
@@ -196,10 +201,8 @@ class Plan:
                 if several and (key := sample.key) in seen:
                     first = seen[key]
                     where = f"twice in the data of {path}" if first == path else f"in {first} and in {path}"
-                    raise InputError(
-                        f"the sample id {sample.id!r} occurs {where}",
-                        fix="give each file's samples a `system`, or run the files one by one",
-                    )
+                    fix = "give each file's samples a `system`, or run the files one by one"
+                    raise InputError(f"the sample id {sample.id!r} occurs {where}", fix=fix)
                 if several:
                     seen[key] = path
                 yield planned
@@ -234,8 +237,7 @@ class Plan:
         """Yield a case per sample, target and trial; several targets' names become system names."""
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.spec.targets or declared
-        declared_trials = (file and file.trials) or 1
-        trials = (self.spec.trials or declared_trials) if targets else 1
+        trials = (self.spec.trials or (file and file.trials) or 1) if targets else 1
         several = len(targets) > 1 or (not self.spec.targets and file is not None and len(file.targets) > 1)
         asked = list(product(targets or ("",), range(trials)))
         given = self.spec.targets_file
@@ -294,16 +296,6 @@ class Plan:
         return bool(self.spec.targets) or any(
             file.targets or any(case.target for case in file.cases) for file in self.files.values()
         )
-
-    def _first(self, chosen: Iterable[PlannedCase], count: int) -> Iterator[PlannedCase]:
-        """Yield the first `count` cases, each with all its systems and trials, in any order."""
-        ids = set[str]()
-        for planned in chosen:
-            if planned.sample.id in ids or len(ids) < count:
-                ids.add(planned.sample.id)
-                yield planned
-            else:
-                self.left_out["limit"] = count
 
     @property
     def inputs(self) -> list[Path]:

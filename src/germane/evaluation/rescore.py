@@ -51,8 +51,7 @@ def rescore(
 
     The rows of a report in a folder (a path will do) are read one by one, and the new report is written to
     `folder`, or else kept in memory. Without measures, only the gates are decided again: these `gates`, or
-    the report's own. `by` is the field to slice by. Raises InputError if a measure needs verdicts
-    that the report lacks.
+    the report's own. `by` is the field to slice by. Raises InputError if the report lacks verdicts.
     """
     parsed = [Gate.parse(gate) for gate in gates]
     if not measures:
@@ -112,11 +111,9 @@ def _target(source: Tables, folder: Path | str | None) -> BlockRows | FolderWrit
 def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> None:
     for summary in summaries:
         if summary.n == 0 and any("no stored judgement" in why for why, _ in summary.why):
-            where = source.folder or "REPORT"
-            raise InputError(
-                f"{summary.measure} needs verdicts that this report does not hold",
-                fix=f"ask for them: germane run --resume {where} -m '{summary.measure}'",
-            )
+            again = f"germane run --resume {source.folder or 'REPORT'} -m '{summary.measure}'"
+            problem = f"{summary.measure} needs verdicts that this report does not hold"
+            raise InputError(problem, fix=f"ask for them: {again}")
 
 
 def _decided_again(report: Report, gates: Sequence[Gate], by: str | None, *, allow_stand_in: bool) -> Report:

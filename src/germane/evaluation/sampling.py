@@ -46,10 +46,8 @@ def goals_of(width: float, graders: Sequence[Grader]) -> dict[str, float]:
     """Return the half-width that --until sets for each judged measure. Raises InputError for none."""
     judged = [grader.name for grader in graders if (grader.by or grader.measure).asks]
     if not judged:
-        raise InputError(
-            f"--until {width:g} applies to judged measures, and no measure of this run asks a judge",
-            fix="leave out --until, or name a judged measure: -m context_precision",
-        )
+        problem = f"--until {width:g} applies to judged measures, and no measure of this run asks a judge"
+        raise InputError(problem, fix="leave out --until, or name a judged measure: -m context_precision")
     return dict.fromkeys(judged, width)
 
 

@@ -318,8 +318,6 @@ def check_price(judge: Judge | None, max_cost: float | None) -> None:
         return
     for member in members_of(judge):
         if hasattr(member, "forecast") and getattr(member, "price", None) is None:
-            raise InputError(
-                f"--max-cost cannot be checked, since the price of {member.name} is unknown",
-                fix="write --price 0.15/0.60 (US dollars per million tokens in/out), or use --max-calls; "
-                "a model behind OPENAI_BASE_URL has no known price",
-            )
+            problem = f"--max-cost cannot be checked, since the price of {member.name} is unknown"
+            fix = "write --price 0.15/0.60 (US dollars per million tokens in/out), or use --max-calls"
+            raise InputError(problem, fix=f"{fix}; a model behind OPENAI_BASE_URL has no known price")

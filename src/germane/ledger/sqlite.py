@@ -252,9 +252,8 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
     if columns != COLUMNS:
         raise LedgerError(f"{path} is not a ledger: its table has other columns; name another file")
     if db.execute("SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone():
-        raise LedgerError(
-            f"{path} is not a ledger that germane made: it has SQL views or triggers; name another file"
-        )
+        own = "it has SQL views or triggers"
+        raise LedgerError(f"{path} is not a ledger that germane made: {own}; name another file")
     return False
 
 

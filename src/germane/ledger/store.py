@@ -187,11 +187,11 @@ def check_format(address: str, version: int, fix: str) -> None:
     """Raise LedgerError, with `fix` as advice, if a newer or older germane wrote the ledger."""
     if version == FORMAT:
         return
-    if version > FORMAT:
-        raise LedgerError(
-            f"the ledger {address} was written by a newer germane (format {version}); update germane, or {fix}"
-        )
-    raise LedgerError(
-        f"the ledger {address} was written by an older germane (format {version}), whose keys differ; {fix}; "
-        "answers in reports can be imported: germane ledger import REPORT/judgements.jsonl"
+    old = version < FORMAT
+    problem = (
+        f"the ledger {address} was written by {'an older' if old else 'a newer'} germane (format {version})"
     )
+    if not old:
+        raise LedgerError(f"{problem}; update germane, or {fix}")
+    import_them = "answers in reports can be imported: germane ledger import REPORT/judgements.jsonl"
+    raise LedgerError(f"{problem}, whose keys differ; {fix}; {import_them}")
