@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
@@ -35,7 +35,7 @@ from germane.reports.report import Report
 from germane.statistics.agreement import compare_answers, kappa_of
 from germane.tables.labels import LabelBook
 from germane.tables.scores import SampleKey
-from germane.types import FrozenDict, Judgement
+from germane.types import FrozenDict, Judgement, Sample
 
 
 @dataclass(slots=True)
@@ -143,14 +143,15 @@ class _Draw:
         self._route, self._seen = Router(judge), set[str]()
         self._drawn: dict[str, tuple[bytes, StoredVerdict]] = {}
 
+    def jobs(self, samples: Iterable[Sample]) -> Iterator[Job]:
+        """Yield samples of the report with the graders that scored them."""
+        numbers = self.report.tables.grader_numbers()
+        for sample in samples if self.graders else ():
+            yield Job(sample=sample, graders=self.graders[numbers.get(sample.key, 0)])
+
     async def run(self) -> None:
         """Read all samples of the report and draw the verdicts."""
-        numbers = self.report.tables.grader_numbers()
-        jobs = (
-            Job(sample=sample, graders=self.graders[numbers.get(sample.key, 0)])
-            for sample in self.report.samples()
-            if self.graders
-        )
+        jobs = self.jobs(self.report.samples())
         async for working in answered_blocks(jobs, self.answers.lookup, self.settings):
             for (job, _), program in zip(working.block.owners, working.programs, strict=True):
                 sample = working.block.jobs[job].sample.key
@@ -289,11 +290,7 @@ def _effects(
     for at, verdict in enumerate(answered):
         for sample in verdict.samples if verdict.flipped else ():
             wanted[sample].append(at)
-    numbers = report.tables.grader_numbers()
-    jobs = {
-        key: Job(sample=sample, graders=draw.graders[numbers.get(key, 0)])
-        for key, sample in report.samples_of(wanted.keys()).items()
-    }
+    jobs = {job.sample.key: job for job in draw.jobs(report.samples_of(wanted.keys()).values())}
     for sample, flips in wanted.items():
         of_sample = names.keys() & {(measure, sample[1]) for measure in report.measures}
         for at, changes in _changes(jobs[sample], draw, {at: answered[at] for at in flips}):
