@@ -22,49 +22,38 @@ __all__ = ["GaveUp", "members_of", "trivial_answer"]
 class Reply:
     """A judge's answer to one question: a payload that the question can parse, or an error.
 
-    Attributes:
-        payload: The answer; None if there is an error.
-        error: The reason why there is no answer; None if there is one.
-        usage: The usage of the request. If several questions shared a request, the first one has all of it.
-        ms: Milliseconds that the request took.
-        request: The id of the request, equal for all questions that shared it.
-        provenance: How the question was asked (fused, list_size, place, mode, model, ...).
-        children: If the answer was merged from several windows: the question about each window and its reply.
+    Of questions that shared a request, all have its id as `request`, and the first has its whole usage.
     """
 
-    payload: Json = None
-    error: str | None = None
+    payload: Json = None  # the answer; None if there is an error
+    error: str | None = None  # why there is no answer
     usage: Usage = field(default_factory=Usage)
-    ms: float | None = None
+    ms: float | None = None  # milliseconds that the request took
     request: str | None = None
-    provenance: FrozenDict = field(default_factory=FrozenDict)
-    children: tuple[tuple[AnyQuestion, Reply], ...] = ()
+    provenance: FrozenDict = field(
+        default_factory=FrozenDict
+    )  # how it was asked: fused, list_size, mode, ...
+    children: tuple[tuple[AnyQuestion, Reply], ...] = ()  # the windows that it was merged from, and replies
 
 
 class Judge:
     """A source of answers to questions: a language model, people's labels, gold ids, a rule or a script.
 
     A subclass defines `name` and `answer`. Any object that has these two can be passed to `evaluate` as well.
-
-    Attributes:
-        name: The name in reports: "openai:gpt-4o-mini", "labels", "lexical".
-        identity: All settings that can change an answer, as JSON; part of every key. A judge that answers
-            from labels instead of from text has `"reads": "labels"` or `"reads": "gold"` in it.
-        stored: True if its answers cost money or time, so that they should be stored in the ledger.
-        kept: False if its answers are never stored, since the judge cannot be told from another one.
-        stand_in: A sentence that every report must show if this judge only stands in for a model, else "".
-        concurrency: The number of groups of questions that it may be asked at a time.
     """
 
-    name: str = ""
-    stored: bool = True
-    kept: bool = True
-    stand_in: str = ""
-    concurrency: int = 16
+    name: str = ""  # in reports: "openai:gpt-4o-mini", "labels", "lexical"
+    stored: bool = True  # its answers cost money or time, so that they should be stored in the ledger
+    kept: bool = True  # False: answers are never stored, since the judge cannot be told from another one
+    stand_in: str = ""  # a sentence that every report shows if this judge only stands in for a model
+    concurrency: int = 16  # the number of groups of questions that it may be asked at a time
 
     @cached_property
     def identity(self) -> Mapping[str, Json]:
-        """All settings that can change an answer, as JSON: the judge's name, unless a subclass adds more."""
+        """All settings that can change an answer, as JSON: the judge's name, unless a subclass adds more.
+
+        A judge that answers from labels instead of from text has "reads": "labels" or "gold" in it.
+        """
         return FrozenDict(judge=self.name)
 
     def prompt_hash(self, _question: AnyQuestion) -> str:
@@ -117,8 +106,7 @@ class ChatModel(Protocol):
 
 AnyJudge: TypeAlias = Judge | str | ChatModel | Callable[[str], Any]
 """A judge, its name, or a model of one's own: a chat model, or a function from prompt to text."""
-Judges: TypeAlias = AnyJudge | Sequence[AnyJudge]
-"""A judge; several of them are a panel."""
+Judges: TypeAlias = AnyJudge | Sequence[AnyJudge]  # a judge; several of them are a panel
 
 
 def copy_settings(judge: Any, target: Judge, own: Sequence[str] = ()) -> None:
@@ -206,7 +194,7 @@ class GroupScope:
         self.stopped = False
         self.after_storing: list[Callable[[], None]] = []
         self._waits = self._recalled = False
-        self._task = asyncio.current_task()
+        self._task: Any = asyncio.current_task()
         _scope.set(self)
 
     def stop(self) -> None:
@@ -218,13 +206,12 @@ class GroupScope:
 
     def cancel(self) -> None:
         """Cancel the task that answers the group, even if a request was sent."""
-        if self._task is not None:
-            self._task.cancel()
+        self._task.cancel()
 
     @property
     def cancelled(self) -> bool:
         """True if the task that answers the group was cancelled."""
-        return self._task is not None and self._task.cancelling() > 0
+        return bool(self._task.cancelling())
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -236,7 +223,7 @@ class GroupScope:
         try:
             yield
         except asyncio.CancelledError:
-            if not self._recalled or self._task is None:
+            if not self._recalled:
                 raise
             self._recalled = False
             self._task.uncancel()
@@ -256,8 +243,7 @@ def waiting() -> AbstractContextManager[None]:
 
 def once_stored(work: Callable[[], None]) -> None:
     """Call `work` once the current group's answers are stored; outside of an evaluation call it at once."""
-    scope = _scope.get()
-    if scope is None:
-        work()
-    else:
+    if scope := _scope.get():
         scope.after_storing.append(work)
+    else:
+        work()

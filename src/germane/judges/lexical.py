@@ -23,14 +23,12 @@ from germane.questions.support import Sufficiency, Support
 from germane.questions.text import sentences, stem, stems, words
 from germane.types import FrozenDict, Json
 
-ON_TOPIC, HELPS, ANSWERS = 0.3, 0.6, 0.95
-"""The coverage from which a passage has grade 1, 2 and 3."""
-BEARS = 0.5
-"""The coverage of the query, or of a sentence of the reference, from which a single statement is relevant."""
-SUPPORTED = 0.75
-"""The coverage of a claim's words from which a context supports it."""
-NAMED = 6
-"""The words that a reasoning names before it says "and n more"."""
+ON_TOPIC, HELPS, ANSWERS = 0.3, 0.6, 0.95  # the coverage from which a passage has grade 1, 2 and 3
+BEARS = (
+    0.5  # the coverage of the query, or of a sentence of the reference, from which a statement is relevant
+)
+SUPPORTED = 0.75  # the coverage of a claim's words from which a context supports it
+NAMED = 6  # the words that a reasoning names before it says "and n more"
 
 _CITED = re.compile(r"\s{0,2}\[\d{1,3}(?:\s*[,-]\s*\d{1,3})*\]")
 
@@ -204,13 +202,13 @@ def _weights() -> MappingProxyType[str, float]:
 @lru_cache(maxsize=4096)
 def terms(text: str) -> Terms:
     """Return a text's content words with their weights, one per stem; all words if none is left."""
-    names = set() if text.isupper() else {word.lower() for word in _ACRONYM.findall(text)}
-    result = {word: TELLING if word in names else _weights().get(word, TELLING) for word in words(text)}
-    telling = {word: weight for word, weight in result.items() if weight} or dict.fromkeys(result, TELLING)
+    acronyms = set() if text.isupper() else {word.lower() for word in _ACRONYM.findall(text)}
+    weights = {word: TELLING if word in acronyms else _weights().get(word, TELLING) for word in words(text)}
+    telling = {word: weight for word, weight in weights.items() if weight} or dict.fromkeys(weights, TELLING)
     heaviest: dict[str, tuple[str, float]] = {}
     for word, weight in telling.items():
         of_word = stem(word)
-        if of_word not in heaviest or heaviest[of_word][1] < weight:
+        if weight > heaviest.get(of_word, ("", 0.0))[1]:
             heaviest[of_word] = word, weight
     return heaviest
 

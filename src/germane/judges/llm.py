@@ -31,11 +31,8 @@ if TYPE_CHECKING:
     from germane.judges.client.client import Transport
     from germane.judges.client.foreign import PydanticAITransport
 
-START = 16
-"""Requests in flight to begin with where no number was given."""
-
-MOST = 64
-"""Requests in flight at most where no number was given."""
+START = 16  # requests in flight to begin with where no number was given
+MOST = 64  # requests in flight at most where no number was given
 
 _OURS = frozenset(("model", "messages", "response_format", "tools", "tool_choice", "stream", "n"))
 """Parts of a request that no parameter may set."""

@@ -62,9 +62,6 @@ class PanelJudge(Judge):
     not asked again; if no member can be used, the evaluation ends. The judgement's provenance has each
     member's answer (`votes`), the share of votes that agree with the verdict (`agreement`: for lists the mean
     over the subjects; absent if only one member voted) and the members without an answer (`failed`).
-
-    Args:
-        members: At least two judges.
     """
 
     stored = False

@@ -1,8 +1,7 @@
 """Programs: generators that ask questions and return a result. Measures use judges through them only.
 
 A program yields a tuple of questions and is sent a tuple of the same length: the typed answer to each, or an
-`Unanswered` in its place. `ask` and `ask_all` wrap that exchange, so that a measure reads like its
-definition::
+`Unanswered` in its place. `ask` and `ask_all` wrap that exchange::
 
     claims = yield from ask(Claims(sample.query, sample.reference))
 """

@@ -22,10 +22,7 @@ __all__ = ["Ask", "FusedRequest", "render_request"]
 
 ORDER = ("relevance", "statements", "entities", "claims", "support")
 """Verdict first, then what is listed: the order of tasks inside a FusedRequest."""
-
-
-EXTRACTED = 8000
-"""Characters of text in one list of extractions, on average."""
+EXTRACTED = 8000  # characters of text in one list of extractions, on average
 
 
 @dataclass(slots=True)

@@ -143,24 +143,19 @@ def _whole(value: object) -> object:
 
 _DIGITS = re.compile(r"(-?[0-9]{1,9})(?:\.0+)?")
 
-
+# a whole number, read from 2, 2.0 or "2" alike
 Whole: TypeAlias = Annotated[int, BeforeValidator(_whole), Field(strict=True)]
-"""A whole number, read from 2, 2.0 or "2" alike."""
-YesNo: TypeAlias = StrictBool
-"""true or false, and no word for it."""
-Text: TypeAlias = Annotated[
-    str, StringConstraints(strict=True, strip_whitespace=True, pattern=r"[^\p{C}\p{Z}]")
-]
+YesNo: TypeAlias = StrictBool  # true or false, and no word for it
+_TEXT = StringConstraints(strict=True, strip_whitespace=True, pattern=r"[^\p{C}\p{Z}]")
+Text: TypeAlias = Annotated[str, _TEXT]
 """A text that says something, without white space around it.
 
-One that shows nothing (white space, invisible characters) is refused and not dropped: a list that went wrong there may
-lack what was meant, and the numbers of what follows would no longer be the judge's.
+One that shows nothing (white space, invisible characters) is refused and not dropped: the numbers of what follows in a
+list would no longer be the judge's.
 """
-Numbers: TypeAlias = tuple[Whole, ...]
-"""The numbers, from 1, of contexts in a question."""
+Numbers: TypeAlias = tuple[Whole, ...]  # the numbers, from 1, of contexts in a question
 Reason: TypeAlias = Annotated[StrictStr, BeforeValidator(lambda value: "" if value is None else value)]
-"""The reason, in the judge's words. It may be missing or null: the verdict is what counts, weak models leave the rest out,
-and a person or a rule gives none. An object or a number in its place is an answer of another shape."""
+"""The reason, in the judge's words. It may be missing or null: weak models, people and rules give none."""
 
 
 def _in_words(error: ErrorDetails) -> str:

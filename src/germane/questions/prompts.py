@@ -1,9 +1,8 @@
 """Prompt files: load and hash them, and lay out their inputs as tagged sections.
 
-A prompt file has instructions only; the inputs follow as `<name>...</name>` sections in a fixed order, so
-that what many requests share comes first and a provider's prompt cache can help. A custom file may instead
-place the inputs itself with `{{name}}`. Values are data: they are inserted once, never searched for further
-variables, and cannot close the section that they are in.
+A prompt file has instructions only; the inputs follow as `<name>...</name>` sections, those that many requests
+share first (for a provider's prompt cache). A custom file may instead place the inputs itself with `{{name}}`.
+Values are inserted once, never searched for further variables, and cannot close the section that they are in.
 """
 
 from __future__ import annotations
@@ -50,8 +49,7 @@ def variables_in(template: str) -> frozenset[str]:
     return frozenset(name.strip() for name in _VARIABLE.findall(template))
 
 
-_MARK = ""
-"""In a template's pieces, the name of what ends the tags of a request; see `tag_code`."""
+_MARK = ""  # in a template's pieces, the name of what ends the tags of a request; see `tag_code`
 
 
 def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str, ...]:
@@ -61,15 +59,11 @@ def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str
     """
     pieces, last = [""], 0
     for match in _VARIABLE.finditer(text):
-        if (name := match[1].strip()) not in names:
-            continue
-        pieces[-1] += text[last : match.start()]
-        last = match.end()
-        if framed:
-            pieces[-1] += f"<{name}"
-            pieces += [_MARK, ">", name, f"</{name}", _MARK, ">"]
-        else:
-            pieces += [name, ""]
+        name = match[1].strip()
+        if name in names:
+            pieces[-1] += text[last : match.start()] + f"<{name}" * framed
+            pieces += [_MARK, ">", name, f"</{name}", _MARK, ">"] if framed else [name, ""]
+            last = match.end()
     pieces[-1] += text[last:]
     return tuple(pieces)
 

@@ -45,29 +45,22 @@ class Question(ABC, Generic[A]):
 
     __slots__ = ("_item",)
 
-    kind: ClassVar[str]
-    """The name of the kind, the same in the ledger, in prompt files and on the command line."""
-    batched: ClassVar[bool] = False
-    """True if one request may ask this about several texts, where the user wants that."""
-    item_fields: ClassVar[tuple[str, ...]] = ()
-    """The fields that the item is made of. The last is the text (or contexts) in question."""
+    kind: ClassVar[str]  # the same name in the ledger, in prompt files and on the command line
+    batched: ClassVar[bool] = False  # one request may ask this about several texts, if the user wants that
+    item_fields: ClassVar[tuple[str, ...]] = ()  # they make the item; the last is the text (or contexts)
     context_fields: ClassVar[tuple[str, ...]] = ()
     """Further fields that the prompt shows where they hold anything; they are in the key, not in the item."""
-    hidden_fields: ClassVar[tuple[str, ...]] = ()
-    """Fields of the item that the prompt does not show."""
+    hidden_fields: ClassVar[tuple[str, ...]] = ()  # fields of the item that the prompt does not show
     by_program: ClassVar[str] = ""
     """The class of the judge that answers it, `module:object`, called with `ask`; "" = the judge of the evaluation."""
-    free_text: ClassVar[bool] = False
-    """True if the answer is the judge's text as it stands, `{"text": ...}`: no schema is asked for."""
-    Payload: ClassVar[type[PayloadModel]]
-    """The answer as pydantic types: the JSON Schema is made from it, and answers are checked by it."""
+    free_text: ClassVar[bool] = False  # the answer is the judge's text as it stands, `{"text": ...}`
+    Payload: ClassVar[type[PayloadModel]]  # the JSON Schema is made from it, and answers are checked by it
     lists: ClassVar[str] = ""
     """Of an answer that is one list, drawn up from the text in question, the list's name: an empty text has none of it."""
     verdicts: ClassVar[tuple[str, str] | None] = None
-    """Of an answer that is a list of verdicts on subjects (claims, nuggets): the name of the list, and the name of the field
-    with the number (from 1) of the thing."""
-    subjects_field: ClassVar[str] = ""
-    """The question's field with these subjects; "" = the one that is named like the list."""
+    """Of an answer that is a list of verdicts on subjects (claims, nuggets): the name of the list, and of the field with
+    the subject's number (from 1)."""
+    subjects_field: ClassVar[str] = ""  # the field with these subjects; "" = the one named like the list
 
     _item: str
 

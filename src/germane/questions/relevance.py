@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -24,10 +24,8 @@ Rubric = Literal["trec", "usefulness"]
 A = TypeVar("A")
 
 EMPTY = "the passage is empty"
-HIGHEST = 3
-"""The highest grade of the graded scale, from 0."""
-HELPS = 2
-"""The grade from which a passage counts as relevant where only a yes or no is wanted."""
+HIGHEST = 3  # the highest grade of the graded scale, from 0
+HELPS = 2  # the grade from which a passage counts as relevant where only a yes or no is wanted
 
 
 class Grade(Struct, frozen=True, gc=False):
@@ -163,7 +161,8 @@ class Passages(Sequence[Relevance]):
     @cached_property
     def example(self) -> Relevance:
         """The first question; its prompt, settings and parsing are those of all the others."""
-        return self[0]
+        first: Relevance = self[0]
+        return first
 
     @cached_property
     def items(self) -> list[str]:
@@ -173,11 +172,7 @@ class Passages(Sequence[Relevance]):
     def __len__(self) -> int:
         return len(self.cells)
 
-    @overload
-    def __getitem__(self, at: int) -> Relevance: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Relevance]: ...
-    def __getitem__(self, at: int | slice) -> Relevance | Sequence[Relevance]:
+    def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[number] for number in range(*at.indices(len(self)))]
         query, passage = self.cells[at]

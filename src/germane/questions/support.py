@@ -35,8 +35,7 @@ class ContextSetQuestion(Question[A]):
     __slots__ = ()
 
     contexts: tuple[str, ...]
-    ranks: tuple[tuple[int, ...], ...]
-    """The places, from 1, that each of the contexts had."""
+    ranks: tuple[tuple[int, ...], ...]  # the places, from 1, that each of the contexts had
     nothing: ClassVar[Mapping[str, Json]] = {}
     """The verdict (on each thing) where all contexts are empty, without its reason; none = the judge is asked."""
 

@@ -14,10 +14,9 @@ _MARKS = "\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u0900-\u096
 """Marks that belong to the letter before them: accents, Hebrew and Arabic points, Indic and Thai vowels."""
 _WORD = re.compile(rf"\d+(?:[.,]\d+)+|[^\W_](?:[^\W_]|[{_MARKS}])*")
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:(?<=\d)[.,]\d[a-z0-9]*)*")
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+"
-)
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 """Scripts that do not space their words (and Korean, whose words carry endings): cut into pairs of characters."""
+_RUNS = re.compile(f"([^{_UNSPACED}]+)|([{_UNSPACED}]+)")
 _DROPPED = dict.fromkeys([*range(0x300, 0x370), *range(0x64B, 0x660), 0x670, 0x640])
 """Accents and Arabic points do not tell words apart for a reader in a hurry; nor does the Arabic stretch mark."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
@@ -92,13 +91,9 @@ def words(text: str) -> list[str]:
 def _parts(word: str) -> list[str]:
     """Return a word as a list: cut into pairs of characters if its script has no spaces."""
     pieces: list[str] = []
-    end = 0
-    for match in _UNSPACED.finditer(word):
-        run = match.group()
-        pairs = [run] if len(run) < 3 else [run[i : i + 2] for i in range(len(run) - 1)]
-        pieces += [word[end : match.start()], *pairs]
-        end = match.end()
-    return [piece for piece in (*pieces, word[end:]) if piece]
+    for spaced, run in _RUNS.findall(word):
+        pieces += [spaced] if spaced else [run[i : i + 2] for i in range(max(1, len(run) - 1))]
+    return pieces
 
 
 def stem(word: str) -> str:

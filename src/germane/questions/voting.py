@@ -16,8 +16,7 @@ from germane.encoding import Json
 __all__ = ["Vote", "of_lists"]
 
 Answer: TypeAlias = Mapping[str, Json]
-Schemas: TypeAlias = Mapping[str, Mapping[str, Json]]
-"""The properties of an object, by name."""
+Schemas: TypeAlias = Mapping[str, Mapping[str, Json]]  # the properties of an object, by name
 
 
 class Vote(NamedTuple):

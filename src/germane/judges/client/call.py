@@ -1,8 +1,8 @@
 """One group of questions, asked until each question has an answer or an error.
 
 An unusable answer is asked again together with what was wrong with it. If a list of texts keeps failing, each
-text is asked about alone; if a fused request does, each of its questions. Contexts that may support claims,
-if they are too long for the model together, are asked about in halves.
+text is asked about alone; if a fused request does, each of its questions; of contexts too long for the model,
+each half.
 """
 
 from __future__ import annotations
@@ -28,10 +28,8 @@ from germane.types import FrozenDict, Json, Usage
 _CUT = AnswerError("the answer was cut off at the token limit")
 _FREE = Usage(cost_usd=0.0)
 _NO_ANSWER = Reply(error="the model gave no answer")
-_SHOWN = 4000
-"""Characters of an unusable answer that are shown to the model again."""
-_PROBLEM = 300
-"""Characters of what was wrong with it."""
+_SHOWN = 4000  # characters of an unusable answer that are shown to the model again
+_PROBLEM = 300  # characters of what was wrong with it
 
 
 def _asks_several(items: Sequence[FusedRequest]) -> bool:

@@ -38,17 +38,10 @@ if TYPE_CHECKING:
     Transport: TypeAlias = HTTPTransport | FunctionTransport | PydanticAITransport
     """What sends requests: it has a `url` (the name in error messages) and `secrets`, and can `send` and `close`."""
 
-MOST_THOUGHTS = 1 << 14
-"""Tokens for what a model thinks before it answers, at most, where the user has named no limit."""
-
-STEPS = 12
-"""Requests for one answer at most, whatever the endpoint does not take."""
-
-_HOPELESS = 30
-"""Requests that an endpoint which never answered may refuse before it is given up."""
-
-_DOWN = 2
-"""Failures after which the backoff equals the pause between requests to an endpoint that is down."""
+MOST_THOUGHTS = 1 << 14  # tokens for a model's reasoning at most, where the user has named no limit
+STEPS = 12  # requests for one answer at most, whatever the endpoint does not take
+_HOPELESS = 30  # requests that an endpoint which never answered may refuse before it is given up
+_DOWN = 2  # failures after which the backoff equals the pause between requests to an endpoint that is down
 
 _LONG_CHARACTERS, _SMALLEST_TOKENS = 4000, 512
 """Characters of a text that no server cuts off, and tokens of the smallest context."""
@@ -56,8 +49,7 @@ _CUT_OFF_CHARACTERS, _FULL_CHARACTERS = 8, 5
 """Characters per token that no script reaches, and that few texts reach. Above the first a prompt was cut off; above the
 second it was where the server read exactly as many tokens as a context of a usual size holds."""
 _CONTEXT_TOKENS = {1024 << n for n in range(8)}
-_SAME_TOKENS = 16
-"""Tokens by which two counts of a full context differ."""
+_SAME_TOKENS = 16  # tokens by which two counts of a full context differ
 
 _log = logging.getLogger("germane")
 
@@ -94,10 +86,7 @@ class ModelCall:
 
 
 class ModelClient:
-    """A client that asks one model at one endpoint.
-
-    `capabilities` are the forms of request that the model accepts, as learned from its refusals.
-    """
+    """A client that asks one model at one endpoint."""
 
     def __init__(
         self,
@@ -121,8 +110,6 @@ class ModelClient:
 
     async def complete(self, ask: Ask, call: ModelCall, note: Correction | None = None) -> Completion:
         """Return one answer of the model, in the first output mode that the endpoint accepts.
-
-        The call counts its usage. `note` shows the model its previous unusable answer and what was wrong.
 
         Raises:
             GaveUp: The model or its provider declined, the texts are too long for the model, the endpoint

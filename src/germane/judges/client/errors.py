@@ -23,8 +23,7 @@ class TransportError(Exception):
     """Raised if a request got no complete response: no connection, or a broken or oversized body."""
 
 
-UNKNOWN = 200
-"""The status of a body that is neither an answer nor an error that can be recognized."""
+UNKNOWN = 200  # the status of a body that is neither an answer nor an error that can be recognized
 
 _TAG = re.compile(r"<(?:script|style).*?</(?:script|style)>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _WORDS_OF_ERRORS = (
@@ -129,8 +128,8 @@ def is_out_of_money(text: str, body: str = "") -> bool:
     return _QUOTA in low and (_FOR_GOOD.search(body) is not None or not _FOR_NOW.search(body))
 
 
+# a content filter of the provider refused the texts
 FILTERED = re.compile("content_filter|content management policy|moderation|flagged", re.IGNORECASE)
-"""A content filter of the provider refused the texts."""
 UNFIT = re.compile("json_validate_failed|tool_use_failed", re.IGNORECASE)
 """The server threw an answer away that did not match the schema (Groq's words, by way of OpenRouter)."""
 UNFINISHED = re.compile("try again with higher max_tokens|output limit was reached", re.IGNORECASE)

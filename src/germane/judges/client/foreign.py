@@ -1,9 +1,8 @@
 """Providers with a protocol other than OpenAI's, through pydantic-ai's direct requests.
 
-The request body becomes pydantic-ai's messages, and the response becomes the body of a chat completion.
-Retries, limits, output modes and parsing work as for OpenAI-compatible servers. The provider's own library is
-an extra (`anthropic`, ...), imported with the first request. Its own retries are switched off, so that ours
-count what they cost (boto3's cannot be switched off and are not counted).
+The request body becomes pydantic-ai's messages, and the response the body of a chat completion; all else is as
+for OpenAI-compatible servers. The provider's own library is an extra (`anthropic`, ...). Its retries are off,
+so that ours count what they cost (boto3's cannot be switched off and are not counted).
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ from germane.types import Json
 __all__ = ["PydanticAITransport"]
 
 _OURS = {"model", "messages", "response_format", "tools", "tool_choice", "temperature", "reasoning_effort"}
-_NO_KEY = "none"
-"""Sent in place of a key, where a provider's library would otherwise read one from the environment."""
+_NO_KEY = "none"  # sent as the key, where a provider's library would otherwise read one from the environment
 
 
 class PydanticAITransport:

@@ -1,8 +1,4 @@
-"""A model of the user's own as a transport: a LangChain chat model, or any function that answers a prompt.
-
-The request body becomes messages or one text, and the answer becomes the body of a chat completion.
-Everything else (retries, limits, parsing) works as for a server.
-"""
+"""A model of the user's own as a transport: a LangChain chat model, or any function that answers a prompt."""
 
 from __future__ import annotations
 
@@ -22,19 +18,16 @@ from germane.types import Json
 
 __all__ = ["prompt_of"]
 
-OwnModel: TypeAlias = Any
-"""A function that takes a prompt and returns a text, or an object with `invoke` or `ainvoke`: a chat model."""
+OwnModel: TypeAlias = Any  # a function from prompt to text, or a chat model with `invoke` or `ainvoke`
 
-_AT_ONCE = 4
-"""Concurrent calls of a function that runs in threads: it may be a model on this machine."""
+_AT_ONCE = 4  # concurrent calls of a function that runs in threads: it may be a model on this machine
 
 
 class FunctionTransport:
     """A transport that calls a model of the user's own, with bodies as of OpenAI-compatible servers.
 
-    `service` names the model; without a name its answers are not stored. `at_once` is the default number of
-    concurrent calls: 4 for a function in threads, else None (adaptive). Raises InputError if the model cannot
-    be called.
+    `at_once` is the default number of concurrent calls: 4 for a function in threads, else None (adaptive).
+    Raises InputError if the model cannot be called.
     """
 
     secrets = Secrets({})

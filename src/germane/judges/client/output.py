@@ -25,14 +25,9 @@ PROMPT = MODES.index("prompt")
 LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
 """The names of the limit of an answer's tokens: OpenAI renamed it, and not all servers have followed."""
 
-BYTES_PER_TOKEN = 4
-"""The estimate of tokens where the endpoint does not count them; most texts have fewer bytes per token."""
-
-ROOM = 4096
-"""Tokens to ask for after an answer was cut off though the request named no limit."""
-
-_IGNORED_ANSWERS = 2
-"""First answers that do not match the schema after which the server is assumed to ignore it."""
+BYTES_PER_TOKEN = 4  # the estimate where the endpoint does not count tokens; most texts have fewer bytes each
+ROOM = 4096  # tokens to ask for after an answer was cut off though the request named no limit
+_IGNORED_ANSWERS = 2  # first answers not of the schema after which the server is assumed to ignore it
 
 _MENTIONS = {
     "schema": re.compile(
@@ -51,7 +46,6 @@ _SYSTEM = re.compile(
 )
 
 _log = logging.getLogger("germane")
-
 
 Correction: TypeAlias = tuple[str, str]
 """An unusable answer and what was wrong with it, to be shown to the model."""

@@ -1,8 +1,7 @@
 """Parse a model's answer from a chat completion: the one JSON object in its text, and the token counts.
 
-Nothing is trusted or guessed. A code fence, reasoning and a short lead-in before the object are skipped, and
-so is text after it without a second object. Anything else is an AnswerError, whose text can be sent back to
-the model.
+A code fence, reasoning and a short lead-in before the object are skipped, and so is text after it without a
+second object. Anything else is an AnswerError, whose text can be sent back to the model.
 """
 
 from __future__ import annotations
@@ -19,12 +18,10 @@ from germane.types import Json
 __all__ = ["Completion", "completion_in"]
 
 _ENDLESS = "the answer is reasoning that does not end"
-
 _CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
 """Finish reasons of an answer that ended at a token limit: OpenAI, Anthropic and Gemini, Responses, Mistral, Anthropic."""
 
-_REASONING = ("reasoning_content", "reasoning", "thinking")
-"""The fields in which servers put a model's reasoning, apart from its answer."""
+_REASONING = ("reasoning_content", "reasoning", "thinking")  # fields with a model's reasoning, not its answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +67,7 @@ class Completion:
         return replace_surrogates(answer) if "\\u" in self.text else answer
 
 
-NOTHING = Completion("")
-"""What stands for an answer before there is one."""
+NOTHING = Completion("")  # what stands for an answer before there is one
 
 
 def chat_completion(
@@ -160,8 +156,7 @@ _FENCE = re.compile(r"(?:`+|~{3,})\w*\s*\Z|<\w{1,20}>\s*\Z")
 _REST = re.compile(r"\s*(?:(?:`+|~{3,})\s*)?(?:(?:<\|?\w{1,20}\|?>|</\w{1,20}>)\s*)*")
 """Text that ends the object: its fence, the tag around it, and control tokens that end a turn."""
 _OBJECT_BEGINS = re.compile(r"""\{\s*(?:["'}]|\w+\s*:|\Z)""")
-LEAD_IN = 300
-"""Characters of prose before the object: "Here is my verdict:". A longer text argues, and what it quotes is not an answer."""
+LEAD_IN = 300  # characters before the object ("Here is my verdict:"); a longer text argues, and may quote it
 
 
 def object_in(text: str) -> dict[str, Json]:

@@ -118,15 +118,14 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     key. Raises InputError if the provider is unknown, or lacks a model or base URL.
     """
     name, url = _split(spec.strip())
-    provider_name, _, model = name.partition(":")
-    provider_name = provider_name.strip()
+    provider_name, _, model = map(str.strip, name.partition(":"))
     provider = PROVIDERS.get(provider_name.lower())
     if provider is None:
         raise InputError(
             f"unknown provider {provider_name!r}",
             fix=f"use PROVIDER:MODEL with one of {', '.join(PROVIDERS)}; any OpenAI-compatible server: openai:MODEL@URL",
         )
-    model = model.strip() or provider.model
+    model = model or provider.model
     if not model:
         raise InputError(
             f"the provider {provider_name} has no default model", fix=f"write {provider_name}:MODEL"
@@ -248,11 +247,8 @@ class Price:
 
 
 def price_of(provider: str, model: str) -> Price | None:
-    """Return the price of a provider's model from genai-prices (offline); None if it is unknown.
-
-    The import takes half a second of CPU time, so call this while waiting for the network.
-    """
-    from genai_prices import Usage, calc_price
+    """Return the price of a provider's model from genai-prices (offline); None if it is unknown."""
+    from genai_prices import Usage, calc_price  # half a second of CPU time
 
     def rate(**tokens: int) -> float:
         calculation = calc_price(Usage(**tokens), model, provider_id=provider)

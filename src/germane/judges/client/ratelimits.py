@@ -14,12 +14,9 @@ from time import monotonic
 
 from germane.judges.client.retry import RetryPolicy, check_number
 
-SLOW = 2.5
-"""Latency of this many times the lowest one means that more requests would only queue."""
-FORGOTTEN = 1.02
-"""The growth of the lowest latency per answer, so that one very fast answer does not count for good."""
-MINUTE = 61.0
-"""Seconds in which the units of a minute leave: one more, for requests that are on their way to the endpoint."""
+SLOW = 2.5  # latency of this many times the lowest one means that more requests would only queue
+FORGOTTEN = 1.02  # growth of the lowest latency per answer: one very fast answer does not count for good
+MINUTE = 61.0  # seconds in which a minute's units leave: one more, for requests that are on their way
 
 
 class AdaptiveConcurrency:
@@ -106,14 +103,8 @@ class Pace:
 class RateLimiter:
     """A limit of requests and tokens per minute, and of requests in flight, which several judges may share.
 
-    None is no limit. Requests are sent in the order of their arrival.
-
-    Args:
-        rpm, tpm: Requests and tokens per minute, more than 0.
-        in_flight: Maximum requests in flight, from 1.
-
-    Raises:
-        InputError: A rate is not a number above 0.
+    `rpm` and `tpm` are requests and tokens per minute, `in_flight` is the maximum of requests in flight; None
+    is no limit. Requests are sent in the order of their arrival. Raises InputError unless a rate is above 0.
     """
 
     def __init__(

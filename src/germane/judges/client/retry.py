@@ -29,31 +29,19 @@ class RetryPolicy:
     """The client's timeouts, waits and attempts. Times are in seconds, counts are whole numbers from 1.
 
     A 429, 503 or 529 costs waiting time but no attempt. A timeout, a broken connection or a 5xx costs one of
-    `attempts`; unusable answers are counted separately, up to the same number.
-
-    Attributes:
-        connect: Time to open a connection.
-        read: Time for one whole answer.
-        deadline: Time for one call: all of its requests and the waits between them, but not the wait for its
-            turn. A Retry-After longer than this ends the run.
-        attempts: The number of failed requests, and of unusable answers, per question.
-        backoff: The n-th wait is a random time up to `backoff * 2**n` (exponential backoff with full jitter).
-        longest: The longest such wait.
-        circuit_failures: Failures in a row, over all calls, that open the circuit breaker.
-        outage: Time for which an endpoint that has answered before is still tried while the circuit is open.
-
-    Raises:
-        InputError: A time is not above 0, or a count is not a whole number from 1.
+    `attempts`; unusable answers are counted separately, up to the same number. The `deadline` is for one call:
+    all of its requests and the waits between them, but not the wait for its turn; a longer Retry-After ends
+    the run. Raises InputError if a time is not above 0, or a count is not a whole number from 1.
     """
 
-    connect: float = 10.0
-    read: float = 120.0
+    connect: float = 10.0  # to open a connection
+    read: float = 120.0  # for one whole answer
     deadline: float = 600.0
-    attempts: int = 3
-    backoff: float = 0.5
-    longest: float = 60.0
-    circuit_failures: int = 10
-    outage: float = 30.0
+    attempts: int = 3  # failed requests, and unusable answers, per question
+    backoff: float = 0.5  # the n-th wait is a random time up to backoff * 2**n (full jitter)
+    longest: float = 60.0  # the longest such wait
+    circuit_failures: int = 10  # failures in a row, over all calls, that open the circuit breaker
+    outage: float = 30.0  # for which an endpoint that has answered before is still tried after that
 
     def __post_init__(self) -> None:
         """Raise InputError for an invalid value: a judge without time or attempts fails every question."""
@@ -68,12 +56,12 @@ class RetryPolicy:
     def wait(self, asked: float | None, waits: int) -> float:
         """Return the seconds to wait after the n-th Retry-After of `asked` seconds (None: no time named).
 
-        A random tenth, at most a second, is added so that waiting requests do not come back all at once. From
-        the second Retry-After on, the wait is at least `delay`.
+        From the second one on, it is at least `delay`.
         """
         backoff = self.delay(waits)
         if asked is None:
             return backoff
+        # a random tenth, so that waiting requests do not come back all at once
         seconds = asked + random.uniform(0, min(1.0, asked / 10))  # noqa: S311 - no secret
         return max(seconds, backoff) if waits > 1 else seconds
 

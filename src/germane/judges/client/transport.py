@@ -17,14 +17,12 @@ __all__ = ["Secrets"]
 if TYPE_CHECKING:
     import httpx2
 
-LARGEST = 8_000_000
-"""Maximum bytes of a response: no answer is that long."""
+LARGEST = 8_000_000  # maximum bytes of a response: no answer is that long
+SHARED_BY = (
+    8  # requests per client: a pool visits all of its connections for each, so small pools are cheaper
+)
 
-SHARED_BY = 8
-"""Requests per client. A pool visits all of its connections for each request, so many small pools are cheaper."""
-
-Response = tuple[int, Mapping[str, str], bytes]
-"""An HTTP response: its status, headers and body."""
+Response = tuple[int, Mapping[str, str], bytes]  # an HTTP response: its status, headers and body
 
 _HEADERS = {
     "content-type": "application/json",
@@ -33,11 +31,10 @@ _HEADERS = {
     "user-agent": f"germane/{__version__}",
 }
 
-
-_LONG = 16
-"""Characters of a key that no answer holds by chance. A shorter one (`none`) is masked in errors and headers only."""
-_HEADER_LONG = 9
-"""Characters of a header's value that may be a key, whatever the header is called."""
+_LONG = (
+    16  # characters of a key that no answer holds by chance; a shorter one is masked in errors and headers
+)
+_HEADER_LONG = 9  # characters of a header's value that may be a key, whatever the header is called
 _OF_KEYS = re.compile("auth|key|token|secret|cookie|^sig|^code$|pass", re.IGNORECASE)
 
 
