@@ -33,8 +33,6 @@ _COMMAND = re.compile(
 Only names that GitHub knows match: `test_search.py::TestSearch::test_one` is not a command.
 """
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
 MASK = "***"
 """The text that replaces a secret."""
 
@@ -78,10 +76,9 @@ def clean(text: str) -> str:
     if text.isascii() and text.isprintable() and ":" not in text and "#" not in text:
         return text  # as most are
     chars = (" " if char in "\n\r\t\v\f\x85\u2028\u2029" else char for char in text)
-    shown = (
-        c for c in chars if c in "\u200c\u200d" or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Co"}
-    )
-    return _COMMAND.sub(lambda match: " ".join(match[0]), "".join(shown))
+    hidden = {"Cc", "Cf", "Cs", "Co"}
+    kept = (c for c in chars if c in "\u200c\u200d" or unicodedata.category(c) not in hidden)
+    return _COMMAND.sub(lambda match: " ".join(match[0]), "".join(kept))
 
 
 def clean_lines(text: str) -> str:

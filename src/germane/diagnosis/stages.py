@@ -82,13 +82,13 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
     gold has no relevant document.
     """
     runs = list(stages.values())
-    first, known = runs[0], len(runs[0].sizes)
-    relevant = np.flatnonzero(first.grades >= rel)
+    first, known = runs[0], len(runs[0].gold.queries)
+    relevant = np.flatnonzero(first.gold.rows.number >= rel)
     if not len(relevant):
         problem = f"no document in the gold has a grade of {rel} or more"
         raise InputError(problem, fix="give a lower grade, e.g. --rel 1, or other gold")
-    kept, query = np.unique(np.repeat(np.arange(known), first.sizes)[relevant], return_inverse=True)
-    positions = np.full(len(first.grades), -1)
+    kept, query = np.unique(np.repeat(np.arange(known), first.gold.sizes)[relevant], return_inverse=True)
+    positions = np.full(len(first.gold.rows.number), -1)
     positions[relevant] = np.arange(len(relevant))
     ranks = np.zeros((len(runs), len(relevant)), np.int64)
     for number, hits in enumerate(runs):
@@ -108,9 +108,9 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
         ranks=ranks,
         lengths=np.maximum(np.stack([hits.lengths for hits in runs]), 0)[:, kept],
         query=query.astype(np.int64),
-        queries=list(first.queries[kept]),
-        documents=list(first.docs[relevant]),
-        grades=first.grades[relevant],
+        queries=list(first.gold.queries[kept]),
+        documents=list(first.gold.rows.doc[relevant]),
+        grades=first.gold.rows.number[relevant],
         notes=notes,
     )
     return _with_cut(journeys, k)

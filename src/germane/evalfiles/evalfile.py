@@ -14,7 +14,7 @@ from germane.addons import absent, all_of, load
 from germane.clean import fold
 from germane.errors import InputError, Invalid, SourceLocation, describe
 from germane.evalfiles.case import Case
-from germane.samples.files import Notices, Warn, read_text, without_scheme
+from germane.samples.files import Notices, Warn, read_text
 from germane.samples.rows import check_columns
 from germane.types import FrozenDict, Json, freeze
 from germane.yamltext import (
@@ -37,7 +37,7 @@ def _below(value: Any, info: ValidationInfo) -> Path:
     if not isinstance(value, str | Path):
         fix = "write a path relative to this file: samples.jsonl"
         raise Invalid(f"is {describe(value)}, not a path", fix)
-    return (folder_of(info) / without_scheme(str(value))).resolve()
+    return (folder_of(info) / str(value).removeprefix("file://")).resolve()
 
 
 def _existing(value: Any, info: ValidationInfo) -> Path:

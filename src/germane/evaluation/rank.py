@@ -109,12 +109,12 @@ def hits_of(
 
 def _with_unmet(run: RowSource, hits: Hits, doc_id: DocumentId | None) -> Hits:
     """Return the hits with a note on gold ids that were never retrieved, or only in another spelling."""
-    relevant = hits.grades > 0
+    relevant = hits.gold.rows.number > 0
     missed = relevant.copy()
     missed[hits.doc] = False
     note = None
     if (relevant & missed).any() and not (relevant & ~missed).any():
-        note = _absent_note(list(hits.docs[np.flatnonzero(missed)]), run, doc_id)
+        note = _absent_note(list(hits.gold.rows.doc[np.flatnonzero(missed)]), run, doc_id)
     if note is None and missed.any():
         first = run.first_ids()
         if doc_id is not None:
@@ -148,13 +148,13 @@ def _missed_queries(
     hits: Hits, missed: NDArray[np.bool_], lists: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[list[str], Iterable[str]]]:
     """Yield, for each query that missed gold documents, their ids and the retrieved ids that are not gold."""
-    ends = np.cumsum(hits.sizes)
+    ends = np.cumsum(hits.gold.sizes)
     rows = np.searchsorted(ends, np.flatnonzero(missed), "right")
     rows = rows[np.diff(rows, prepend=-1) > 0]
     for row in rows[hits.lengths[rows] > 0][:_MOST_QUERIES].tolist():
-        if listed := lists.get(hits.queries[row]):
-            first, end = int(ends[row] - hits.sizes[row]), int(ends[row])
-            gold = {hits.docs[at]: bool(missed[at]) for at in range(first, end)}
+        if listed := lists.get(hits.gold.queries[row]):
+            first, end = int(ends[row] - hits.gold.sizes[row]), int(ends[row])
+            gold = {hits.gold.rows.doc[at]: bool(missed[at]) for at in range(first, end)}
             yield [doc for doc, miss in gold.items() if miss], (doc for doc in listed if doc not in gold)
 
 
@@ -164,7 +164,9 @@ def _scored(
     """Return the scores of all queries with gold, and the notes on the run, as rows of a report."""
     counted = (hits.lengths >= 0) | (missing == "zero")
     lengths = np.maximum(hits.lengths, 0)
-    table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
+    table = RankedLabels.of_hits(
+        hits.row, hits.rank, hits.grade, lengths, hits.gold.sizes, hits.gold.rows.number
+    )
     computed = np.empty((len(counted), len(measures)))
     for number, measure in enumerate(measures):
         computed[:, number] = np.where(counted, values(measure, table), np.nan)
@@ -172,7 +174,7 @@ def _scored(
     for row in np.flatnonzero(~counted).tolist():
         rows = range(row * len(measures), (row + 1) * len(measures))
         noted |= dict.fromkeys(rows, ("skipped", _ABSENT, None))
-    samples = [(query, system, 0) for query in hits.queries]
+    samples = [(query, system, 0) for query in hits.gold.queries]
     columns = [(str(measure), str(measure)) for measure in measures]
     scores = ScoreTable.of_columns(samples, columns, computed, noted)
     return BlockRows(
@@ -188,7 +190,7 @@ def _remarks(
     absent, empty = hits.lengths < 0, hits.lengths == 0
     left_out = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
     for count, first, what in (
-        (*_first(hits, absent), f"of {len(hits.queries)} with gold but without results, {left_out}"),
+        (*_first(hits, absent), f"of {len(hits.gold.queries)} with gold but without results, {left_out}"),
         (*_first(hits, empty), "with an empty list, counted as 0"),
         (hits.ignored, hits.first_ignored, "with results but without gold, ignored"),
         (*_first(hits, nothing), "without any relevant document in the gold, counted as 0"),
@@ -207,7 +209,7 @@ def _remarks(
 def _first(hits: Hits, marked: NDArray[np.bool_]) -> tuple[int, list[str]]:
     """Return the number of marked queries, and the ids of the first few."""
     rows = np.flatnonzero(marked)
-    return len(rows), [hits.queries[row] for row in rows[:EXAMPLES].tolist()]
+    return len(rows), [hits.gold.queries[row] for row in rows[:EXAMPLES].tolist()]
 
 
 def ranked_report(
@@ -243,7 +245,7 @@ def _no_gold(name: str, hits: Hits) -> InputError:
     """Return the error for a run of which no query has gold."""
     if not hits.ignored:
         return InputError("the run has no results", place=SourceLocation(name))
-    theirs, ours = (", ".join(map(repr, some[:EXAMPLES])) for some in (hits.first_ignored, hits.queries))
+    theirs, ours = (", ".join(map(repr, some[:EXAMPLES])) for some in (hits.first_ignored, hits.gold.queries))
     return InputError(
         f"no query of the run has gold: the run's query ids are like {theirs}, the gold's like {ours}",
         fix="use the same query ids in both files (--columns chooses the columns of a table)",

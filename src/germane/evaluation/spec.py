@@ -19,7 +19,7 @@ import msgspec
 from germane.clean import mask_urls
 from germane.errors import InputError, SourceLocation
 from germane.flags import SETTINGS, Flag, flags_of, options
-from germane.samples.files import repository_root, untrusted, without_scheme
+from germane.samples.files import repository_root, untrusted
 from germane.types import FrozenDict, Json
 
 __all__ = ["Callbacks", "Spec", "differing_options"]
@@ -118,7 +118,11 @@ class Spec:
         """
         if not self.untrusted:
             return nullcontext()
-        paths = [Path(without_scheme(path)).absolute() for path in self.given.get("paths", ()) if path != "-"]
+        paths = [
+            Path(path.removeprefix("file://")).absolute()
+            for path in self.given.get("paths", ())
+            if path != "-"
+        ]
         folders = [path if path.is_dir() else path.parent for path in paths] or [Path.cwd()]
         named = (self.given.get("targets_file"), *(path for _, path in self.given.get("prompts", ())))
         return untrusted([*map(repository_root, folders), *paths, *filter(None, named)])

@@ -133,11 +133,8 @@ def types_of(
     for flag, names in (("--range", ranges), ("--higher-is-better", directions)):
         if unknown := next((name for name in names if name not in values), None):
             problem = f"{flag} names the measure {unknown}, which no result file has"
-            fix = (
-                f"name one of {', '.join(values)}"
-                if values
-                else f"leave out {flag}: report folders need none"
-            )
+            fix = f"leave out {flag}: report folders need none"
+            fix = f"name one of {', '.join(values)}" if values else fix
             raise InputError(problem, fix=fix)
     types: dict[str, str] = {}
     guesses: dict[str, list[str]] = {}

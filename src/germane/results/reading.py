@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import struct
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from germane.results.rows import (
     Located,
     MeasuredRow,
     ResultFile,
+    as_text,
     case_id,
     is_printed,
     measured,
@@ -85,11 +86,8 @@ def _json_rows(lines: Lines, name: str) -> list[Located] | Mapping[str, Any]:
     """Return the rows of a JSON list or of JSON Lines, each with its location, or the object if the file is one JSON object."""
     number, first = lines[0]
     if len(lines) > 1 and first.lstrip().startswith("{"):
-        try:
+        with suppress(JsonFault):  # of the first line of an object that goes on
             parse_strict_json(first, infinite=True)
-        except JsonFault:
-            pass  # the first line of an object that goes on
-        else:
             values = ((json_in(line, name, at, infinite=True), at) for at, line in lines)
             return [_row(value, SourceLocation(name, at)) for value, at in values]
     value = json_in("".join(line for _, line in lines), name, number, infinite=True)
@@ -257,11 +255,7 @@ def _promptfoo(results: Sequence[Object]) -> Iterator[MeasuredRow]:
         test, failed = row.get("testCase") or {}, row.get("failureReason") == _ERROR
         fault = str(row.get("error") or "error") if failed else ""
         of = {**(row.get("vars") or {}), **(test.get("metadata") or {})}
-        sample = (
-            case_id(of, NAMES)
-            or case_id(of)
-            or json.dumps(of, sort_keys=True, ensure_ascii=False, default=str)
-        )
+        sample = case_id(of, NAMES) or case_id(of) or as_text(of)
         system = _provider(row)
         system += f" | {shorten(str((row.get('prompt') or {}).get('label')), 40)}" if several else ""
         times[sample, system] += 1
@@ -277,11 +271,8 @@ def _promptfoo(results: Sequence[Object]) -> Iterator[MeasuredRow]:
 def _provider(row: Object) -> str:
     """Return the name of the provider (the model) in a row of promptfoo's results."""
     provider = row.get("provider")
-    return (
-        str(provider.get("label") or provider.get("id") or "")
-        if isinstance(provider, Mapping)
-        else str(provider or "")
-    )
+    provider = provider if isinstance(provider, Mapping) else {"id": provider}
+    return str(provider.get("label") or provider.get("id") or "")
 
 
 def _named_scores(row: Object) -> dict[str, Any]:

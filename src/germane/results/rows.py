@@ -132,9 +132,12 @@ def case_id(row: Mapping[str, Any], names: Sequence[str] = IDS) -> str:
             value = ast.literal_eval(text) if "'" in text[:3] else json.loads(text)
         except (ValueError, SyntaxError):
             return text
-    if isinstance(value, Mapping):
-        return case_id(value, NAMES) or json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
-    return text
+    return case_id(value, NAMES) or as_text(value) if isinstance(value, Mapping) else text
+
+
+def as_text(value: Any) -> str:
+    """Return a value as JSON with sorted keys."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
 def is_empty(cell: str) -> bool:
@@ -231,7 +234,7 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, Mapping) and fold(name) in NESTED:
             result |= value
         elif isinstance(value, Mapping | list):
-            result[name] = json.dumps(value, sort_keys=True, ensure_ascii=False)
+            result[name] = as_text(value)
         else:
             result[name] = value
     return result
@@ -302,14 +305,12 @@ def printed_results(lines: Iterable[tuple[int, str]], path: str) -> tuple[str, l
         raise InputError(problem, fix=fix, place=SourceLocation(path))
     if as_trec > as_ir:
         rows = [(query, name, value) for name, query, value in rows]
-    single = (row for row in rows if row[0] != "all")
-    results = [
-        MeasuredRow(query, canonical_measure(name), *measured(value), system) for query, name, value in single
-    ]
+    results = []
+    for query, name, value in rows:
+        if query != "all":
+            results.append(MeasuredRow(query, canonical_measure(name), *measured(value), system))
     if not results:
-        problem, fix = (
-            "this file has only averages",
-            "print the values per query: trec_eval -q, ir_measures -q",
-        )
-        raise InputError(f"{problem}, no values per query", fix=fix, place=SourceLocation(path))
+        problem = "this file has only averages, no values per query"
+        fix = "print the values per query: trec_eval -q, ir_measures -q"
+        raise InputError(problem, fix=fix, place=SourceLocation(path))
     return ("trec_eval" if as_trec > as_ir else "ir_measures"), results

@@ -7,6 +7,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import TypeAlias
@@ -136,10 +137,9 @@ _STRING = re.compile(r"""(?:[bBuUrR]{0,2})(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"
 
 def structure(text: str) -> Json:
     """Return the list or object that a text holds as JSON or as a Python literal, or None if it holds neither."""
-    try:
+    with suppress(Invalid):
         return list_in_cell(text)
-    except Invalid:
-        return None
+    return None
 
 
 def list_in_cell(text: str) -> Json:
@@ -163,9 +163,8 @@ def list_in_cell(text: str) -> Json:
 
 def refuse_printed_array(text: str) -> None:
     """Raise Invalid if a text is a printed NumPy array, whose quoted texts (without commas) Python would join to one."""
-    fix = (
-        "write JSON; pandas and datasets keep lists with to_json(orient='records', lines=True) or to_parquet"
-    )
+    keeps = "to_json(orient='records', lines=True) or to_parquet"
+    fix = f"write JSON; pandas and datasets keep lists with {keeps}"
     if "array(" in _STRING.sub("", text):
         raise Invalid("is a printed NumPy array, not a list", fix)
     for first, second in pairwise(_STRING.finditer(text)):
@@ -197,8 +196,6 @@ _JOINED_PASSAGES = re.compile(
 _ENTITY = re.compile(r"&#?\w+;")
 _OFTEN = 10
 """A note about joined passages is given if at least one cell in 10 looks joined, since web pages may hold separators."""
-
-
 Locate: TypeAlias = Callable[[Sequence[Step]], SourceLocation]
 
 
@@ -236,7 +233,7 @@ class Cells:
     def __init__(self, field_of: Callable[..., str | None]) -> None:
         self.field_of = field_of
         self.counts = CellCounts()
-        self.notes: list[tuple[str, SourceLocation]] = []
+        self.notes: list[Notice] = []
         self._fields = lru_cache(maxsize=100)(self._fields_of)
 
     def _fields_of(self, header: tuple[str, ...]) -> list[tuple[str, str | None]]:
@@ -273,9 +270,7 @@ class Cells:
 
     def warn(self, warn: Warn) -> None:
         """Call `warn` with a Notice for each remark on the file and each kind of suspicious cell, and forget them."""
-        for text, location in self.notes:
-            warn(Notice(text, "", location))
-        for notice in self.counts.taken():
+        for notice in [*self.notes, *self.counts.taken()]:
             warn(notice)
         self.notes.clear()
 
@@ -309,6 +304,5 @@ def _notice(what: str, name: str, count: int, first: SourceLocation) -> Notice:
     else:
         joined, fix = "passages joined by | or ;", 'write several passages as a list: ["first", "second"]'
     rows = counted(count, "row")
-    return Notice(
-        f"the field {name!r} looks like several {joined} in {rows}, but was read as one", fix, first
-    )
+    problem = f"the field {name!r} looks like several {joined} in {rows}, but was read as one"
+    return Notice(problem, fix, first)

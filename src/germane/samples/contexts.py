@@ -112,7 +112,7 @@ def _calls(messages: Sequence[Message]) -> Iterator[dict[str, Json]]:
             contexts, error = _results(used.output)
             if contexts is not None:
                 search = {"query": _query(used), "contexts": contexts, "ms": _ms(used), "source": used.tool}
-                yield search if error is None else {**search, "error": error}
+                yield {**search, "error": error}
 
 
 def _results(output: Json) -> tuple[tuple[Context, ...] | None, str | None]:

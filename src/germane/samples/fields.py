@@ -21,8 +21,6 @@ T = TypeVar("T")
 EMPTY = " "
 """The text of a passage that is known to be empty; "" means that only the passage's id is known."""
 IDS = "retrieved_context_ids"
-
-
 DOCUMENT_IDS = (
     "doc_id",
     "document_id",
@@ -144,14 +142,11 @@ def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
     return read_all
 
 
-_each_id = _each(read_id)
-
-
 def _ids(values: Json) -> Json:
     """Return a list of ids as texts, or a value that is not a list unchanged."""
     if type(values) is list and all(type(value) is str and value for value in values):
         return values
-    return _each_id(values)
+    return _each(read_id)(values)
 
 
 def _question(value: Json) -> Json:
@@ -165,11 +160,10 @@ def _qrels(value: Json) -> Json:
     """Return qrels as a mapping from document ids to grades; a list of ids gives each id the grade 1."""
     if isinstance(value, _LISTS):
         return dict.fromkeys(_ids(value), 1)
-    for key, grade in value.items() if isinstance(value, dict) else ():
-        # keys that are no texts: of Python, numbers of a table
-        if type(grade) is not int or type(key) is not str:
-            return {key if type(key) is str else read_id(key): _whole(grade) for key, grade in value.items()}
-    return value
+    if not isinstance(value, dict) or all(type(k) is str and type(n) is int for k, n in value.items()):
+        return value
+    # keys that are no texts: of Python, numbers of a table
+    return {key if type(key) is str else read_id(key): _whole(grade) for key, grade in value.items()}
 
 
 def _gold(value: Json) -> Json:
@@ -184,9 +178,8 @@ def _gold(value: Json) -> Json:
 
 def _metadata(value: Json) -> Json:
     """Return a mapping with its keys as texts, or another value as {"metadata": value}."""
-    if not isinstance(value, Mapping):
-        return {"metadata": value}
-    return {str(key): value for key, value in value.items()}
+    fields = value if isinstance(value, Mapping) else {"metadata": value}
+    return {str(key): inner for key, inner in fields.items()}
 
 
 def _offset(value: Json) -> int:
@@ -268,13 +261,11 @@ def _renamed(passage: dict[str, Json], others: tuple[tuple[Any, str | None], ...
 
 def passages_in(value: Json) -> list[Json] | None:
     """Return the list of passages in a retriever's result: the result itself or the list under a usual key, else None."""
-    if isinstance(value, _LISTS):
-        return list(map(_hit, value))
-    if not isinstance(value, Mapping):
-        return None
-    names = [name for name, field in SPELLINGS.items() if field == "contexts"]
-    found = map(value.get, (*names, *PASSAGE_LISTS))
-    return next((list(map(_hit, listed)) for listed in found if isinstance(listed, _LISTS)), None)
+    if isinstance(value, Mapping):
+        names = [name for name, field in SPELLINGS.items() if field == "contexts"]
+        found = map(value.get, (*names, *PASSAGE_LISTS))
+        value = next((listed for listed in found if isinstance(listed, _LISTS)), None)
+    return list(map(_hit, value)) if isinstance(value, _LISTS) else None
 
 
 def _hit(passage: Json) -> Json:
@@ -296,9 +287,6 @@ def _scored(value: Json) -> Json:
     raise Invalid(f"is {describe(value)}, not a passage", _EXAMPLE)
 
 
-_read_each = _each(_passage)
-
-
 def passages(values: Json) -> Json:
     """Return a list of passages as Contexts if all values have the expected types, else as mappings with Context's fields.
 
@@ -312,7 +300,7 @@ def passages(values: Json) -> Json:
         short = [row for row, it in zip(values, made, strict=True) if it.id is None or not it.text]
         if not any(map(_is_unclear, short)):
             return made
-    return _read_each(values)
+    return _each(_passage)(values)
 
 
 def _is_unclear(row: Mapping[str, Json]) -> bool:
@@ -531,8 +519,7 @@ FIELDS = {
         read=_each(_stage),
     ),
     "reference": Field(
-        "the correct answer",
-        ("ground_truth", "expected_output", "expected", "reference_answer"),
+        "the correct answer", ("ground_truth", "expected_output", "expected", "reference_answer")
     ),
     "criterion": Field(
         "a description of a good answer; not itself an answer", ("criteria", "expected_outcome", "outcome")
@@ -587,26 +574,18 @@ PASSAGE = {
 """The fields of a passage; `start` and `end` become metadata."""
 PASSAGE_LISTS = ("documents", "results", "source_documents", "nodes", "matches", "hits", "docs", "points")
 """The keys under which retrieval systems return their passages, besides the names of `contexts`."""
-RESULT = {
-    "query": Field(
-        "the query", ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input")
-    ),
-    "doc": Field("the document", (*DOCUMENT_IDS, "did", "doc", "document")),
-    "docs": Field(
-        "the documents of a query, best first",
-        ("doc_ids", "document_ids", "retrieved_context_ids", "retrieved_ids", "contexts", "results"),
-    ),
-    "score": Field("the retriever's score", ("score", "sim", "similarity", "scores")),
-    "rank": Field("the place in the list", ("rank", "position")),
-    "grade": Field(
-        "how relevant the document is",
-        ("grade", "relevance", "rel", "label", "judgment", "judgement", "score", "grades", "relevances"),
-    ),
-    "gold": Field(
-        "the gold documents of a query",
-        ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
-    ),
+RESULT: Mapping[str, tuple[str, ...]] = {
+    "query": ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input"),
+    "doc": (*DOCUMENT_IDS, "did", "doc", "document"),
+    "docs": ("doc_ids", "document_ids", "retrieved_context_ids", "retrieved_ids", "contexts", "results"),
+    "score": ("score", "sim", "similarity", "scores"),
+    "rank": ("rank", "position"),
+    "grade": ("grade", "relevance", "rel", "label", "judgment", "judgement", "score", "grades", "relevances"),
+    "gold": ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
 }
-"""The columns of runs and qrels, each with its names in order of preference; case, underscores and dashes are ignored."""
+"""The names of each column of runs and qrels, in order of preference; case, underscores and dashes are ignored.
+
+`docs` and `gold` are the documents of a query, best first, and its gold documents, in one cell.
+"""
 SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
 _ID_RANKS = {fold(name): rank for rank, name in enumerate(("id", *DOCUMENT_IDS))}

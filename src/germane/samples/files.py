@@ -18,7 +18,7 @@ import sys
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +47,6 @@ __all__ = [
     "repository_root",
     "shown_name",
     "whole_file",
-    "without_scheme",
     "write_whole",
 ]
 
@@ -62,8 +61,6 @@ _PACKED = {
 }
 """The first bytes of unsupported compressed files and archives, and the name of each kind."""
 _TAR = slice(257, 262)
-
-
 _BUFFER = 1 << 18
 _COPIES: dict[str, str] = {}
 """Maps the path of each temporary copy to the name of its original."""
@@ -85,11 +82,6 @@ def check_unmasked(url: str) -> None:
     if f"={MASK}" in url or f":{MASK}@" in url:
         problem = f"the URL {url} lacks its key, which reports do not store"
         raise InputError(problem, fix="give the URL again, with the key")
-
-
-def without_scheme(path: str) -> str:
-    """Return a path without a leading `file://`."""
-    return path.removeprefix("file://")
 
 
 _readable_paths: ContextVar[tuple[Path, ...] | None] = ContextVar("readable_paths", default=None)
@@ -135,9 +127,8 @@ def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> 
     """Raise InputError within `untrusted` if a path is outside the folders that may be read."""
     paths, real = _readable_paths.get(), Path(path).resolve()
     if paths is not None and not any(real.is_relative_to(path) for path in paths):
-        problem = (
-            f"the path {real} is outside the repository, and the file that names the path is not trusted"
-        )
+        outside = f"the path {real} is outside the repository"
+        problem = f"{outside}, and the file that names the path is not trusted"
         fix = "copy that file into the repository, or leave out --untrusted"
         raise InputError(problem, fix=fix, place=named_at)
 
@@ -444,13 +435,11 @@ def parse_json_lines(lines: bytes) -> list[Json]:
 
     Raises ValueError if a line may be invalid or have a duplicate key; `parse_strict_json` can then find the error.
     """
-    try:
+    with suppress(RecursionError):
         values: list[Json] = _decode_lines(lines)
         # Each key has one colon, and those in strings stay as they are: some are lost exactly where a key is.
         if _encode(values).count(b":") == lines.count(b":") and not (b"\\" in lines and _COLON.search(lines)):
             return values
-    except RecursionError:
-        pass
     raise ValueError
 
 

@@ -45,9 +45,8 @@ def not_rows(source: Mapping[Any, Any] | Sample) -> InputError:
         names = ", ".join(map(repr, list(source)[:5]))
         problem = f"the samples are given as a data set with the splits {names}"
         return InputError(problem, fix=f"give one split: data[{next(iter(source))!r}]")
-    if values and all(
-        isinstance(v, list | tuple) or hasattr(v, "to_list") or hasattr(v, "tolist") for v in values
-    ):
+    listed = [isinstance(v, list | tuple) or hasattr(v, "to_list") or hasattr(v, "tolist") for v in values]
+    if listed and all(listed):
         what, fix = "a mapping of columns", "give rows: pandas.DataFrame(columns), or a list of mappings"
     return InputError(f"the samples are given as {what}, not as a list of samples", fix=fix)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -15,6 +16,7 @@ from germane.samples.cells import Cells, TableRow, named_rows
 from germane.samples.fields import SPELLINGS
 from germane.samples.files import (
     JsonFault,
+    Notice,
     Notices,
     Warn,
     dataset_files,
@@ -77,11 +79,8 @@ def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
         for _, row, where in reader(file, cells):
             name = row.get("_id", row.get("id")) if isinstance(row, dict) else None
             if not isinstance(name, str) or "text" not in row:
-                problem, fix = (
-                    "this query of a BEIR folder has no _id or no text",
-                    'write {"_id": "q1", "text": "..."}',
-                )
-                raise InputError(problem, fix=fix, place=where(()))
+                problem = "this query of a BEIR folder has no _id or no text"
+                raise InputError(problem, fix='write {"_id": "q1", "text": "..."}', place=where(()))
             if name in gold:
                 yield {"id": name, "query": row["text"], "qrels": dict(gold[name])}
 
@@ -109,18 +108,18 @@ def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> lis
                 if len(faults) >= most:
                     return faults
         if not faults and str(path) != "-":  # standard input cannot be read again
-            list(read_samples(path, columns=columns))  # ids that are there twice
+            deque(read_samples(path, columns=columns), maxlen=0)  # ids that are there twice
     except InputError as fault:
         faults.append(fault)
     return faults
 
 
 def _samples_of_folder(folder: Path, columns: Columns | None, warn: Warn | None) -> Iterator[Sample]:
-    notices, seen = Notices(warn) if warn is not None else None, dict[tuple[str, str, int], Path]()
+    notices, seen = Notices(warn), dict[tuple[str, str, int], Path]()
     for file in data_files(folder):
         prefix = f"{file.relative_to(folder).with_suffix('').as_posix()}-"
         for sample in read_samples(file, columns=columns, warn=notices, prefix=prefix):
-            first = seen.setdefault((sample.id, sample.system, sample.trial), file)
+            first = seen.setdefault(sample.key, file)
             if first != file:
                 fix = "give the samples of each file their own ids, or their own system"
                 raise InputError(f"the id {sample.id!r} is in both {first} and {file}", fix=fix)
@@ -336,9 +335,8 @@ def _read_json(path: Path, _: Cells) -> Iterator[Row]:
         document = document[holder[0]] if holder else None
     if not isinstance(document, list):
         fix = f"write an array of samples, or an object with one under {' or '.join(_HOLDERS[:2])}"
-        raise InputError(
-            "this JSON document has no array of samples", fix=fix, place=SourceLocation(str(path), 1)
-        )
+        problem, place = "this JSON document has no array of samples", SourceLocation(str(path), 1)
+        raise InputError(problem, fix=fix, place=place)
     for index, row in enumerate(document):
         yield index + 1, row, functools.partial(_json_location, path, text, 1, (*holder, index))
 
@@ -355,7 +353,7 @@ def _read_table(delimiter: str, path: Path, cells: Cells) -> Iterator[Row]:
             raise InputError(problem, fix=fix, place=place)
 
     lines = (line for _, line in read_lines(path))
-    note = lambda text: cells.notes.append((text, SourceLocation(file)))  # noqa: E731
+    note = lambda text: cells.notes.append(Notice(text, "", SourceLocation(file)))  # noqa: E731
     for place, row in named_rows(lines, delimiter, file, note, check):
         yield place.line or 0, TableRow(row), functools.partial(_at, place)
 

@@ -60,7 +60,7 @@ class RowReader:
     """
 
     def __init__(self, columns: Columns | None = None, warn: Warn | None = None, prefix: str = "") -> None:
-        self._warn = None if warn is None else Notices(warn)
+        self._warn = Notices(warn)
         self._prefix = prefix
         check_columns(columns or {})
         self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
@@ -91,24 +91,15 @@ class RowReader:
             fix = 'write {"id": "q1", "query": "..."}'
             raise Invalid(f"this sample is {describe(row)}, not an object", fix)
         keys = among = tuple(row)
-        if _NULL in map(type, row.values()):
+        if any(value is None for value in row.values()):
             row = {key: value for key, value in row.items() if value is not None}
             keys = tuple(row)
         plan = self._plan(keys, among)
+        self._warn_of(plan, row, where)
         try:
-            values = self._values(plan, row, number)
-            sample: Sample | None = converted(values, Sample)
-        except Invalid as fault:
-            sample, wrong = None, fault
-        if self._warn is not None:
-            if plan.others:
-                self._warn_of(plan, where)
-            for key in plan.ids:
-                if isinstance(value := row[key], list) and len(value) == 1 and is_joined_ids(str(value[0])):
-                    self.cells.counts.add("ids", key, where((key,)))  # such as `d1;d2`
-        if sample is None:
-            raise self._named(wrong, row)
-        return sample
+            return converted(self._values(plan, row, number), Sample)
+        except Invalid as wrong:
+            raise self._named(wrong, row) from None
 
     def _values(self, plan: _Plan, row: dict[str, Json], number: int) -> dict[str, Json]:
         """Return the converted values of a row by field name, as `plan` reads its keys. Raises Invalid for an invalid value."""
@@ -147,8 +138,6 @@ class RowReader:
 
     def warn_at_end(self, file: SourceLocation) -> None:
         """Warn about names in `columns` that no row had, and about suspicious cells counted in all rows."""
-        if self._warn is None:
-            return
         self.cells.warn(self._warn)
         for key in sorted(self._absent):
             problem = f"no row has the column {key!r}, which the columns give for {self._mapped[key]}"
@@ -174,9 +163,11 @@ class RowReader:
             wrong.fix = f"write {encode(example).decode()}"
         return wrong
 
-    def _warn_of(self, plan: _Plan, where: Locate) -> None:
-        """Warn about keys that are probably misspelt, and about a second key that means the same field."""
-        assert self._warn is not None
+    def _warn_of(self, plan: _Plan, row: Mapping[str, Json], where: Locate) -> None:
+        """Warn about keys that are probably misspelt, a second key that means the same field, and joined ids."""
+        for key in plan.ids:
+            if isinstance(value := row[key], list) and len(value) == 1 and is_joined_ids(str(value[0])):
+                self.cells.counts.add("ids", key, where((key,)))  # such as `d1;d2`
         for key in plan.others:
             if name := self.field_of(key, plan.among):
                 problem = f"the field {key!r} is not read, since another field also means {name}"
@@ -197,9 +188,6 @@ class _Plan(NamedTuple):
     ids: tuple[str, ...]
     others: tuple[str, ...]
     among: tuple[str, ...]
-
-
-_NULL = type(None)
 
 
 @functools.lru_cache(maxsize=4096)

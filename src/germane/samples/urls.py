@@ -8,7 +8,7 @@ from typing import Any
 
 from germane import addons
 from germane.clean import mask_urls
-from germane.samples.files import copied, without_scheme
+from germane.samples.files import copied
 
 __all__ = ["local", "url_of", "with_urls"]
 
@@ -32,5 +32,5 @@ def with_urls(work: str) -> Any:
 
 def local(named: str | Path) -> Path:
     """Return a path as it is, or the path of a local copy if it is a URL; messages name the copy by its URL."""
-    path = without_scheme(str(named))
+    path = str(named).removeprefix("file://")
     return copied(with_urls("fetched")(url), mask_urls(url)) if (url := url_of(path)) else Path(path)

@@ -19,7 +19,6 @@ AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
 
 _WRITTEN = tuple(name for name in Judgement.__struct_fields__ if name != "provenance")
 _OWN = frozenset(_WRITTEN)
-_NOTHING: Usage = Judgement(key="", kind="", judge="").usage
 _COUNTED = "agreement", "failed", "fused", "list_size", "windows", "mode", "model", "left_out", "against"
 
 GRADED = "graded"
@@ -144,7 +143,7 @@ def dump_judgement(judgement: Judgement) -> dict[str, Json]:
     The key comes first, so that a reader can skip a line by its first bytes.
     """
     fields: dict[str, Json] = to_builtins(judgement)
-    if judgement.usage == _NOTHING:
+    if judgement.usage == Usage():
         fields.pop("usage", None)
     for name, value in fields.pop("provenance", NOTHING).items():
         if value is not None:

@@ -284,13 +284,10 @@ def add_labels(
         for rank, context in enumerate(contexts, 1)
         if context.grade is not None or context.relevant is not None
     ]
-    if not positions:
-        return
     low, high = sample.grade_scale or (0, 3)
     scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
     cells = [(sample.query, context.passage) for _, _, context in positions]
-    computed = all(cell in items_of for cell in cells)
-    items = [items_of[cell] for cell in cells] if computed else relevance_items(cells, history)
+    items = [items_of.get(cell) or relevance_item(*cell, history) for cell in cells]
     table.extend(
         Label(
             item=item,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
 from typing import Annotated, Literal, NamedTuple, Self, TypeAlias, get_args
 
 import msgspec
@@ -27,10 +26,6 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 """The statuses of scores; the code of a status is its index."""
 _NAN = math.nan
 _PLAIN_END = b',"status":"ok","why":null,"bounds":null}\n'
-_WRITTEN = ("sample", "system", "trial", "measure", "type", "value", "status", "why")
-_written = attrgetter(*_WRITTEN)
-
-
 Bounds: TypeAlias = (
     Annotated[tuple[float | None, float | None], Meta(description="the lower one first; null = without end")]
     | None
@@ -111,8 +106,7 @@ class ScoreTable:
 
     def add(self, score: Score) -> None:
         """Append a score as a row."""
-        key = (score.sample, score.system, score.trial)
-        self.append(key, score.measure, score.type, score.value, score.status, score.why, score.bounds)
+        self.append(score.key, score.measure, score.type, score.value, score.status, score.why, score.bounds)
 
     def extend(self, other: ScoreTable, *, distinct: bool = False) -> Self:
         """Append another table's rows. With `distinct`, the two tables must have no sample in common."""
@@ -155,9 +149,7 @@ class ScoreTable:
             table._note(row, noted[row])
         count = len(table.keys)
         scores = values if isinstance(values, np.ndarray) else np.stack(values, 1) if values else np.empty(0)
-        table._number(
-            np.repeat(np.arange(count), len(codes)), np.tile(np.array(codes, dtype=np.int64), count)
-        )
+        table._number(np.repeat(np.arange(count), len(codes)), np.tile(np.array(codes, np.int64), count))
         table._value.frombytes(np.ascontiguousarray(scores, dtype=np.float64).ravel().view(np.uint8).data)
         return table
 
@@ -267,9 +259,8 @@ class ScoreTable:
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of scores.jsonl; equal scores give equal bytes."""
-        names = [
-            b'"measure":%b,"type":%b,"value":' % (encode(name), encode(of)) for name, of in self._measures
-        ]
+        names = [(encode(name), encode(canonical)) for name, canonical in self._measures]
+        parts = [b'"measure":%b,"type":%b,"value":' % both for both in names]
         whys, sample, head = self.whys, -1, b""
         for row, number in enumerate(self._sample):
             if number != sample:
@@ -283,7 +274,7 @@ class ScoreTable:
                 rest = encode(STATUSES[status]), encode(whys[why]), bounds
                 end = b',"status":%b,"why":%b,"bounds":%b}\n' % rest
             value = encode(self._value[row])  # NaN is null
-            yield b"%b%b%b%b" % (head, names[self._measure[row]], value, end)
+            yield b"%b%b%b%b" % (head, parts[self._measure[row]], value, end)
 
     def add_row(self, row: ScoreRow) -> None:
         """Append a stored row; an upper bound of null means infinity. Raises ValueError if it is invalid."""
@@ -310,5 +301,5 @@ def _floats(values: Iterable[float]) -> list[float | None]:
 
 def dump_score(score: Score) -> dict[str, Json]:
     """Return a score as the JSON object of scores.jsonl and of `--json` documents."""
-    fields = dict(zip(_WRITTEN, _written(score), strict=True))
-    return {**fields, "bounds": list(score.bounds) if score.bounds else None}
+    fields = {name: getattr(score, name) for name in ScoreRow.__struct_fields__}
+    return {**fields, "bounds": score.bounds and list(score.bounds)}

@@ -85,8 +85,6 @@ GOLD = Kind(
     python='write {"q1": {"d7": 2}}, or {"q1": ["d7"]}',
 )
 NAME_THEM = "give the table a header, e.g. query_id, doc_id, {0}, or name its columns: --columns query=...,doc=...,{0}=..."
-
-
 LARGEST_GRADE = 10**9
 """The largest grade that gold may have; 3 is usual."""
 WHOLE = re.compile(rb"([+-]?\d{1,18})(?:\.0*)?")
@@ -124,11 +122,13 @@ def _detected(lines: list[bytes], path: str | Path, kind: Kind) -> Format:
         return "json" if _one_document(lines, suffix) else "jsonl"
     if suffix == ".csv":
         return "csv"
-    if _looks_trec(first.split(), kind):
+    cells = first.split()
+    graded = len(cells) == 4 and bool(WHOLE.fullmatch(cells[3]))
+    if graded if kind is GOLD else len(cells) >= 5 and is_number(cells[4]):
         return "trec"
     if b"\t" in first or suffix == ".tsv":
         return "tsv"
-    return "csv" if first.count(b",") and len(first.split()) < 4 else "trec"
+    return "csv" if b"," in first and len(cells) < 4 else "trec"
 
 
 def first_lines(path: str | Path) -> list[tuple[int, bytes]]:
@@ -154,12 +154,6 @@ def _one_document(lines: list[bytes], suffix: str) -> bool:
     return True
 
 
-def _looks_trec(cells: list[bytes], kind: Kind) -> bool:
-    if kind is GOLD:
-        return len(cells) == 4 and bool(WHOLE.fullmatch(cells[3]))
-    return len(cells) >= 5 and is_number(cells[4])
-
-
 def is_number(text: bytes) -> bool:
     """Return True if these bytes are a number as Python's float() reads it."""
     with suppress(ValueError):
@@ -180,7 +174,7 @@ def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None
     chosen = {role(key, kind.roles): name for key, name in (columns or {}).items()}
     result = {}
     for ours in kind.roles:
-        candidates = [chosen.get(ours), *(folded.get(fold(name)) for name in RESULT[ours].names)]
+        candidates = [chosen.get(ours), *(folded.get(fold(name)) for name in RESULT[ours])]
         if hit := next((name for name in candidates if name in names), None):
             result[ours] = hit
     return result
@@ -195,7 +189,7 @@ def roles_of_keys(keys: tuple[str, ...], kind: Kind, columns: tuple[tuple[str, s
 def role(key: str, allowed: Sequence[str] = ()) -> str:
     """Return the role (query, doc, score, ...) that a key of `--columns` names. Raises InputError for an unknown key."""
     for ours in (*allowed, *RESULT):
-        if fold(key) == fold(ours) or fold(key) in {fold(name) for name in RESULT[ours].names}:
+        if fold(key) == fold(ours) or fold(key) in {fold(name) for name in RESULT[ours]}:
             return ours
     fix = "write query=..., doc=..., docs=..., score=..., rank=... or grade=..."
     raise InputError(f"the key {key!r} of --columns is unknown", fix=fix)

@@ -22,8 +22,7 @@ class Hits:
     """The ranks of the gold documents in a run.
 
     Attributes:
-        queries, sizes: The queries of the gold, and the number of gold documents of each.
-        docs, grades: The gold documents of all queries, and their grades.
+        gold: The gold of all queries.
         lengths: The number of results of each query, -1 if the query is not in the run.
         ignored, first_ignored: The number of queries of the run without gold, and the first of these queries.
         row, rank, doc: The query's index, the rank from 1 and the index of the gold document of each hit, sorted by query and rank.
@@ -31,10 +30,7 @@ class Hits:
         repeated, folded: The number of results dropped because their document, or another chunk of it, ranks higher.
     """
 
-    queries: Texts
-    sizes: Numbers
-    docs: Texts
-    grades: Floats
+    gold: Lists
     lengths: Numbers
     ignored: int
     first_ignored: Sequence[str]
@@ -48,7 +44,7 @@ class Hits:
     @property
     def grade(self) -> Floats:
         """The gold grade of each hit, shape (hits,)."""
-        return self.grades[self.doc]
+        return self.gold.rows.number[self.doc]
 
 
 def read_run(source: Any, **how: Any) -> dict[str, list[str]]:
@@ -123,10 +119,7 @@ def _hits(
     row, rank, doc = map(np.concatenate, zip(*found, strict=True))
     order = np.argsort((row << 32) | rank)
     return Hits(
-        queries=gold.queries,
-        sizes=gold.sizes,
-        docs=gold.rows.doc,
-        grades=gold.rows.number,
+        gold=gold,
         lengths=lengths,
         ignored=len(others),
         first_ignored=ignored,
@@ -143,11 +136,10 @@ def _twice(name: str, lists: Lists, at: int, first: int) -> InputError:
     """Return the InputError for a document that a query lists twice, in the rows `first` and `at`."""
     line, earlier = lists.rows.line[[at, first]].tolist()
     before = f" (first in line {earlier})" if earlier else ""
-    return InputError(
-        f"the query {lists.queries[lists.of[at]]} lists the document {lists.rows.doc[at]} twice{before}",
-        fix="remove one of the two rows, or count the better rank with --duplicates first",
-        place=SourceLocation(name, line),
-    )
+    query, doc = lists.queries[lists.of[at]], lists.rows.doc[at]
+    problem = f"the query {query} lists the document {doc} twice{before}"
+    fix = "remove one of the two rows, or count the better rank with --duplicates first"
+    return InputError(problem, fix=fix, place=SourceLocation(name, line))
 
 
 def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:

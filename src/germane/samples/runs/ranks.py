@@ -128,9 +128,8 @@ class Reading:
             found = "the scores rise with the ranks, so that rank 1 has the lowest score"
             self.note(f"{found}; results are sorted by score, highest first")
         if self.mapped and self.counts and self.longest > _RANKS:
-            self.note(
-                "the numbers 1, 2, 3, ... of the documents were read as scores, of which the highest is best"
-            )
+            found = "the numbers 1, 2, 3, ... of the documents"
+            self.note(f"{found} were read as scores, of which the highest is best")
         if self.rejected:
             rows, were = counted(len(self.rejected), "row"), "was" if len(self.rejected) == 1 else "were"
             self.note(f"{rows} could not be read and {were} left out; the first: {self.rejected[0]}")

@@ -66,9 +66,8 @@ def _record_rows(records: Iterable[Record], reading: Reading) -> Iterator[FileRo
     for line, record, names in records:
         if reading.kind is RUN:
             docs = record.get("docs")
-            maps = isinstance(docs, Mapping) and all(
-                isinstance(value, int | float) for value in docs.values()
-            )
+            numbers = docs.values() if isinstance(docs, Mapping) else [None]
+            maps = all(isinstance(number, int | float) for number in numbers)
             reading.mapped = reading.mapped is not False and maps
         try:
             rows = list(_rows_in(line, record, names, reading))
@@ -353,13 +352,6 @@ def frame_records(frame: Any, reading: Reading, before: int = 0) -> Iterator[Rec
 
 
 # Python's shapes
-
-
-def row_list(source: Any, name: str, kind: Kind) -> list[Any]:
-    """Return the rows of an iterable as a list. Raises InputError if the source is not iterable; `name` is its name."""
-    if isinstance(source, Iterable) and not isinstance(source, bytes):
-        return list(source)
-    raise InputError(f"{describe(source)} is not {kind.name}", fix=kind.python, place=SourceLocation(name))
 
 
 def row_fields(row: Any, kind: Kind) -> Any:

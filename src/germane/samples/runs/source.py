@@ -7,7 +7,8 @@ use depends on the block and not on the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import BytesIO
@@ -17,7 +18,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
-from germane.errors import InputError, SourceLocation
+from germane.errors import InputError, SourceLocation, describe
 from germane.samples.files import OnDisk, opened, shown_name
 from germane.samples.frames import is_table, parquet_batches
 from germane.samples.runs import plain, records
@@ -85,7 +86,10 @@ class RowSource:
         if isinstance(self.source, str | Path):
             self.source = OnDisk(gold_file(self.source) if self.kind is GOLD else self.source)
         elif not isinstance(self.source, OnDisk | Mapping | list) and not is_table(self.source):
-            self.source = records.row_list(self.source, self.name, self.kind)
+            if not isinstance(self.source, Iterable) or isinstance(self.source, bytes):
+                problem = f"{describe(self.source)} is not {self.kind.name}"
+                raise InputError(problem, fix=self.kind.python, place=SourceLocation(self.name))
+            self.source = list(self.source)
 
     @property
     def name(self) -> str:
@@ -115,10 +119,8 @@ class RowSource:
     def again(self, read: Callable[[], T]) -> T:
         """Return the result of `read`, which is called again each time it raises Again."""
         while True:
-            try:
+            with suppress(Again):
                 return read()
-            except Again:
-                pass
 
     def read_together(self) -> None:
         """Raise Again, after which all rows are read before the first query is returned."""
@@ -181,12 +183,8 @@ class RowSource:
 
     def _check_scores(self, lists: Lists, reading: Reading) -> None:
         """Raise InputError if a query has results with and without scores; raise Again to read all of its rows first."""
-        rows = lists.rows
-        missing = np.isnan(rows.number)
-        if not missing.any() or missing.all():
-            return
-        sizes = np.diff(lists.starts)
-        unlike_first = missing != np.repeat(missing[lists.starts[:-1][sizes > 0]], sizes[sizes > 0])
+        missing, filled = np.isnan(lists.rows.number), lists.sizes > 0
+        unlike_first = missing != np.repeat(missing[lists.starts[:-1][filled]], lists.sizes[filled])
         if not unlike_first.any():
             return
         if not self.together:
@@ -194,7 +192,7 @@ class RowSource:
         at = int(np.argmax(unlike_first))
         problem = f"query {lists.queries[lists.of[at]]} has results with and without scores"
         fix = "give all results of the query a score, or none"
-        raise InputError(problem, fix=fix, place=reading.at(int(rows.line[at])))
+        raise InputError(problem, fix=fix, place=reading.at(int(lists.rows.line[at])))
 
     def _graded_once(self, lists: Lists, reading: Reading) -> Lists:
         """Return gold with one row per document of a query, the first one.
