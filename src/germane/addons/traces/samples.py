@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
-from operator import itemgetter
+from itertools import chain, zip_longest
 from typing import Any
 
 from germane.addons.traces.spans import (
@@ -40,25 +39,23 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
 
 def _of_spans(rows: Rows, place: Any, warn: Warn | None) -> Rows:
     """Yield the samples of traces, in the order of their first spans."""
-    traces: dict[str, list[Span]] = {}
-    where_of: dict[str, Callable[..., Any]] = {}
+    traces: dict[str, tuple[list[Span], Callable[..., Any]]] = {}
     for _, row, where in rows:
         try:
             for span in spans_in(row):
-                traces.setdefault(span.trace, []).append(span)
-                where_of.setdefault(span.trace, where)
+                traces.setdefault(span.trace, ([], where))[0].append(span)
         except Invalid as wrong:
             raise wrong.error(where(wrong.path)) from None
     counts = dict.fromkeys(("no retrieval", "no query", "no documents"), 0)
     made = 0
-    for name, spans in traces.items():
+    for name, (spans, where) in traces.items():
         sample = _sample(name, spans)
         if sample is None or sample.get("query") is None:
             counts["no retrieval" if sample is None else "no query"] += 1
             continue
         counts["no documents"] += sample.keys().isdisjoint({"contexts", "calls", "error"})
         made += 1
-        yield made, sample, lambda _, where=where_of[name]: where(())
+        yield made, sample, lambda _, where=where: where(())
     if not made:
         problem = f"none of its {len(traces):,} traces has a retrieval span with a query"
         raise InputError(problem, fix=_RECORD, place=place)
@@ -96,20 +93,17 @@ def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
     if len(searches) == 1 and asked[0] in {None, question}:
         row["contexts"], row["error"] = finals[0].documents, errors[0]
     elif calls := [
-        one for one in zip(finals, asked, errors, strict=True) if one[0].documents is not None or one[2]
+        call for call in zip(finals, asked, errors, strict=True) if call[0].documents is not None or call[2]
     ]:
-        row["calls"] = [
-            {
-                "query": query or question,
-                "contexts": final.documents,
-                "error": error,
-                "ms": round(1000 * (final.end - final.start), 3) if final.end > final.start else None,
-                "source": final.name,
-            }
-            for final, query, error in calls
-        ]
+        row["calls"] = [_call(final, query or question, error) for final, query, error in calls]
         metadata["spans"] = [final.id for final, _, _ in calls]
     return {key: value for key, value in row.items() if value is not None and (value or key == "contexts")}
+
+
+def _call(final: Span, query: str | None, error: str | None) -> dict[str, Json]:
+    """Return one of several searches as a call of a sample."""
+    ms = round(1000 * (final.end - final.start), 3) if final.end > final.start else None
+    return {"query": query, "contexts": final.documents, "error": error, "ms": ms, "source": final.name}
 
 
 def _asked(search: Sequence[Span]) -> str | None:
@@ -132,18 +126,16 @@ def _final(search: Sequence[Span]) -> Span:
 
 def _searches(spans: Sequence[Span], own: dict[str, Span]) -> list[list[Span]]:
     """Return the searches of a trace in order, each with its spans in the order in which they ended."""
-    units: dict[int, list[Span]] = {}
-    outermost: dict[int, Span] = {}
+    units: dict[int, tuple[Span, list[Span]]] = {}
     for span in sorted(filter(_retrieves, spans), key=lambda span: span.start):
         outer = [span, *filter(_retrieves, _ancestors(span, own))][-1]
-        outermost[id(outer)] = outer
-        units.setdefault(id(outer), []).append(span)
+        units.setdefault(id(outer), (outer, []))[1].append(span)
     searches: list[list[Span]] = []
-    for key, unit in units.items():
+    for outer, unit in units.values():
         unit.sort(key=lambda span: (span.end, -len(list(_ancestors(span, own)))))
         joined: list[list[Span]] = []
-        if outermost[key].kind == RERANKER and searches:
-            inputs = set(_ids(outermost[key].inputs))
+        if outer.kind == RERANKER and searches:
+            inputs = set(_ids(outer.inputs))
             given = [search for search in searches if not inputs.isdisjoint(_ids(_final(search).documents))]
             joined = given or searches[-1:]
             searches = [search for search in searches if not any(search is other for other in joined)]
@@ -181,11 +173,5 @@ def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
                 lists.setdefault(name, []).append(_ids(span.documents))
     if len(lists) < 2:
         return []
-    merged = {
-        name: sorted(chain.from_iterable(map(enumerate, several)), key=itemgetter(0))
-        for name, several in lists.items()
-    }
-    return [
-        {"name": name, "ids": list(dict.fromkeys(id_ for _, id_ in placed))}
-        for name, placed in merged.items()
-    ]
+    by_rank = {name: chain.from_iterable(zip_longest(*several)) for name, several in lists.items()}
+    return [{"name": name, "ids": list(dict.fromkeys(filter(None, ids)))} for name, ids in by_rank.items()]

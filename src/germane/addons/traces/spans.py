@@ -53,7 +53,7 @@ def _value(value: Json) -> Json:
         return None
     ((name, inner),) = value.items()
     if name == "arrayValue":
-        return [_value(value) for value in listed_under(inner, "values") or ()]
+        return [_value(value) for value in listed_under(inner, "values")]
     if name == "kvlistValue":
         return plain_attributes(listed_under(inner, "values"))
     return number_of(inner) if name == "doubleValue" else inner
@@ -192,10 +192,10 @@ def number_of(value: Json) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def listed_under(holder: Json, key: str) -> list[Json] | None:
-    """Return the list under a key of a mapping, or None."""
+def listed_under(holder: Json, key: str) -> list[Json]:
+    """Return the list under a key of a mapping; an empty one if there is none."""
     value = holder.get(key) if isinstance(holder, Mapping) else None
-    return value if isinstance(value, list) else None
+    return value if isinstance(value, list) else []
 
 
 def seconds_of(value: Any) -> float:
@@ -250,30 +250,26 @@ _OF_SAMPLES = {"query", "question", "contexts", "retrieved_contexts"}
 
 
 def spans_in(row: Json) -> Iterator[Span]:
-    """Yield the spans of one row of an export. Raises Invalid if it is not one."""
-    exported = _exported(row)
-    if exported is None:
-        own = dict(row) if isinstance(row, dict) and _OF_SAMPLES.isdisjoint(row) else {}
+    """Yield the span that one row of an export is, or those of an OTLP document. Raises Invalid if it is neither."""
+    row = row if isinstance(row, dict) else {}
+    if isinstance(row.get("resourceSpans"), list):
+        wrong = Invalid("holds a span that names no trace", 'write "traceId" and "spanId"')
+        scopes = [
+            scope for resource in row["resourceSpans"] for scope in listed_under(resource, "scopeSpans")
+        ]
+        listed = [span for scope in scopes for span in listed_under(scope, "spans") if isinstance(span, dict)]
+        spans = [{**span, "attributes": plain_attributes(span.get("attributes"))} for span in listed]
+    else:
+        fix = "keep the spans of traces in a file of their own"
+        wrong = Invalid("is not a span, and rows before it are", fix)
+        own = dict(row) if _OF_SAMPLES.isdisjoint(row) else {}
         if isinstance(context := parsed(own.get("context")), dict):  # the ids of Phoenix's spans
             own |= {f"context.{name}": value for name, value in context.items()}
-        if not name_of(_first(own, _TRACE)):
-            fix = "keep the spans of traces in a file of their own"
-            raise Invalid("is not a span, and rows before it are", fix)
-        exported = [own]
-    for span in exported:
+        spans = [own]
+    for span in spans:
         if not name_of(_first(span, _TRACE)):
-            raise Invalid("holds a span that names no trace", 'write "traceId" and "spanId"')
+            raise wrong
         yield _span(span)
-
-
-def _exported(row: Json) -> list[dict[str, Json]] | None:
-    """Return the spans of an OTLP document, with plain attributes; None for any other row."""
-    if (resources := listed_under(row, "resourceSpans")) is None:
-        return None
-    scopes = [scope for resource in resources for scope in listed_under(resource, "scopeSpans") or ()]
-    spans = [span for scope in scopes for span in listed_under(scope, "spans") or ()]
-    kept = (span for span in spans if isinstance(span, dict))
-    return [{**span, "attributes": plain_attributes(span.get("attributes"))} for span in kept]
 
 
 def is_document_row(row: Json) -> bool:
@@ -319,6 +315,7 @@ def _span(row: dict[str, Json]) -> Span:
     retrieved = kind in {RETRIEVER, RERANKER}
     asked = kind != MODEL or not parent  # a model within a trace is asked with its whole prompt
     sessions = value_at(attributes, "session.id"), _first(row, ("session_id", "sessionId"))
+    queries = (text_in(value_at(attributes, name), QUESTIONS) for name in _QUERIES)
     answers = (text_in(value_at(attributes, name), ANSWERS, speaker=ASSISTANT) for name in _OUTPUTS)
     return Span(
         trace=name_of(_first(row, _TRACE)),
@@ -328,7 +325,7 @@ def _span(row: dict[str, Json]) -> Span:
         kind=kind,
         start=start,
         end=max(start, _time(row, _END)),
-        query=_query(attributes) if asked else None,
+        query=next(filter(None, queries), None) if asked else None,
         documents=_documents(attributes) if retrieved else None,
         inputs=documents_in(value_at(attributes, "reranker.input_documents")) if kind == RERANKER else None,
         response=next(filter(None, answers), None) if asked and not retrieved else None,
@@ -339,11 +336,6 @@ def _span(row: dict[str, Json]) -> Span:
 
 _OUTPUTS = ("output.value", "gen_ai.output.messages")
 _QUERIES = ("reranker.query", "gen_ai.retrieval.query.text", "input.value", "gen_ai.input.messages")
-
-
-def _query(attributes: Mapping[str, Json]) -> str | None:
-    texts = (text_in(value_at(attributes, name), QUESTIONS) for name in _QUERIES)
-    return next(filter(None, texts), None)
 
 
 def _error(row: Mapping[str, Json]) -> str | None:

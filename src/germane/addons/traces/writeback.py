@@ -23,45 +23,26 @@ from germane.reports.manifest import models_in
 from germane.types import Json, Sample, Score
 
 
-class _Traced:
-    """The samples of a report that are traces, with their scores and the sources of these."""
-
-    def __init__(self, report: ReportData) -> None:
-        self._report = report
-        self._basis = {(row.measure, row.system): row.basis.source for row in report.summaries}
-        self.created = str(report.manifest.get("created") or "1970-01-01T00:00:00+00:00")
-        self.judge = report.judge.source or ""
-        asked = any(models_in(report.judge.identity)) and not report.judge.stand_in
-        self.machine = "LLM" if asked else "CODE"
-        """The kind of annotator that the judge is, in the words of OpenInference."""
-
-    def __iter__(self) -> Iterator[tuple[Sample, Sequence[str], list[Score]]]:
-        """Yield each trace with the spans whose lists were judged and its scores. InputError if no sample is a trace."""
-        found = ((sample, sample.metadata.get("spans")) for sample in self._report.samples())
-        traces = {
-            sample.key: (sample, spans) for sample, spans in found if spans and isinstance(spans, tuple)
-        }
-        if not traces:
-            problem = "no sample of this report is a trace: none names the spans that it is from"
-            raise InputError(problem, fix="evaluate an export of traces (docs/addons/traces.md)")
-        for key, scores in groupby(self._report.scores(), key=lambda score: score.key):
-            if key in traces:
-                yield *traces[key], list(scores)
-
-    def source(self, score: Score) -> dict[str, Json]:
-        """Return the source of a score's labels, and the judge if it is one."""
-        source = self._basis.get((score.measure, score.system), "judge")
-        judge = {"judge": self.judge} if source in {"judge", "best"} else {}
-        return {**judge, "label_source": source}
+def _traces(report: ReportData) -> Iterator[tuple[Sample, Sequence[str], list[Score]]]:
+    """Yield each trace with the spans whose lists were judged and its scores. InputError if no sample is a trace."""
+    spans_of = ((sample, sample.metadata.get("spans")) for sample in report.samples())
+    traces = {sample.key: (sample, spans) for sample, spans in spans_of if spans and isinstance(spans, tuple)}
+    if not traces:
+        problem = "no sample of this report is a trace: none names the spans that it is from"
+        raise InputError(problem, fix="evaluate an export of traces (docs/addons/traces.md)")
+    for key, scores in groupby(report.scores(), key=lambda score: score.key):
+        if key in traces:
+            yield *traces[key], list(scores)
 
 
 def phoenix(report: ReportData) -> Iterator[str]:
     """Yield the labels of each trace's documents, a judge's and people's, as document annotations of the spans."""
-    traced, explainer = _Traced(report), Explainer(report)
-    for sample, spans, scores in traced:
+    explainer, judge = Explainer(report), report.judge
+    model = any(models_in(judge.identity)) and not judge.stand_in
+    for sample, spans, scores in _traces(report):
         calls = explainer.facts(sample, scores).calls
         results = [
-            _annotation(span, context, label, traced)
+            _annotation(span, context, label, judge.source or "", "LLM" if model else "CODE")
             for span, call in zip(spans, calls, strict=False)
             for context in call.contexts
             for label in context.labels
@@ -71,33 +52,31 @@ def phoenix(report: ReportData) -> Iterator[str]:
             yield _line({"data": results})
 
 
-def _annotation(span: str, context: Any, label: Any, traced: _Traced) -> dict[str, Json]:
-    """Return one label of a span's document as a Phoenix annotation."""
-    human = label.source == "human"
-    judge = (label.who or "people") if human else traced.judge
+def _annotation(span: str, context: Any, label: Any, judge: str, kind: str) -> dict[str, Json]:
+    """Return one label of a span's document as a Phoenix annotation; `kind` is the judge's, in OpenInference's words."""
+    if label.source == "human":
+        judge, kind = label.who or "people", "HUMAN"
     result = {"label": "relevant" if label.relevant else "not_relevant", "score": float(label.grade)}
+    about = {"judge": judge, "label_source": label.source, "item": context.item, "germane": __version__}
     return {
         "name": "relevance",
-        "annotator_kind": "HUMAN" if human else traced.machine,
+        "annotator_kind": kind,
         "span_id": span,
         "document_position": context.rank - 1,
         "result": result | ({"explanation": label.reason} if label.reason else {}),
-        "metadata": {
-            "judge": judge,
-            "label_source": label.source,
-            "item": context.item,
-            "germane": __version__,
-        },
+        "metadata": about,
         "identifier": f"germane {judge}",
     }
 
 
 def langfuse(report: ReportData) -> Iterator[str]:
     """Yield each score of each trace; with one search it belongs to the observation that retrieved."""
-    traced = _Traced(report)
-    for sample, spans, scores in traced:
+    basis = {(row.measure, row.system): row.basis.source for row in report.summaries}
+    for sample, spans, scores in _traces(report):
         for score in (score for score in scores if score.value is not None):
-            source = traced.source(score)
+            labels = basis.get((score.measure, score.system), "judge")
+            judge = {"judge": report.judge.source or ""} if labels in {"judge", "best"} else {}
+            source = {**judge, "label_source": labels}
             named = [sample.id, sample.system, sample.trial, score.measure, source]
             row = {
                 "id": f"germane-{digest(named)}",
@@ -108,7 +87,7 @@ def langfuse(report: ReportData) -> Iterator[str]:
                 "dataType": "NUMERIC",
                 "comment": score.why,
                 "metadata": {**source, "germane": __version__},
-                "timestamp": traced.created,
+                "timestamp": str(report.manifest.get("created") or "1970-01-01T00:00:00+00:00"),
             }
             yield _line({key: value for key, value in row.items() if value is not None})
 
