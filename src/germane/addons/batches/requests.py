@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec import structs
@@ -43,17 +43,13 @@ _MANY = 200
 
 
 class BatchRow(msgspec.Struct, kw_only=True):
-    """One batch of requests at a provider.
+    """One batch of requests at a provider, sent by the evaluation `run`.
 
     Attributes:
         id: Our name of it, which is stored before it is made and told to the provider.
         name: The provider's name; "" until it is known.
-        run: The evaluation that sent it.
-        provider, model, url: Where it was sent; "" is the provider's own URL.
-        requests, questions: What it holds.
+        url: The judge's URL; "" is the provider's own.
         cost_usd: An estimate; None where the price is not known.
-        at: When it was made.
-        state: "sending", "sent" or "done".
         why: Why the batch, or most of its failed lines, failed.
     """
 
@@ -136,9 +132,9 @@ class AskedTable:
 
     def batches(self, *, opened: bool = False) -> list[BatchRow]:
         """Return all batches, or only open ones, oldest first."""
-        test, values = ("WHERE state <> ?", [DONE]) if opened else ("", [])
-        sql = f"SELECT {', '.join(_COLUMNS)} FROM batches {test} ORDER BY at, id"  # noqa: S608 - constants
-        return [BatchRow(**dict(zip(_COLUMNS, row, strict=True))) for row in self._ledger.rows(sql, values)]
+        sql = f"SELECT {', '.join(_COLUMNS)} FROM batches ORDER BY at, id"  # noqa: S608 - constants
+        rows = [BatchRow(**dict(zip(_COLUMNS, row, strict=True))) for row in self._ledger.rows(sql)]
+        return [row for row in rows if row.state != DONE or not opened]
 
     def begin(self, batch: BatchRow) -> None:
         """Store a batch that is about to be created; its requests are added afterwards."""
@@ -183,7 +179,7 @@ class Request:
         keys: The keys of its questions.
         record: What must be known to read its answer.
         line: The line of a file of requests, as OpenAI's batches and `vllm run-batch` read it.
-        tokens, tokens_back: What it and its answer take, estimated from bytes.
+        tokens, tokens_back: Estimates from the bytes of the request and of a typical answer.
     """
 
     custom_id: str
@@ -207,23 +203,16 @@ def price_later(judge: Judge) -> Price | None:
     return model.price.times(_LATER)
 
 
-def by_judge(asked: Iterable[Asked]) -> list[tuple[Judge, list[AnyQuestion]]]:
-    """Return the questions for each judge, without those about an empty text."""
-    result: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
+def split_trivial(asked: Iterable[Asked]) -> tuple[list[Judgement], list[tuple[Judge, list[AnyQuestion]]]]:
+    """Return the judgements of questions about an empty text, which need no judge, and the other questions by judge."""
+    known, others = list[Judgement](), dict[int, tuple[Judge, list[AnyQuestion]]]()
     for judge, question in asked:
-        if trivial_answer(question) is None:
-            result.setdefault(id(judge), (judge, []))[1].append(question)
-    return list(result.values())
-
-
-def known_at_once(asked: Iterable[Asked]) -> list[Judgement]:
-    """Return the judgements of questions about an empty text, which need no judge."""
-    replies = ((judge, question, trivial_answer(question)) for judge, question in asked)
-    return [
-        judgement_of(judge.key(question), question, judge, reply)
-        for judge, question, reply in replies
-        if reply is not None and reply.error is None
-    ]
+        reply = trivial_answer(question)
+        if reply is None:
+            others.setdefault(id(judge), (judge, []))[1].append(question)
+        elif reply.error is None:
+            known.append(judgement_of(judge.key(question), question, judge, reply))
+    return known, list(others.values())
 
 
 def requests_of(
@@ -260,9 +249,9 @@ def _row(judge: Judge, question: AnyQuestion) -> dict[str, Json]:
     return {"kind": question.kind, "key": judge.key(question), "prompt": prompt, "fields": values}
 
 
-def requests_for_file(asked: Iterable[Asked]) -> Iterator[Request]:
+def requests_for_file(asked: Iterable[tuple[Judge, Sequence[AnyQuestion]]]) -> Iterator[Request]:
     """Yield these questions' requests as chat completions; InputError if a judge is not a chat model."""
-    for judge, questions in by_judge(asked):
+    for judge, questions in asked:
         model = model_of(judge)
         if model is None or model.service.provider not in PROVIDERS or model.service.traits.extra:
             problem = f"{judge.name} is not asked by chat completions, and such a file holds nothing else"
@@ -270,16 +259,16 @@ def requests_for_file(asked: Iterable[Asked]) -> Iterator[Request]:
         yield from requests_of(judge, model, questions)
 
 
-class _Asker(Judge):
-    """A judge with the name, identity, key and prompt hash of a record: the answer is stored as the question was asked."""
+class _RecordedJudge(Judge):
+    """The judge of a record: answers are stored as its questions were asked. `rows` describe them, by their id()."""
 
-    def __init__(self, record: Mapping[str, Json], row: Mapping[str, Json]) -> None:
+    def __init__(self, record: Mapping[str, Json]) -> None:
         self.name, self.identity = record["judge"], freeze(record["identity"])
-        self.asked_key, self._prompt = str(row["key"]), str(row["prompt"])
+        self.rows = dict[int, Mapping[str, Json]]()
 
-    def prompt_hash(self, _question: AnyQuestion) -> str:
-        """Return the prompt hash of the record."""
-        return self._prompt
+    def prompt_hash(self, question: AnyQuestion) -> str:
+        """Return the prompt hash that the question had."""
+        return str(self.rows[id(question)]["prompt"])
 
 
 @dataclass(slots=True)
@@ -289,8 +278,7 @@ class Answers:
     Attributes:
         session: The id of the session that pays for them; "" = none.
         groups: The judgements of each line, failures among them.
-        done: The requests whose questions are all answered.
-        failed: The reasons of the others, by request.
+        done: The requests whose questions are all answered; `failed` has the reasons of the others.
         unknown: The number of lines whose request is not waiting: it was read before, or asked with another ledger.
     """
 
@@ -368,9 +356,11 @@ def _judgements(
     request: str, record: Mapping[str, Json], got: Completion, source: str, session: str
 ) -> list[Judgement]:
     """Return a judgement for each question of a request, with an error if its part is unusable."""
-    askers = dict[int, _Asker]()
-    items = tuple(_request_of(rows, record, askers) for rows in record["items"])
-    ask, cost = Ask(record["name"], "", "", {}, items), None
+    judge = _RecordedJudge(record)
+    ask, cost = (
+        Ask(record["name"], "", "", {}, tuple(_request_of(rows, judge) for rows in record["items"])),
+        None,
+    )
     sent, back = got.input_tokens or 0, got.output_tokens or 0
     if price := record.get("price"):
         rates = dict(zip(("input", "output", "cached"), price, strict=True))
@@ -388,36 +378,24 @@ def _judgements(
     rows = []
     for question, answer, sharing in answers:
         wrong, provenance = isinstance(answer, AnswerError), FrozenDict(how | sharing)
-        said = {"error": str(answer)} if wrong else {"payload": answer}
-        reply = Reply(**said, usage=usage, request=request, provenance=provenance)
-        usage, asker = Usage(cost_usd=0.0), askers[id(question)]
-        rows.append(judgement_of(asker.asked_key, question, asker, reply, session=session))
+        result = {"error": str(answer)} if wrong else {"payload": answer}
+        reply = Reply(**result, usage=usage, request=request, provenance=provenance)
+        usage, key = Usage(cost_usd=0.0), str(judge.rows[id(question)]["key"])
+        rows.append(judgement_of(key, question, judge, reply, session=session))
     return rows
 
 
-def _request_of(
-    rows: Iterable[Mapping[str, Json]], record: Mapping[str, Json], askers: dict[int, _Asker]
-) -> FusedRequest:
-    """Rebuild the questions of a request from its record, and put their judges into `askers` by id()."""
+def _request_of(rows: Iterable[Mapping[str, Json]], judge: _RecordedJudge) -> FusedRequest:
+    """Rebuild the questions of a request from their rows, which the judge is given."""
     kinds, request = _kinds(), FusedRequest("")
     for row in rows:
         try:
-            question = kinds[row["kind"]](**{name: _tupled(value) for name, value in row["fields"].items()})
+            question = kinds[row["kind"]](**freeze(row["fields"]))
         except (KeyError, TypeError):
             raise AnswerError("it was asked by another version of germane: ask again") from None
-        askers[id(question)] = _Asker(record, row)
+        judge.rows[id(question)] = row
         request.questions.append(question)
     return request
 
 
-@cache
-def _kinds() -> Mapping[str, Any]:
-    """Return the types of questions by kind, those of installed add-ons included."""
-    return known_kinds(installed=True)
-
-
-def _tupled(value: Any) -> Any:
-    """Convert lists to tuples and mappings to frozen ones, as questions hold them."""
-    if isinstance(value, list):
-        return tuple(map(_tupled, value))
-    return freeze(value) if isinstance(value, dict) else value
+_kinds = cache(partial(known_kinds, installed=True))

@@ -22,11 +22,10 @@ from germane.addons.batches.requests import (
     AskedTable,
     BatchRow,
     Request,
-    by_judge,
     has_batches,
-    known_at_once,
     price_later,
     requests_of,
+    split_trivial,
 )
 from germane.clean import counted, mask_urls
 from germane.encoding import now
@@ -51,9 +50,6 @@ class Later:
     """The source of answers for `--later`: it asks in batches what can be asked in batches, before anything is asked live.
 
     Without `--later` nothing is asked while batches of the run's earlier sessions are open.
-
-    Raises:
-        InputError: Options do not go together.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -112,10 +108,7 @@ def endpoint_of(model: LLMJudge) -> tuple[str, str, str]:
 
 
 class Round:
-    """One round of the batches of the evaluation `run`: answers are fetched, and what is still open is sent.
-
-    `table` holds the ledger's batches and their requests, `clients` one client per endpoint of the judge.
-    """
+    """One round of the batches of the evaluation `run`: answers are fetched, and what is still open is sent."""
 
     def __init__(
         self,
@@ -131,10 +124,9 @@ class Round:
         for row in table.batches():
             self._learn(row)
 
-    def open(self, *, own: bool = False) -> list[BatchRow]:
-        """Return the open batches at these endpoints; `own`: only those of this evaluation."""
-        rows = self._table.batches(opened=True)
-        return [row for row in rows if row.endpoint in self._clients and (not own or row.run == self._run)]
+    def open(self) -> list[BatchRow]:
+        """Return the open batches at these endpoints, those of other evaluations too."""
+        return [row for row in self._table.batches(opened=True) if row.endpoint in self._clients]
 
     async def fetch(self) -> None:
         """Store the answers of batches that have ended; JudgeError if a provider fails."""
@@ -145,10 +137,7 @@ class Round:
                 raise JudgeError(f"no answer about the batch {row.name or row.id}: {error}") from None
 
     async def _fetch(self, row: BatchRow, client: BatchClient) -> None:
-        """Store the answers of a batch if it has ended.
-
-        A batch whose sender was killed, or got no reply, is looked for, and forgotten if the provider does not list it.
-        """
+        """Store the answers of a batch if it has ended; one that the provider does not list was never made, and is forgotten."""
         if row.state == SENDING:
             name = await client.find(row.id)
             age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(row.at)
@@ -209,12 +198,11 @@ class Round:
     ) -> None:
         """Send the questions that are in no batch yet.
 
-        Raises:
-            LimitReached: All batches would cost more, or ask more questions, than these limits.
-            NoneAnswered: The fetched batches brought nothing but failures.
-            JudgeError: A provider refuses.
+        Raises LimitReached if all batches would exceed a limit, NoneAnswered if the fetched ones brought nothing but
+        failures, and JudgeError if a provider refuses.
         """
-        self._ledger.put(known_at_once(asked))
+        known, others = split_trivial(asked)
+        self._ledger.put(known)
         if self._failures and not self._stored and not self._learned:
             why, count = self._failures.most_common(1)[0]
             raise NoneAnswered(
@@ -222,7 +210,7 @@ class Round:
                 "(without --later what is left is asked live)"
             )
         in_flight = self._table.in_flight()
-        for judge, questions in by_judge(asked):
+        for judge, questions in others:
             model = model_of(judge)
             if model is None or (client := self._clients.get(endpoint_of(model))) is None:
                 continue
@@ -237,7 +225,7 @@ class Round:
     def _row(self, model: LLMJudge, some: Sequence[Request]) -> BatchRow:
         """Return the row of a batch with these requests."""
         (provider, name, url), price = endpoint_of(model), price_later(model)
-        tokens, back = (sum(getattr(request, at) for request in some) for at in ("tokens", "tokens_back"))
+        sent, back = (sum(request.tokens for request in some), sum(request.tokens_back for request in some))
         return BatchRow(
             id=f"germane-{uuid4().hex}",
             run=self._run,
@@ -246,13 +234,13 @@ class Round:
             url=url,
             requests=len(some),
             questions=sum(len(request.keys) for request in some),
-            cost_usd=None if price is None else price.cost(tokens, back),
+            cost_usd=None if price is None else price.cost(sent, back),
             at=now(),
         )
 
     def _check_limits(self, row: BatchRow, max_cost: float | None, max_calls: int | None) -> None:
         """Raise LimitReached if this batch, together with what is paid or in progress, would exceed a limit."""
-        batches = [*self.open(own=True), row]
+        batches = [*(batch for batch in self.open() if batch.run == self._run), row]
         paid = self._usage_log.earlier + self._usage_log.spent
         calls = paid.calls + sum(batch.questions for batch in batches)
         if max_calls is not None and calls > max_calls:
@@ -281,10 +269,10 @@ def _split(requests: Iterable[Request]) -> Iterator[list[Request]]:
     """Yield the requests in batches of the size that a provider accepts."""
     some, size = list[Request](), 0
     for request in requests:
-        if some and (len(some) == MOST_REQUESTS or size + len(request.line) + 1 > MOST_BYTES):
-            yield some
-            some, size = [], 0
-        some.append(request)
         size += len(request.line) + 1
+        if some and (len(some) == MOST_REQUESTS or size > MOST_BYTES):
+            yield some
+            some, size = [], len(request.line) + 1
+        some.append(request)
     if some:
         yield some

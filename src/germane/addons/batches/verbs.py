@@ -13,9 +13,9 @@ from germane.addons.batches.requests import (
     FILE,
     Answers,
     AskedTable,
-    known_at_once,
     read_answers,
     requests_for_file,
+    split_trivial,
 )
 from germane.clean import counted, some_of
 from germane.cli.values import print_document, refuse_input, say, spec_of
@@ -48,15 +48,15 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     estimate = forecast(chosen)
     before = (read_manifest(stored).get("options") or {}).get("ledger") if stored is not None else None
     location = chosen.ledger or before or ledger_address()
-    certain = estimate.certain
-    requests = {request.custom_id: request for request in requests_for_file(certain)}
-    if certain:
+    known, others = split_trivial(estimate.certain)
+    requests = {request.custom_id: request for request in requests_for_file(others)}
+    if estimate.certain:
         with closing(open_at(location)) as store:
             table = AskedTable(store)
             in_flight = table.in_flight()
             requests = {name: row for name, row in requests.items() if in_flight.isdisjoint(row.keys)}
             table.add(FILE, requests.values())
-            store.put(known_at_once(certain))
+            store.put(known)
     with whole_file(output) as file:
         file.writelines(request.line + b"\n" for request in requests.values())
     done = {

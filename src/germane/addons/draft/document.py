@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +50,8 @@ def label(
     if drop_bad:
         removed |= {row["item"] for row in labels if row["answer"] not in ("fine", "unsure")}
     document["removed"] = sorted(removed)
-    looked_at = {row["item"] for row in labels}
-    rows = [row for row in rows if row["id"] not in removed]
-    for row in rows:
-        row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
     write_document(folder, document)
-    write_rows(folder / SAMPLES, rows)
+    write_rows(folder / SAMPLES, settle_rows(rows, labels, removed))
     if json:
         print_document({"schema_version": 1, "checked_by_people": checked, "removed": document["removed"]})
     elif checked is not None:
@@ -212,6 +208,16 @@ def read_labels(folder: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[st
     queries = {row["id"]: row["query"] for row in rows}
     labels = read_rows(folder / LABELS)
     return [label for label in labels if queries.get(label["item"], label["query"]) == label["query"]]
+
+
+def settle_rows(
+    rows: Iterable[dict[str, Any]], labels: Iterable[Mapping[str, Any]], removed: Container[str]
+) -> list[dict[str, Any]]:
+    """Return the rows that are not removed, each marked as looked at by a person or not."""
+    looked_at, kept = {label["item"] for label in labels}, [row for row in rows if row["id"] not in removed]
+    for row in kept:
+        row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
+    return kept
 
 
 def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -40,8 +39,9 @@ _FAILURES = {
     "has no answer to this question": "no stored answer",
     r"\b[45]\d\d\b": "HTTP {}",
     "(?i)time|hang": "no answer in time",
+    "unusable|JSON|answer": "unusable answer",
+    "": "request failed",
 }
-_FAILURES |= {"unusable|JSON|answer": "unusable answer", "": "request failed"}
 """The reasons of failed calls by patterns of their errors; the first that is found counts."""
 
 
@@ -56,12 +56,9 @@ class Dropped(Exception):
 
 @dataclass
 class Attempt:
-    """The result of an attempt.
+    """The result of an attempt: a sample (`row`) if its question is kept, and a row for each candidate that is dropped.
 
     Attributes:
-        turn: The passage, and what is written from it.
-        row: The sample, where the question is kept; else empty.
-        dropped: A row for each candidate that was dropped, or for the passage.
         judgements: The answers that it rests on.
         searched: The places of the passages in which no answer was found.
         rivals: Number of other documents that may answer.
@@ -91,9 +88,7 @@ class Drafter:
     Attributes:
         pool: Asks the writer and the judge, through the ledger.
         progress: Called after each attempt with their number.
-        seed, language, examples, allow_personal: The options that decide about an attempt.
         ahead: Number of attempts that are begun before those ahead of them are decided.
-        attempts: What each attempt came to.
         stopped: Why drafting ended before its time.
     """
 
@@ -138,7 +133,7 @@ class Drafter:
 
     def _begin_ahead(self) -> None:
         """Begin the next attempt, and those that would be needed after it if all were kept."""
-        order = copy.copy(self.order)
+        order = self.order.copy()
         room = self.ahead if self.kept else min(self.ahead, FIRST - len(self.attempts))
         for _ in range(max(1, room)):
             if (turn := order.next()) is None:

@@ -6,8 +6,8 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from zlib import crc32
 
@@ -16,6 +16,7 @@ import numpy as np
 from germane.addons.draft.bm25 import is_unspaced, terms
 from germane.errors import InputError
 from germane.labelling.corpus import Corpus
+from germane.types import Json
 
 MIX = {"direct": 45, "paraphrased": 40, "near-miss": 15}
 STYLES = {"question": 60, "keywords": 25, "long": 15}
@@ -58,7 +59,7 @@ def slots(shares: Mapping[str, int], n: int) -> Iterator[str]:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def _pick(shares: Mapping[str, int], digest: str) -> str:
@@ -74,51 +75,49 @@ def draw(
 
     A document that is added inserts its turns and moves no other.
     """
-    keyed = [(_digest(f"{seed}  {passage.digest}"), passage) for passage in passages]
-    seen, ordered = Counter[str](), list[tuple[int, str, str, int, Passage]]()
-    for key, passage in sorted(keyed, key=lambda row: (row[0], row[1].start)):
-        ordered.append((seen[passage.doc], key, passage.doc, passage.start, passage))
-        seen[passage.doc] += 1
-    ordered.sort(key=lambda row: row[:4])
+    earlier, rounds = Counter[str](), defaultdict[int, list[Passage]](list)
+    for passage in sorted(passages, key=lambda passage: _digest(f"{seed}  {passage.digest}")):
+        rounds[earlier[passage.doc]].append(passage)
+        earlier[passage.doc] += 1
     result: dict[str, list[Turn]] = {kind: [] for kind in mix}
-    for *_, passage in ordered:
+    for passage in chain.from_iterable(rounds.values()):
         kind = _pick(mix, _digest(f"{seed} kind {passage.digest}"))
         result[kind].append(Turn(passage, kind, _pick(styles, _digest(f"{seed} style {passage.digest}"))))
     return result
 
 
+@dataclass
 class TurnOrder:
     """The order of attempts: slot by slot, with at most four attempts of a kind for each of its slots so far."""
 
-    def __init__(self, turns: Mapping[str, list[Turn]], shares: Mapping[str, int], n: int) -> None:
-        self._turns, self._slots, self._at = turns, list(slots(shares, n)), 0
-        self._wanted, self.tried, self.kept = Counter[str](), Counter[str](), Counter[str]()
+    turns: Mapping[str, list[Turn]]
+    slots: Sequence[str]
+    begun: int = 0
+    tried: Counter[str] = field(default_factory=Counter)
+    kept: Counter[str] = field(default_factory=Counter)
 
-    def __copy__(self) -> TurnOrder:
+    def copy(self) -> TurnOrder:
         """Return a copy that can run ahead."""
-        other = TurnOrder(self._turns, {}, 0)
-        vars(other).update(vars(self), _wanted=+self._wanted, tried=+self.tried, kept=+self.kept)
-        return other
+        return replace(self, tried=+self.tried, kept=+self.kept)
 
     def next(self) -> Turn | None:
         """Return the next attempt, or None at the end. Call `settle` afterwards."""
         while True:
-            kind = self._slots[self._at - 1] if self._at else ""
-            most = min(TRIES * self._wanted[kind], len(self._turns.get(kind, ())))
-            if self.kept[kind] < self._wanted[kind] and self.tried[kind] < most:
+            kind = self.slots[self.begun - 1] if self.begun else ""
+            wanted = self.slots[: self.begun].count(kind)
+            most = min(TRIES * wanted, len(self.turns.get(kind, ())))
+            if self.kept[kind] < wanted and self.tried[kind] < most:
                 self.tried[kind] += 1
-                return self._turns[kind][self.tried[kind] - 1]
-            if self._at == len(self._slots):
+                return self.turns[kind][self.tried[kind] - 1]
+            if self.begun == len(self.slots):
                 return None
-            self._wanted[self._slots[self._at]] += 1
-            self._at += 1
+            self.begun += 1
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return how many questions of each kind are wanted and kept, and after how many attempts."""
-        wanted = Counter(self._slots)
         return {
-            kind: {"wanted": wanted[kind], "kept": self.kept[kind], "attempts": self.tried[kind]}
-            for kind in dict.fromkeys(self._slots)
+            kind: {"wanted": wanted, "kept": self.kept[kind], "attempts": self.tried[kind]}
+            for kind, wanted in Counter(self.slots).items()
         }
 
     def settle(self, turn: Turn, *, kept: bool) -> None:
@@ -154,7 +153,7 @@ class Passage:
     @property
     def digest(self) -> str:
         """The SHA-256 of the text, which decides the turn of the passage and the kind of its question."""
-        return hashlib.sha256(self.text.encode("utf-8", "replace")).hexdigest()
+        return _digest(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +167,16 @@ class DraftCorpus:
     usable: list[Passage]
     skipped: dict[str, int]
 
+    def as_json(self) -> dict[str, Json]:
+        """Return what draft.json says of the corpus."""
+        counts = {"documents": len(self.documents), "passages": len(self.passages), "skipped": self.skipped}
+        return {"digest": self.digest, "name": self.name, **counts}
+
 
 def read_corpus(path: Path) -> DraftCorpus:
     """Read a corpus, cut it into passages, and exclude unsuitable ones, counted by reason.
 
-    Raises:
-        InputError: A PDF or office file has no text file of the same name beside it.
+    InputError if a PDF or office file has no text file of the same name beside it.
     """
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     texts = {file.with_suffix("") for file in files if file.suffix.lower() not in _OFFICE}
@@ -183,10 +186,9 @@ def read_corpus(path: Path) -> DraftCorpus:
             raise InputError(f"{file.name} is not text", fix=fix)
     corpus = Corpus(path)
     documents = dict(corpus.documents())
-    identity = corpus.identity
+    name, digest = (str(corpus.identity[key]) for key in ("name", "digest"))
     passages = [passage for doc, text in documents.items() for passage in cut(doc, text)]
-    usable, skipped = _sort_out(passages, documents)
-    return DraftCorpus(str(identity["digest"]), str(identity["name"]), documents, passages, usable, skipped)
+    return DraftCorpus(digest, name, documents, passages, *_sort_out(passages, documents))
 
 
 def cut(doc: str, text: str) -> Iterator[Passage]:
@@ -230,9 +232,9 @@ def _words(text: str) -> list[int]:
 
 def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[list[Passage], dict[str, int]]:
     """Return the passages that questions may come from, and the number of others by reason."""
-    lines = Counter(
-        line for text in documents.values() for line in {line.strip() for line in text.splitlines()} - {""}
-    )
+    lines = Counter[str]()
+    for text in documents.values():
+        lines.update({line.strip() for line in text.splitlines()} - {""})
     least = max(2.0, _HEADER_SHARE * len(documents))
     repeated = {line for line, count in lines.items() if count > least}
     usable, skipped = list[Passage](), Counter[str]()

@@ -89,7 +89,8 @@ def draft(
     for one in (author, checker):
         check_price(one, max_cost)
     asked = None if target is None else open_target(target, targets_file or Path.cwd())
-    _warn(author, checker, turns, Counter(slots(shares, number)), asked)
+    order = TurnOrder(turns, list(slots(shares, number)))
+    _warn(author, checker, order, asked)
     search, replayed = Search(source, pool, asked), password_apart(replay) if replay else None
     store = open_ledger(None if no_cache else ledger_address(ledger), replayed)
 
@@ -101,7 +102,7 @@ def draft(
             drafter = Drafter(
                 asking,
                 search,
-                TurnOrder(turns, shares, number),
+                order,
                 lambda done: _progress(drafter, number, done),
                 seed=seed,
                 language=language or "",
@@ -122,62 +123,58 @@ def draft(
     finally:
         if store is not None:
             store.close()
-    document, rows = _result(drafter, source, real, output, before.get("removed") or ())
-    document |= {"n": number, "exit_code": 0 if document["kept"] >= number else 3}
-    document |= {"judge": checker.name, "writer": author.name}
-    whole = files.DraftDocument(**document)
-    files.write_folder(output, whole, rows, drafter.attempts)
-    _print(structs.asdict(whole), last_line(whole, output), json=json)
+    rows = [attempt.row for attempt in drafter.kept]
+    labels = files.read_labels(output, rows)
+    settled = {row["id"] for row in rows} - {label["item"] for label in labels}
+    removed = [name for name in before.get("removed", ()) if name not in settled]
+    rows = files.settle_rows(rows, labels, removed)
+    document = _document(drafter, source, (checker, author), real, rows, labels)
+    document.removed = removed
+    files.write_folder(output, document, rows, drafter.attempts)
+    _print(structs.asdict(document), last_line(document, output), json=json)
     say(f"{counted(drafter.pool.spent.calls, 'call was', 'calls were')} made now")
-    if whole.exit_code:
-        say(_why_fewer(whole))
-    return whole.exit_code
+    if document.exit_code:
+        say(_why_fewer(document))
+    return document.exit_code
 
 
-def _result(
-    drafter: Drafter, source: DraftCorpus, real: Sequence[Sample], folder: Path, removed: Sequence[str]
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the fields of draft.json that follow from the attempts and people's labels, and the rows of samples.jsonl."""
-    rows, order = [attempt.row for attempt in drafter.kept], drafter.order
-    labels = files.read_labels(folder, rows)
-    looked_at = {label["sample"] for label in labels}
-    gone = [name for name in removed if name in looked_at or name not in {row["id"] for row in rows}]
-    rows = [row for row in rows if row["id"] not in gone]
-    for row in rows:
-        row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
-    clusters = [row["cluster"] for row in rows]
-    answerable = [attempt for attempt in drafter.kept if attempt.turn.kind != "near-miss"]
-    document = {
-        "kept": len(drafter.kept),
-        "attempts": len(drafter.attempts),
-        "corpus": {
-            "digest": source.digest,
-            "name": source.name,
-            "documents": len(source.documents),
-            "passages": len(source.passages),
-            "skipped": source.skipped,
-        },
-        "dropped": files.reason_counts(drafter.attempts),
-        "kinds": order.counts(),
-        "ease": ease.of_set(rows, clusters, real, drafter.search),
-        "precision": ease.precision(clusters),
-        "rivals": sum(attempt.rivals > 0 for attempt in answerable) / len(answerable) if answerable else None,
-        "search": drafter.search.name,
-        "searched": {attempt.row["id"]: attempt.searched for attempt in drafter.kept},
-        "documents_covered": len(set(clusters)),
+def _document(
+    drafter: Drafter,
+    source: DraftCorpus,
+    judges: tuple[Judge, Judge],
+    real: Sequence[Sample],
+    rows: Sequence[Mapping[str, Any]],
+    labels: Sequence[Mapping[str, Any]],
+) -> files.DraftDocument:
+    """Return draft.json for these attempts, rows of samples.jsonl and labels of people."""
+    kept, number, clusters = drafter.kept, len(drafter.order.slots), [row["cluster"] for row in rows]
+    rivals = [attempt.rivals > 0 for attempt in kept if attempt.turn.kind != "near-miss"]
+    return files.DraftDocument(
+        exit_code=0 if len(kept) >= number else 3,
+        n=number,
+        kept=len(kept),
+        attempts=len(drafter.attempts),
+        corpus=source.as_json(),
+        dropped=files.reason_counts(drafter.attempts),
+        kinds=drafter.order.counts(),
+        ease=ease.of_set(rows, clusters, real, drafter.search),
+        precision=ease.precision(clusters),
+        rivals=sum(rivals) / len(rivals) if rivals else None,
+        search=drafter.search.name,
+        searched={attempt.row["id"]: attempt.searched for attempt in kept},
+        documents_covered=len(set(clusters)),
+        judge=judges[0].name,
+        writer=judges[1].name,
         **files.spending(drafter.attempts),
-        "seed": drafter.seed,
-        "stopped": drafter.stopped,
-        "checked_by_people": files.checked_by_people(labels),
-        "removed": gone,
-    }
-    return document, rows
+        seed=drafter.seed,
+        stopped=drafter.stopped,
+        checked_by_people=files.checked_by_people(labels),
+    )
 
 
-def _print(document: Mapping[str, Json], text: str, *, json: bool) -> None:
-    """Print the document as JSON, or the text."""
+def _print(document: dict[str, Json], text: str, *, json: bool) -> None:
     if json:
-        print_document(dict(document))
+        print_document(document)
     else:
         print_lines(text)
 
@@ -214,25 +211,18 @@ def _real_questions(path: Path) -> list[Sample]:
     else:
         result = list(read_samples(path, warn=Notices(lambda notice: say(f"warning: {notice}"))))
     if not result:
-        raise InputError(
-            f"{path} holds no question", fix="write samples (.jsonl), or one question per line (.txt)"
-        )
+        fix = "write samples (.jsonl), or one question per line (.txt)"
+        raise InputError(f"{path} holds no question", fix=fix)
     return result
 
 
-def _warn(
-    writer: Judge,
-    judge: Judge,
-    turns: Mapping[str, list[Turn]],
-    wanted: Mapping[str, int],
-    target: Target | None,
-) -> None:
+def _warn(writer: Judge, judge: Judge, order: TurnOrder, target: Target | None) -> None:
     """Print a note if the writer checks its own questions, a kind lacks passages, or the target has a model of the writer's family."""
     if writer.name == judge.name:
         say(f"note: {writer.name} checks what it wrote itself; name another family with --writer or --judge")
-    for kind, count in wanted.items():
-        if count > len(turns[kind]):
-            say(f"note: {counted(len(turns[kind]), 'passage')} drawn for {kind}, {count} wanted")
+    for kind, wanted in Counter(order.slots).items():
+        if wanted > (there := len(order.turns[kind])):
+            say(f"note: {counted(there, 'passage')} drawn for {kind}, {wanted} wanted")
     family = writer.name.rpartition(":")[2].partition("-")[0].lower()
     models = () if target is None else (target.models.generator, target.models.rewriter)
     if target is not None and any(name and family in name.lower() for name in models):
@@ -275,12 +265,9 @@ def _progress(drafter: Drafter, n: int, done: int) -> None:
 
 def _why_fewer(document: files.DraftDocument) -> str:
     """Return a sentence about attempts kept, made and wanted, and which steps dropped the rest."""
-    counts = [
-        (count, f"{count} {step}: {reason}")
-        for step, reasons in document.dropped.items()
-        for reason, count in reasons.items()
-    ]
-    steps = ", ".join(text for _, text in sorted(counts, reverse=True))
+    rows = ((step, reason, n) for step, reasons in document.dropped.items() for reason, n in reasons.items())
+    counts = sorted(((n, f"{n} {step}: {reason}") for step, reason, n in rows), reverse=True)
+    steps = ", ".join(text for _, text in counts)
     kept = f"{document.kept} of {document.attempts} attempts kept, {document.n} wanted"
     text = f"{kept}: {steps or ('stopped' if document.stopped else 'no passage left')}."
     text += " This model cannot write here." if document.attempts >= FIRST and not document.kept else ""
