@@ -28,10 +28,7 @@ def _rubrics(value: Any) -> tuple[GraderSpec, ...]:
 
 
 def assertions_in(value: Any) -> tuple[GraderSpec, ...]:
-    """Return the assertions of the newer generation's list, in which a text is not a measure's name but something that must be true.
-
-    All of them are one rubric in place of the first, which weighs as much as they are many.
-    """
+    """Return the assertions of AgentV 4: its texts, which must be true of the answer, are one rubric."""
     nodes = grader_nodes(value)
     stated = [node for node in nodes if node.pairs is None]
     kept = (node for node in nodes if node.pairs is not None or node is stated[0])

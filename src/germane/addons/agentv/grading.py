@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -37,7 +37,7 @@ from germane.judges.client.function import prompt_of
 from germane.judges.client.transport import Secrets
 from germane.judges.judge import GaveUp
 from germane.ledger.store import Ledger
-from germane.measures import Measure, Outcome
+from germane.measures import Outcome
 from germane.measures.scoring import Job
 from germane.places.settings import Settings
 from germane.samples import SPELLINGS, Notices, RowReader, Warn, find_contexts, only_contexts
@@ -68,10 +68,7 @@ class _Runner:
         self._secrets = Secrets(self._headers, url=url)
 
     async def ainvoke(self, messages: Sequence[tuple[str, str]]) -> str:
-        """Return the raw text of the answer.
-
-        GaveUp where the runner refuses: it limits the calls (429 past its limit), so nothing is asked twice for that.
-        """
+        """Return the raw text of the answer; GaveUp if the runner refuses, as past its limit of calls."""
         system = "\n\n".join(text for role, text in messages if role == "system")
         question = prompt_of([turn for turn in messages if turn[0] != "system"])
         body = {"question": question, "systemPrompt": system}
@@ -111,40 +108,22 @@ _PROTOCOL = {
 """Keys by which a document without a query is known as one of the protocol."""
 
 
-def options_of(document: Mapping[str, Json], warn: Warn | None = None) -> GradeOptions:
-    """Return the options in the document's `config`, or beside it; `warn` gets a Notice for each unknown one.
-
-    InputError for an invalid value.
-    """
+def _options(document: Mapping[str, Json], warn: Warn) -> GradeOptions:
+    """Return the options in the document's `config`, or beside it. InputError for an invalid value."""
     names = {fold(spelt): name for spelt, name in GradeOptions.spellings().items()}
-    result: dict[str, Json] = {
-        name: document[key] for key in document if (name := names.get(fold(key))) in _ON_TOP
-    }
-    config = document.get("config")
-    for key, value in config.items() if isinstance(config, Mapping) else ():
-        result[names.get(fold(key)) or key] = value
+    known = {key: name for key in document if (name := names.get(fold(key))) in _ON_TOP}
+    result: dict[str, Json] = {name: document[key] for key, name in known.items()}
+    if isinstance(config := document.get("config"), Mapping):
+        result |= {names.get(fold(key)) or key: value for key, value in config.items()}
     return read_model(GradeOptions, node_of(result, SourceLocation("config")), warn=warn)
 
 
-def document_sample(
-    document: Json, options: GradeOptions | Mapping[str, Json], note: Callable[[str], None] | None = None
-) -> Sample:
-    """Return the sample in a code-judge document or a sample line; InputError where it is neither.
-
-    `note` is told where its contexts were not found as a list but as blocks of text.
-    """
-    if not isinstance(document, Mapping):
-        fix = 'send {"question": ..., "candidate_answer": ...}'
-        raise InputError("stdin must hold one JSON object", fix=fix)
-    if not isinstance(options, GradeOptions):
-        options = options_of({"config": options})
+def _sample(document: Mapping[str, Json], options: GradeOptions) -> tuple[Sample, str]:
+    """Return the sample in the document, and a note if its contexts are blocks of text."""
     row = dict(document) if "query" in document or _PROTOCOL.isdisjoint(document) else _row(document)
     row |= {} if options.contexts is None else {"contexts": options.contexts}
     sample = RowReader().read(replace_surrogates(row), 1, lambda _: SourceLocation("<stdin>"))
-    sample, remark = find_contexts(sample, contexts_from=options.contexts_from)
-    if remark and note is not None:
-        note(remark)
-    return sample
+    return find_contexts(sample, contexts_from=options.contexts_from)
 
 
 def _row(document: Mapping[str, Json]) -> dict[str, Json]:
@@ -153,9 +132,8 @@ def _row(document: Mapping[str, Json]) -> dict[str, Json]:
     turns = document.get("input_messages") or document.get("input") or ()
     asked = [turn for turn in turns if isinstance(turn, Mapping) and turn.get("role") == "user"]
     fields: dict[str, Json] = {
-        "reference": ""
-        if only_contexts(reference)
-        else reference,  # AgentV sends the last expected message, whatever it holds
+        # AgentV sends the last expected message, whatever it holds
+        "reference": "" if only_contexts(reference) else reference,
         "criterion": _text(document, "expected_outcome", "criteria"),
         "response": _text(document, "candidate_answer", "answer", "output"),
         "messages": document.get("output_messages") or (output if isinstance(output, list) else None),
@@ -181,14 +159,9 @@ def _text(document: Mapping[str, Json], *names: str) -> str:
 
 
 def grade(
-    grader: Measure | MeasureGrader,
-    sample: Sample,
-    *,
-    judge: Judge | None = None,
-    ledger: Ledger | None = None,
+    grader: MeasureGrader, sample: Sample, judge: Judge | None, ledger: Ledger | None
 ) -> dict[str, Json]:
     """Return the result of one sample; InputError if it lacks a field, JudgeError if the judge failed."""
-    grader = MeasureGrader(measure=grader) if isinstance(grader, Measure) else grader
     job = Job(sample=sample, graders=(scored(grader),), case=Case(sample=sample))
     if needs_judge(job.graders) and judge is None:
         raise no_judge([grader.label])
@@ -236,10 +209,12 @@ def grade_stdin(
     except JsonFault as fault:
         fault.problem = f"stdin is not one JSON document: {fault.problem}"
         raise fault.error("-", text) from None
-    whole = document if isinstance(document, dict) else {}
-    options = options_of(whole, Notices(lambda notice: say(f"warning: {notice}")))
-    chosen, notes = measure_named(measure, lenient=True), list[str]()
-    sample = document_sample(document, options, notes.append)
+    if not isinstance(document, dict):
+        fix = 'send {"question": ..., "candidate_answer": ...}'
+        raise InputError("stdin must hold one JSON object", fix=fix)
+    options = _options(document, Notices(lambda notice: say(f"warning: {notice}")))
+    chosen = measure_named(measure, lenient=True)
+    sample, note = _sample(document, options)
     if sample.contexts is None and sample.calls is None and "contexts" in chosen.definition.needs:
         fix = "send contexts, or an answer that holds them"
         raise InputError(f"{chosen}: no contexts found in the answer", fix=fix)
@@ -255,11 +230,11 @@ def grade_stdin(
         settings=Settings.of(against, scale, None),
     )
     try:
-        result = grade(grader, sample, judge=who, ledger=store)
+        result = grade(grader, sample, who, store)
     except JudgeError as error:
         say(f"germane: {error}")
         return 3
-    for note in notes:
+    if note:
         say(f"note: {note}")
         result["details"] = {**result["details"], "contexts_from": note}
     print_document(result)

@@ -13,10 +13,7 @@ from germane.results import MeasuredRow, canonical_measure, measured
 
 
 def results_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredRow]:
-    """Yield a row per case and grader, or the score of a case without graders; a case that was not executed has no value.
-
-    The same case again is a repetition.
-    """
+    """Yield a row per case and grader (of a case without graders its score); a case again is a trial."""
     graded = [{one["name"]: one.get("score") for one in row.get("scores") or ()} for row in rows]
     names = list(dict.fromkeys(name for scores in graded for name in scores)) or ["score"]
     times: Counter[tuple[str, str]] = Counter()

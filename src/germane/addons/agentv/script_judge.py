@@ -1,8 +1,7 @@
 """The script judge: a program of the user's grades one case (the code-judge protocol).
 
 One JSON document goes to the program's stdin, one comes from its stdout: `{score, hits, misses, reasoning, details}`,
-or `{score, assertions: [{text, passed, evidence}]}`. A non-zero exit, a time-out, output that is not JSON or has no
-score is an error, never a score of 0.
+or `{score, assertions: [{text, passed, evidence}]}`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from concurrent.futures import CancelledError
 from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from germane.addons.agentv.script import ScriptGrade, TextCompletion
 from germane.errors import AnswerError, GermaneError
@@ -37,7 +36,7 @@ MAX_BODY = 4_000_000
 _NO_QUESTION = "Missing required field: question"
 
 
-class Loopback:
+class Loopback(ThreadingHTTPServer):
     """Serves the judge to a script, for at most `max_calls` calls; an async context manager.
 
     `GET /info` tells the limit and the calls so far, `POST /invoke {question, systemPrompt?}` asks once,
@@ -45,34 +44,34 @@ class Loopback:
     `stopped` is the error that ended the evaluation while it was asked, if any.
     """
 
+    daemon_threads = True
+
     def __init__(self, ask: AskJudge, max_calls: int) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
         self._ask, self.max_calls = ask, max_calls
         self.calls = 0
         self.stopped: GermaneError | None = None
-        self._authorization = f"Bearer {secrets.token_hex(32)}"
+        self._token = secrets.token_hex(32)
         self._counting = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"loopback": self}))
-        self._server.daemon_threads = True
 
     @property
     def environment(self) -> dict[str, str]:
         """Environment variables that give a script the server's address and token."""
-        url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        token = self._authorization.removeprefix("Bearer ")
-        return {"AGENTV_TARGET_PROXY_URL": url, "AGENTV_TARGET_PROXY_TOKEN": token}
+        url = f"http://127.0.0.1:{self.server_address[1]}"
+        return {"AGENTV_TARGET_PROXY_URL": url, "AGENTV_TARGET_PROXY_TOKEN": self._token}
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self._server.shutdown)
-        self._server.server_close()
+        await asyncio.to_thread(self.shutdown)
+        self.server_close()
 
     def answer(self, asked: str, authorization: str, body: bytes) -> Json:
         """Return the document for a request, `POST /invoke`; called in a thread of the server's."""
-        if not hmac.compare_digest(authorization.encode(), self._authorization.encode()):
+        if not hmac.compare_digest(authorization.encode(), f"Bearer {self._token}".encode()):
             raise _Denied(HTTPStatus.UNAUTHORIZED, "Unauthorized")
         if asked == "GET /info":
             named = {"targetName": "judge", "availableTargets": ["judge"]}
@@ -134,29 +133,25 @@ def _response(answer: Answer | None) -> dict[str, Json]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    loopback: ClassVar[Loopback]
+    server: Loopback
     protocol_version = "HTTP/1.1"
     timeout = 600
 
     def do_GET(self) -> None:
-        self._answer(b"")
-
-    def do_POST(self) -> None:
-        size = self.headers.get("Content-Length", "")
-        if size.isdecimal() and int(size) <= MAX_BODY:
-            self._answer(self.rfile.read(int(size)))
-        else:
+        size = self.headers.get("Content-Length", "0")
+        if not size.isdecimal() or int(size) > MAX_BODY:
             self.close_connection = True
             self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": "send a Content-Length, at most 4 MB"})
-
-    def _answer(self, body: bytes) -> None:
-        authorization = self.headers.get("Authorization", "")
+            return
+        body, authorization = self.rfile.read(int(size)), self.headers.get("Authorization", "")
         try:
-            value = self.loopback.answer(f"{self.command} {self.path}", authorization, body)
-            self._send(HTTPStatus.OK, value)
+            self._send(HTTPStatus.OK, self.server.answer(f"{self.command} {self.path}", authorization, body))
         except _Denied as denied:
             status, why = denied.args
             self._send(status, {"error": why})
+
+    def do_POST(self) -> None:
+        self.do_GET()
 
     def _send(self, status: int, document: Json) -> None:
         body = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
@@ -193,8 +188,7 @@ class ScriptJudge(LocalJudge):
         return [await self._run(question) for question in questions]
 
     async def _run(self, question: AnyQuestion) -> Reply:
-        if not isinstance(question, ScriptGrade):
-            return Reply(error=f"a script cannot answer a question of kind {question.kind}")
+        assert isinstance(question, ScriptGrade)
         if question.max_calls is None:
             return await self._start(question, {})
         if self.ask is None:

@@ -204,7 +204,7 @@ def price_later(judge: Judge) -> Price | None:
 
 
 def split_trivial(asked: Iterable[Asked]) -> tuple[list[Judgement], list[tuple[Judge, list[AnyQuestion]]]]:
-    """Return the judgements of questions about an empty text, which need no judge, and the other questions by judge."""
+    """Return the judgements of questions that need no judge (an empty text), and the others by judge."""
     known, others = list[Judgement](), dict[int, tuple[Judge, list[AnyQuestion]]]()
     for judge, question in asked:
         reply = trivial_answer(question)
@@ -260,7 +260,7 @@ def requests_for_file(asked: Iterable[tuple[Judge, Sequence[AnyQuestion]]]) -> I
 
 
 class _RecordedJudge(Judge):
-    """The judge of a record: answers are stored as its questions were asked. `rows` describe them, by their id()."""
+    """The judge of a record; `rows` describe its questions as they were asked, by their id()."""
 
     def __init__(self, record: Mapping[str, Json]) -> None:
         self.name, self.identity = record["judge"], freeze(record["identity"])

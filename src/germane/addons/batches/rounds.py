@@ -108,7 +108,7 @@ def endpoint_of(model: LLMJudge) -> tuple[str, str, str]:
 
 
 class Round:
-    """One round of the batches of the evaluation `run`: answers are fetched, and what is still open is sent."""
+    """One round of an evaluation's batches: fetch the answers, and send what is still open."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Round:
                 raise JudgeError(f"no answer about the batch {row.name or row.id}: {error}") from None
 
     async def _fetch(self, row: BatchRow, client: BatchClient) -> None:
-        """Store the answers of a batch if it has ended; one that the provider does not list was never made, and is forgotten."""
+        """Store the answers of a batch if it has ended; forget one that was never made."""
         if row.state == SENDING:
             name = await client.find(row.id)
             age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(row.at)
@@ -198,8 +198,8 @@ class Round:
     ) -> None:
         """Send the questions that are in no batch yet.
 
-        Raises LimitReached if all batches would exceed a limit, NoneAnswered if the fetched ones brought nothing but
-        failures, and JudgeError if a provider refuses.
+        Raises LimitReached if all batches would exceed a limit, NoneAnswered if those fetched only failed,
+        and JudgeError if a provider refuses.
         """
         known, others = split_trivial(asked)
         self._ledger.put(known)

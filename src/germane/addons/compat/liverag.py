@@ -47,10 +47,7 @@ AGGREGATES = (
 
 @dataclass(frozen=True, slots=True)
 class RAGResult:
-    """A system's results for one question; only `qid` and `doc_ids` (the chunks, best first) are measured.
-
-    Without a `qid` the position in the list, from 1, stands for it.
-    """
+    """Results for one question; only `qid` (else its position, from 1) and `doc_ids`, best first, count."""
 
     question: str = ""
     answer: str = ""
@@ -336,10 +333,7 @@ def _values(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -
 
 
 def _own_ideal_ndcg(retrieved: Sequence[Sequence[Id]], gold: Sequence[frozenset[Id]]) -> list[float]:
-    """Return nDCG@10 over chunks, repeated documents included, with the ideal over the relevant retrieved chunks.
-
-    The original's: a document that was not found costs nothing.
-    """
+    """Return nDCG@10 over chunks, with the ideal over the relevant retrieved ones, as the original does."""
     pairs = zip(retrieved, gold, strict=True)
     marked = [[float(document_of(chunk) in relevant) for chunk in results] for results, relevant in pairs]
     result: list[float] = values(nDCG @ 10, RankedLabels.of_lists(marked)).tolist()

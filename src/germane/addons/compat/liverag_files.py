@@ -92,12 +92,9 @@ _READERS: dict[str, Callable[[Path], Iterator[tuple[SourceLocation, Json]]]] = {
 def write_files(
     result: EvaluationResult, results: Path, folder: Path, name: str, fmt: OutputFormat, command: str = ""
 ) -> tuple[Path, Path]:
-    """Write `<results stem>.eval<MMDDHHMM>.<name>.aggregated` and `.rows`; returns the two paths.
+    """Write `<results stem>.eval<MMDDHHMM>.<name>.aggregated` and `.rows`; return the two paths.
 
-    The columns are the original's, in its order; `full_command` is the `command`.
-
-    The time is the original's: month, day, hour, minute. Where that name is taken the seconds follow, so that
-    nothing is overwritten.
+    The columns are the original's. Where that name is taken the seconds follow: nothing is overwritten.
     """
     stem = results.name.removesuffix(".gz").rsplit(".", 1)[0]
     for shape in ("%m%d%H%M", "%m%d%H%M%S", "%m%d%H%M%S%f"):

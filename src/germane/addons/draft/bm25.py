@@ -32,11 +32,7 @@ def is_unspaced(text: str) -> bool:
 
 
 class BM25:
-    """An index of texts, which are scored for a query by BM25.
-
-    Args:
-        texts: The texts; results name them by their place.
-    """
+    """An index of texts, which are scored for a query by BM25; results name a text by its position."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._of_term: dict[str, int] = {}

@@ -56,7 +56,7 @@ class Dropped(Exception):
 
 @dataclass
 class Attempt:
-    """The result of an attempt: a sample (`row`) if its question is kept, and a row for each candidate that is dropped.
+    """The result of an attempt: `row` is the sample if its question is kept; `dropped` has reasons.
 
     Attributes:
         judgements: The answers that it rests on.

@@ -86,8 +86,6 @@ class MeasuredQuestion(NamedTuple):
     """How a question relates to its gold and to the corpus: what the ease of a set is computed from.
 
     Attributes:
-        query: The question.
-        has_gold: True if a document of the corpus is gold.
         rank: The BM25 rank of the first gold document.
         overlap: The share of the question's content words that its gold holds.
         known: The share of its terms that the corpus holds.

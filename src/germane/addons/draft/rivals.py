@@ -20,10 +20,7 @@ from germane.types import Context, Json, Sample
 class Search:
     """The search for rival passages: BM25, and a pool of other results, which never makes gold.
 
-    Args:
-        source: The corpus.
-        runs: Results of a retriever (samples with contexts, or TREC runs), found by id or by query.
-        target: A retriever that is asked live.
+    `runs` are stored results (samples or TREC runs), found by id or by query; `target` is asked live.
     """
 
     def __init__(self, source: DraftCorpus, runs: Sequence[Path] = (), target: Target | None = None) -> None:

@@ -250,7 +250,7 @@ _OF_SAMPLES = {"query", "question", "contexts", "retrieved_contexts"}
 
 
 def spans_in(row: Json) -> Iterator[Span]:
-    """Yield the span that one row of an export is, or those of an OTLP document. Raises Invalid if it is neither."""
+    """Yield the spans of a row: itself, or those of an OTLP document. Raises Invalid if it is neither."""
     row = row if isinstance(row, dict) else {}
     if isinstance(row.get("resourceSpans"), list):
         wrong = Invalid("holds a span that names no trace", 'write "traceId" and "spanId"')

@@ -24,7 +24,7 @@ from germane.types import Json, Sample, Score
 
 
 def _traces(report: ReportData) -> Iterator[tuple[Sample, Sequence[str], list[Score]]]:
-    """Yield each trace with the spans whose lists were judged and its scores. InputError if no sample is a trace."""
+    """Yield each trace with its judged spans and its scores. InputError if no sample is a trace."""
     spans_of = ((sample, sample.metadata.get("spans")) for sample in report.samples())
     traces = {sample.key: (sample, spans) for sample, spans in spans_of if spans and isinstance(spans, tuple)}
     if not traces:
@@ -53,7 +53,7 @@ def phoenix(report: ReportData) -> Iterator[str]:
 
 
 def _annotation(span: str, context: Any, label: Any, judge: str, kind: str) -> dict[str, Json]:
-    """Return one label of a span's document as a Phoenix annotation; `kind` is the judge's, in OpenInference's words."""
+    """Return one label of a span's document as a Phoenix annotation; `kind` says what the judge is."""
     if label.source == "human":
         judge, kind = label.who or "people", "HUMAN"
     result = {"label": "relevant" if label.relevant else "not_relevant", "score": float(label.grade)}

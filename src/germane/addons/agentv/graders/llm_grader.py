@@ -132,10 +132,7 @@ class ChecksPayload(PayloadModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
-    """Check the answer that this prompt shows against items with these ids.
-
-    Every id must come exactly once; with `partial` an item may be left out, as AgentV has it.
-    """
+    """Check this answer against items: each id once; with `partial` some may be missing, as in AgentV."""
 
     kind: ClassVar[str] = "rubric"
     Payload: ClassVar[type[PayloadModel]] = ChecksPayload

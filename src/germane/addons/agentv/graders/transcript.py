@@ -108,11 +108,7 @@ def trace_summary(case: Case) -> dict[str, Json] | None:
 
 
 def json_in(text: str) -> Json:
-    """Return the JSON in a text, without code fences; in prose, the part from the first `{` to the last `}`.
-
-    Raises:
-        ValueError: It holds none.
-    """
+    """Return the JSON in a text, without fences and the prose around an object; ValueError without any."""
     bare = _FENCE.sub("", text).strip()
     match = _OBJECT.search(bare)
     try:
