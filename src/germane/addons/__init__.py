@@ -255,17 +255,16 @@ def reader_of(row: object, *, kind: Literal["readers", "results"] = "readers", k
 
 
 def _has(row: Mapping[Any, Any], keys: str) -> bool:
-    """Return True if a row has one of these keys; an object may be written as text, as in a cell."""
-    for key in keys.split("|"):
-        name, listed = key.removesuffix("[]"), key.endswith("[]")
-        above, _, below = name.partition(".")
-        inner = row.get(above) if below else None
-        if name in row:
-            found = not listed or isinstance(row[name], list)
-        elif isinstance(inner, str):
-            found = inner.lstrip().startswith("{") and below in inner
-        else:
-            found = isinstance(inner, Mapping) and _has(inner, key[len(above) + 1 :])
-        if found:
-            return True
-    return False
+    return any(_has_key(row, key) for key in keys.split("|"))
+
+
+def _has_key(row: Mapping[Any, Any], key: str) -> bool:
+    """Return True if a row has this key; an object may be written as text, as in a cell."""
+    name = key.removesuffix("[]")
+    if name in row:
+        return name == key or isinstance(row[name], list)
+    above, _, below = name.partition(".")
+    inner = row.get(above) if below else None
+    if isinstance(inner, str):
+        return inner.lstrip().startswith("{") and below in inner
+    return isinstance(inner, Mapping) and _has_key(inner, key.partition(".")[2])

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import filterfalse
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import structs
-from pydantic import Field
+from pydantic import Field, PlainValidator
 
-from germane.addons.agentv.graderlists import GraderLists, Graders, Rubrics
-from germane.addons.agentv.messages import input_files, messages_at
 from germane.clean import fold
-from germane.errors import InputError, SourceLocation
-from germane.evalfiles import Case, EvalFile, GraderSpec, by_name, content_text, spec_of
-from germane.samples import SPELLINGS, RowReader, Warn, only_contexts
-from germane.types import FrozenDict, Json, Message
-from germane.yamltext import JsonMapping, Keys, Node, Share, node_of, read_model
+from germane.errors import InputError, Invalid, SourceLocation
+from germane.evalfiles import (
+    WRITTEN,
+    Case,
+    EvalFile,
+    GraderSpec,
+    by_name,
+    content_text,
+    grader_nodes,
+    is_guideline,
+    spec_of,
+    specs_of,
+)
+from germane.samples import SPELLINGS, RowReader, Warn, only_contexts, read_messages
+from germane.samples.files import check_readable, repository_root
+from germane.types import FrozenDict, Json, Message, freeze
+from germane.yamltext import JsonMapping, Keys, Node, Share, YamlModel, node_of, read_model
 
 _UNREAD = dict.fromkeys(
     (
@@ -27,6 +38,56 @@ _UNREAD = dict.fromkeys(
 )  # fmt: skip
 """Keys of AgentV without effect on scores: they are ignored with a warning."""
 _CASES = ("evalcases", "tests", "cases")
+
+
+def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
+    """Return statements and items of a rubric as one grader, asked of a model."""
+    location = nodes[0].location
+    pairs = node_of({"type": "rubrics", "name": "rubrics", "weight": weight}, location).pairs or {}
+    pairs["rubrics"] = Node(location, items=list(nodes))
+    node = Node(location, pairs=pairs, keys=dict.fromkeys(pairs, location))
+    return GraderSpec(name="rubrics", node=node, spec=freeze(node.json()))
+
+
+def _rubrics(value: Any) -> tuple[GraderSpec, ...]:
+    nodes = grader_nodes(value)
+    return (_rubric(nodes),) if nodes else ()
+
+
+def assertions_in(value: Any) -> tuple[GraderSpec, ...]:
+    """Return the assertions of AgentV 4: its texts, which must be true of the answer, are one rubric."""
+    nodes = grader_nodes(value)
+    stated = [node for node in nodes if node.pairs is None]
+    kept = (node for node in nodes if node.pairs is not None or node is stated[0])
+    return tuple(_rubric(stated, len(stated)) if node.pairs is None else spec_of(node) for node in kept)
+
+
+Graders = Annotated[
+    tuple[GraderSpec, ...],
+    PlainValidator(lambda value: specs_of(grader_nodes(value)), json_schema_input_type=WRITTEN),
+]
+Assertions = Annotated[tuple[GraderSpec, ...], PlainValidator(assertions_in, json_schema_input_type=WRITTEN)]
+Rubrics = Annotated[tuple[GraderSpec, ...], PlainValidator(_rubrics, json_schema_input_type=WRITTEN)]
+
+
+class GraderLists(YamlModel):
+    """The graders that a mapping lists, under any of the names for it.
+
+    Attributes:
+        measures: Measures by name (several in one text too), or graders; they apply to every case and all data.
+        evaluators: AgentV 2's name for `measures`.
+        assertions: AgentV 4's name for `measures`; a text is a statement that must be true of the answer.
+    """
+
+    aliases: ClassVar = {"measures": ("metrics",), "assertions": ("assert",)}
+
+    measures: Graders = ()
+    evaluators: Graders = ()
+    assertions: Assertions = ()
+
+    def graders(self, faults: list[InputError]) -> tuple[GraderSpec, ...]:
+        """Return the graders of all these lists, under names that differ; what is wrong is added to the faults."""
+        return by_name((*self.measures, *self.evaluators, *self.assertions), faults)
 
 
 class Execution(GraderLists):
@@ -162,8 +223,8 @@ def _case(
     """Return one case; without an id it gets `number`. Faults are appended where reading can go on."""
     folder = file.path.resolve().parent
     entry = read_model(CaseEntry, node, faults, folder=folder, warn=warn)
-    asked = messages_at(entry.input_messages, "user", folder)
-    expected = messages_at(entry.expected_messages, "assistant", folder)
+    asked = _messages_at(entry.input_messages, "user", folder)
+    expected = _messages_at(entry.expected_messages, "assistant", folder)
     last = next((message.content for message in reversed(expected) if message.content is not None), None)
     users = [at for at, message in enumerate(asked) if message.role == "user"]
     query = entry.question or (content_text(asked[users[-1]].content) if users else "")
@@ -184,7 +245,7 @@ def _case(
     history = tuple(message for message in asked[: users[-1] if users else 0] if message.role != "system")
     if history and not sample.history:
         sample = structs.replace(sample, history=history)
-    guidelines, files = input_files(asked)
+    guidelines, files = _input_files(asked)
     own = entry.execution.threshold
     return Case(
         sample=sample,
@@ -229,3 +290,56 @@ def _check_ids(cases: Sequence[Case], faults: list[InputError]) -> None:
             line = first.location.line if first.location else 0
             problem = f"the case {case.sample.id!r} is there already, on line {line}"
             faults.append(InputError(problem, fix="give each case its own id", place=case.location))
+
+
+def _messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, ...]:
+    """Return the messages that a node holds: a list of them, or one message's content; files in them are read."""
+    if node is None:
+        return ()
+    value = node.json()
+    if not isinstance(value, list) or not all(isinstance(item, dict) and "role" in item for item in value):
+        if isinstance(value, list) and any(isinstance(item, dict) and "content" in item for item in value):
+            raise node.fault("a message has no role", "write - role: user, then content")
+        value = [{"role": role, "content": node.text if node.text is not None else value}]
+    for message in value:
+        if isinstance(message.get("content"), list):
+            message["content"] = [_content_part(piece, folder, node) for piece in message["content"]]
+    try:
+        return read_messages(value)
+    except Invalid as wrong:
+        raise wrong.error(node.at(wrong.path)) from None
+
+
+def _content_part(piece: Json, folder: Path, node: Node) -> Json:
+    """Return a part of a content; a file part gets its absolute path and its text."""
+    if not isinstance(piece, dict) or piece.get("type") != "file":
+        return piece
+    named = piece.get("value", piece.get("path"))
+    if not isinstance(named, str) or not named:
+        raise node.fault("a file part names no file", "write value: path/to/file")
+    path = _find(named, folder)
+    if path is None:
+        raise node.fault(f"no file {named!r}", f"put it below {folder} or the repository's root")
+    check_readable(path, node.location)
+    try:
+        return {**piece, "path": str(path), "text": path.read_text(encoding="utf-8")}
+    except UnicodeDecodeError:
+        return {**piece, "path": str(path)}
+
+
+def _find(named: str, folder: Path) -> Path | None:
+    root = repository_root(folder)
+    absolute = (root / named.lstrip("/"), Path(named))
+    positions = absolute if named.startswith("/") else (folder / named, root / named)
+    return next((path.resolve() for path in positions if path.is_file()), None)
+
+
+def _input_files(messages: tuple[Message, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the files of the messages: guidelines (instructions, prompts), and the others."""
+    files = [
+        piece["path"]
+        for message in messages
+        for piece in (message.content if isinstance(message.content, tuple) else ())
+        if isinstance(piece, dict) and "path" in piece and piece.get("type") == "file"
+    ]
+    return tuple(filter(is_guideline, files)), tuple(filterfalse(is_guideline, files))

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, pairwise, repeat
 from operator import itemgetter
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -60,66 +61,77 @@ def merge(
         parts += [file.parent for file in inside] or [folder]
     if target.resolve() in {part.resolve() for part in parts}:
         raise InputError(f"-o {target} is one of the parts", fix="name another folder")
-    report, before = merge_parts(parts, target, force=force)
+    opened = open_parts(parts)
+    writer = FolderWriter(target).lock()
+    try:
+        if not force:
+            writer.refuse_other()
+        report, before = merge_parts(*opened, writer)
+    finally:
+        writer.close()
     code = finish(report, files, as_json=json, quiet=quiet, verbose=verbose, baseline=before)
     outputs.put(report, store=outputs.store or "")
     return code
 
 
-def merge_parts(
-    folders: Sequence[Path],
-    target: Path,
-    *,
-    force: bool = False,
-    locked: FolderWriter | None = None,
-    more: Mapping[str, Json] | None = None,
-) -> tuple[Report, ReportData | None]:
-    """Write the report of all parts of an evaluation to a new folder; return it and its baseline.
+def open_parts(folders: Sequence[Path]) -> tuple[list[StoredTables], list[array[int]]]:
+    """Return the parts of an evaluation in order, and the positions of their samples.
 
-    Scores, means and intervals are those of the same evaluation in one part, to the byte; its gates are decided here.
-
-    Args:
-        folders: The report folder of each part, in any order.
-        target: Where the report is written.
-        force: Whether the report of another evaluation is replaced there.
-        locked: The target, where it is locked already.
-        more: Options of the whole that its parts do not have: the files that are written of it.
-
-    Raises:
-        InputError: A part is missing, unfinished, of another evaluation, or there twice.
+    InputError if a part is missing, unfinished, of another evaluation, or there twice.
     """
     parts = sorted(map(_opened, folders), key=lambda part: _entry(part)["number"])
     rows = [read_rows(part.path) for part in parts]
-    _check(parts, rows)
+    first = parts[0]
+    for part, other in pairwise(parts):
+        if _entry(part)["number"] == _entry(other)["number"]:
+            raise InputError(f"{part.path} and {other.path} are the same part", fix="name each part once")
+    for part in parts[1:]:
+        if different := _differing(first.manifest, part.manifest):
+            problem = f"{first.path} and {part.path} are of different evaluations: {', '.join(different)}"
+            raise InputError(problem, fix="run all parts with the same inputs and options")
+    of = _entry(first)["of"]
+    if missing := sorted(set(range(1, of + 1)) - {_entry(part)["number"] for part in parts}):
+        problem = f"missing parts: {some_of([f'{number}/{of}' for number in missing], 5)}"
+        raise InputError(problem, fix=f"run the same with --part {missing[0]}/{of}, or name its folder")
+    if sorted(chain.from_iterable(rows)) != list(range(_entry(first)["cases"])):
+        problem = "the parts were not cut from the same cases: some are in two of them, or in none"
+        raise InputError(problem, fix="run all parts again, on inputs that do not change")
+    return parts, rows
+
+
+def merge_parts(
+    parts: Sequence[StoredTables],
+    rows: Sequence[array[int]],
+    folder: FolderWriter,
+    own: Mapping[str, Json] = MappingProxyType({}),
+) -> tuple[Report, ReportData | None]:
+    """Write the report of all parts of an evaluation to a locked folder; return it and its baseline.
+
+    Scores, means and intervals are those of the same evaluation in one part, to the byte; its gates are decided here.
+    `own` are options of the whole that its parts do not have.
+    """
     manifests = [part.manifest for part in parts]
     options = manifests[0]["options"]
     before = None
     if options.get("baseline") or options.get("fail_on_regression"):
         before = find_baseline(options.get("baseline") and local(options["baseline"]))
-    folder = locked or FolderWriter(target).lock()
-    try:
-        if not (force or locked):
-            folder.refuse_other()
-        merge_rows(parts, rows, folder.start())
-        _add_counts(folder.tables, manifests)
-        stopped = [manifest["verdict"] for manifest in manifests if manifest["verdict"]["exit_code"] == 3]
-        made = _manifest(manifests)
-        made["options"] |= {"folder": str(target), "outputs": [], **(more or {})}
-        report = Report.build(
-            folder.tables,
-            made,
-            gates=list(map(Gate.of_stored, _entry(parts[0])["gates"])),
-            max_unmeasured=options["max_unmeasured"],
-            allow_stand_in=options["allow_stand_in"],
-            over=str(stopped[0]["reasons"][0]) if stopped else "",
-        )
-        if before is not None:
-            settle_changes(report, before, every=options["fail_on_regression"])
-        report.finish(folder)
-        return report, before
-    finally:
-        if locked is None:
-            folder.close()
+    merge_rows(parts, rows, folder.start())
+    _add_counts(folder.tables, manifests)
+    stopped = [manifest["verdict"] for manifest in manifests if manifest["verdict"]["exit_code"] == 3]
+    made = _manifest(manifests)
+    made["options"] |= {"folder": str(folder.path), "outputs": [], **own}
+    report = Report.build(
+        folder.tables,
+        made,
+        gates=list(map(Gate.of_stored, _entry(parts[0])["gates"])),
+        max_unmeasured=options["max_unmeasured"],
+        allow_stand_in=options["allow_stand_in"],
+        over=str(stopped[0]["reasons"][0]) if stopped else "",
+    )
+    if before is not None:
+        settle_changes(report, before, every=options["fail_on_regression"])
+    report.finish(folder)
+    return report, before
 
 
 def _opened(path: Path) -> StoredTables:
@@ -134,25 +146,6 @@ def _opened(path: Path) -> StoredTables:
 
 def _entry(part: StoredTables) -> Any:
     return part.manifest["part"]
-
-
-def _check(parts: Sequence[StoredTables], rows: Sequence[array[int]]) -> None:
-    """Raise InputError unless these are all the parts of one evaluation, each once."""
-    first = parts[0]
-    for folder, other in pairwise(parts):
-        if _entry(folder)["number"] == _entry(other)["number"]:
-            raise InputError(f"{folder.path} and {other.path} are the same part", fix="name each part once")
-    for part in parts[1:]:
-        if different := _differing(first.manifest, part.manifest):
-            problem = f"{first.path} and {part.path} are of different evaluations: {', '.join(different)}"
-            raise InputError(problem, fix="run all parts with the same inputs and options")
-    of = _entry(first)["of"]
-    if missing := sorted(set(range(1, of + 1)) - {_entry(part)["number"] for part in parts}):
-        problem = f"missing parts: {some_of([f'{number}/{of}' for number in missing], 5)}"
-        raise InputError(problem, fix=f"run the same with --part {missing[0]}/{of}, or name its folder")
-    if sorted(chain.from_iterable(rows)) != list(range(_entry(first)["cases"])):
-        problem = "the parts were not cut from the same cases: some are in two of them, or in none"
-        raise InputError(problem, fix="run all parts again, on inputs that do not change")
 
 
 def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

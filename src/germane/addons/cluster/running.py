@@ -12,14 +12,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from multiprocessing import connection, parent_process
 from pathlib import Path
 from typing import Any
 
-from germane.addons.cluster.merging import merge_parts
+from germane.addons.cluster.merging import merge_parts, open_parts
 from germane.addons.cluster.share import Share
 from germane.encoding import now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, MissingPart, install_extra
@@ -47,11 +46,9 @@ def parse_engine(text: str) -> tuple[str, str]:
 
 @contextmanager
 def executor_of(text: str) -> Iterator[tuple[Executor, int]]:
-    """Start an engine for the duration of the context; yield its executor and the number of parts that it runs at a time.
+    """Start an engine; yield its executor and the number of parts that it runs at a time.
 
-    Raises:
-        MissingPart: The engine's extra is not installed.
-        InputError: The text names no engine, or there is no cluster at its address.
+    MissingPart without the engine's extra, InputError without an engine of this name or a cluster at its address.
     """
     kind, rest = parse_engine(text)
     if kind == "dask":
@@ -106,42 +103,34 @@ def _dask_client(address: str) -> Iterator[Any]:
 _PARTS = "parts"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """What every worker receives: the folder of the whole evaluation and its options, without keys.
+def run_part(
+    spec: Spec, options: Mapping[str, Json], cwd: Path, whole: Path, host: str, share: Share
+) -> None:
+    """Run one part, or continue it: what was answered is not asked again. Raises as `run` does.
 
-    `spec` lacks the options that a part finds in its own manifest; `whole` is the report folder, which holds
-    a folder for each part; paths are relative to `cwd`; `host` is the machine on which the evaluation began.
+    `spec` lacks the `options` that a part finds in its own manifest; `whole` is the report folder, which holds a
+    folder for each part; paths are relative to `cwd`; `host` is the machine on which the evaluation began.
     """
-
-    spec: Spec
-    whole: Path
-    cwd: Path
-    host: str
-    options: Mapping[str, Json]
-
-
-def run_part(inputs: Inputs, share: Share) -> None:
-    """Run one part, or continue it: what was answered is not asked again. Raises as `run` does."""
-    host, ledger = socket.gethostname(), str(inputs.options.get("ledger") or "")
-    if not (inputs.whole.is_dir() and inputs.cwd.is_dir()):
-        problem = f"the worker on {host} does not see {inputs.whole} and {inputs.cwd}"
+    here, ledger = socket.gethostname(), str(options.get("ledger") or "")
+    if not (whole.is_dir() and cwd.is_dir()):
+        problem = f"the worker on {here} does not see {whole} and {cwd}"
         raise InputError(problem, fix="use folders that all machines share")
-    if ledger and host != inputs.host and "://" not in ledger:
-        problem = f"the ledger {ledger} is a file of {inputs.host}, which the worker on {host} cannot share"
+    if ledger and here != host and "://" not in ledger:
+        problem = f"the ledger {ledger} is a file of {host}, which the worker on {here} cannot share"
         raise InputError(problem, fix="keep it in a database: --ledger postgresql://HOST/NAME")
-    os.chdir(inputs.cwd)
-    folder = inputs.whole / _PARTS / share.folder
+    os.chdir(cwd)
+    folder = whole / _PARTS / share.folder
     if not (folder / "manifest.json").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        options = {**inputs.options, "folder": str(folder), "part": str(share), "engine": None}
-        made = {
-            "created": now(),
-            "cwd": str(inputs.cwd),
-            "options": {**options, "outputs": [], "store": None},
+        own: dict[str, Json] = {
+            "folder": str(folder),
+            "part": str(share),
+            "engine": None,
+            "outputs": [],
+            "store": None,
         }
-        write_manifest(folder, made, "running")
-    run(inputs.spec.but(resume=folder), whole=inputs.whole)
+        write_manifest(folder, {"created": now(), "cwd": str(cwd), "options": {**options, **own}}, "running")
+    run(spec.but(resume=folder), whole=whole)
 
 
 def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData | None]:
@@ -164,9 +153,10 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
             if not (stored or spec.force):
                 target.refuse_other()
             begin = partial(_write_start, plan, stored, target, spec)
-            parts = _all_parts(engine, begin, callbacks, command_to_resume(whole, plan.spec))
-            more = {"outputs": list(plan.spec.outputs), "store": plan.spec.store}
-            report, before = merge_parts(parts, whole, locked=target, more=more)
+            shares = _run_parts(engine, begin, callbacks, command_to_resume(whole, plan.spec))
+            parts = open_parts([target.path.absolute() / _PARTS / share.folder for share in shares])
+            own = {"outputs": list(plan.spec.outputs), "store": plan.spec.store}
+            report, before = merge_parts(*parts, target, own)
         finally:
             target.close()
     shutil.rmtree(whole / _PARTS, ignore_errors=True)
@@ -193,8 +183,8 @@ def _check(plan: Plan, kind: str) -> None:
 
 def _write_start(
     plan: Plan, stored: Mapping[str, Json], target: FolderWriter, given: Spec, workers: int
-) -> tuple[Inputs, list[Share]]:
-    """Write the manifest of the whole evaluation; return the workers' inputs and the parts, as many as before if resumed."""
+) -> tuple[Callable[[Share], None], list[Share]]:
+    """Write the manifest of the whole; return the work on a part, and the parts, as many as before if resumed."""
     spec, address = plan.spec, None
     if keeps_answers(plan.judge) and not spec.no_cache:
         address = ledger_of(spec, target.path)
@@ -207,26 +197,24 @@ def _write_start(
         shutil.rmtree(target.path / _PARTS, ignore_errors=True)
     of = int(stored.get("parts") or workers)
     cwd = stored.get("cwd") or str(Path.cwd())
-    whole = {**spec.as_json(), "folder": str(target.path), "ledger": address}
-    made = {"created": stored.get("created") or now(), "cwd": cwd, "options": whole, "parts": of}
+    options = {**spec.as_json(), "folder": str(target.path), "ledger": address}
+    made = {"created": stored.get("created") or now(), "cwd": cwd, "options": options, "parts": of}
     write_manifest(target.path, made, "running")
-    inputs = Inputs(
-        spec=given.but(folder=None, outputs=None, engine=None, ledger=None, store=None, force=True),
-        whole=target.path.absolute(),
-        cwd=Path(cwd),
-        host=socket.gethostname(),
-        options=whole,
-    )
-    return inputs, [Share(number, of) for number in range(1, of + 1)]
+    own = given.but(folder=None, outputs=None, engine=None, ledger=None, store=None, force=True)
+    work = partial(run_part, own, options, Path(cwd), target.path.absolute(), socket.gethostname())
+    return work, [Share(number, of) for number in range(1, of + 1)]
 
 
-def _all_parts(
-    engine: str, begin: Callable[[int], tuple[Inputs, list[Share]]], callbacks: Callbacks, again: str
-) -> list[Path]:
-    """Run all parts to their end and return their folders; an error ends with the command that continues."""
+def _run_parts(
+    engine: str,
+    begin: Callable[[int], tuple[Callable[[Share], None], list[Share]]],
+    callbacks: Callbacks,
+    again: str,
+) -> list[Share]:
+    """Run all parts to their end and return them; an error ends with the command that continues."""
     with executor_of(engine) as (executor, workers):
-        inputs, shares = begin(workers)
-        futures: list[Future[None]] = [executor.submit(run_part, inputs, share) for share in shares]
+        work, shares = begin(workers)
+        futures: list[Future[None]] = [executor.submit(work, share) for share in shares]
         callbacks.on_progress("running in parts", 0, len(shares))
         try:
             for done, _ in enumerate(as_completed(futures), 1):
@@ -238,10 +226,12 @@ def _all_parts(
         if any(not isinstance(error, GermaneError) for error in errors):
             _kill_workers(futures)
     if not errors:
-        return [inputs.whole / _PARTS / share.folder for share in shares]
+        return shares
     error = next((error for error in errors if isinstance(error, InputError)), errors[0])
+    if isinstance(error, InputError):
+        raise error
     if isinstance(error, GermaneError):
-        raise error if isinstance(error, InputError) else type(error)(f"{error}; continue with: {again}")
+        raise type(error)(f"{error}; continue with: {again}")
     what = f"{type(error).__name__}: {error}"
     raise JudgeError(f"a worker ended before its part did ({what}); answers are kept; continue with: {again}")
 

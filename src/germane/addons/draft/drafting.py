@@ -45,6 +45,22 @@ _FAILURES = {
 """The reasons of failed calls by patterns of their errors; the first that is found counts."""
 
 
+def draft_question(turn: Turn, shown: Sequence[str], language: str = "", seed: int = 0) -> Draft:
+    """Return the question to the writer for a turn, with three of the shown questions as examples."""
+    passage = turn.passage
+    at = int(passage.digest[:8], 16)
+    return Draft(
+        form=turn.kind,
+        style=turn.style,
+        passage=passage.text,
+        headings=passage.headings,
+        language=language,
+        avoid=words_to_avoid(passage.text) if turn.kind == "paraphrased" else (),
+        examples=tuple(shown[(at + n) % len(shown)] for n in range(min(EXAMPLES, len(shown)))),
+        seed=seed,
+    )
+
+
 class Dropped(Exception):
     """An attempt, or one of its candidates, is dropped: the step, the reason, and the evidence."""
 
@@ -163,21 +179,9 @@ class Drafter:
 
     async def _write(self, turn: Turn) -> Attempt:
         """Ask for candidates, check them, and ask the later questions about the first that passes."""
-        passage, result = turn.passage, Attempt(turn)
-        avoid = words_to_avoid(passage.text) if turn.kind == "paraphrased" else ()
-        at, shown = int(passage.digest[:8], 16), self.examples
-        question = Draft(
-            form=turn.kind,
-            style=turn.style,
-            passage=passage.text,
-            headings=passage.headings,
-            language=self.language,
-            avoid=avoid,
-            examples=tuple(shown[(at + n) % len(shown)] for n in range(min(EXAMPLES, len(shown)))),
-            seed=self.seed,
-        )
+        result, question = Attempt(turn), draft_question(turn, self.examples, self.language, self.seed)
         try:
-            self._check(result, await self._ask(question, result), avoid)
+            self._check(result, await self._ask(question, result), question.avoid)
             if (candidate := result.candidate) is not None:
                 alone = await self._ask(Standalone(candidate.question), result)
                 if not alone.standalone:

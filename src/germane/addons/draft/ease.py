@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from math import fsum, isnan, nan, sqrt
+from math import fsum, isnan, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from germane.addons.draft.bm25 import terms
-from germane.addons.draft.checks import content_words, function_words, words_to_avoid
+from germane.addons.draft.checks import content_words, function_words
+from germane.addons.draft.drafting import draft_question
 from germane.addons.draft.passages import Passage, Turn
-from germane.addons.draft.questions import Draft, Standalone
+from germane.addons.draft.questions import Standalone
 from germane.addons.draft.rivals import Search
 from germane.judges import Judge
-from germane.questions import Question, Sufficiency, Support
+from germane.questions import AnyQuestion, Sufficiency, Support
 from germane.questions.text import words
 from germane.statistics.intervals import clopper_pearson, mean_interval
 from germane.types import Json, Sample, Usage
@@ -39,24 +40,18 @@ def forecast(
     misses = sum(turn.kind == "near-miss" for turn in turns) / len(turns) if turns else 0.0
     question = "How many days off are there when a child is born?"
     claim = "Parents are entitled to ten working days when a child is born."
-    asked: dict[str, tuple[Judge, list[Question[Any]]]] = {
-        "write": (writer, [
-            Draft(form=turn.kind, style=turn.style, passage=turn.passage.text, headings=turn.passage.headings,
-                  avoid=words_to_avoid(turn.passage.text) if turn.kind == "paraphrased" else (),
-                  examples=tuple(examples[:3]))
-            for turn in first
-        ]),
-        "alone": (judge, [Standalone(question)]),
-        "round trip": (judge, [Support((claim,), (turn.passage.text, *texts[:9])) for turn in first]),
-        "near-miss": (judge, [Sufficiency(question, texts)] if texts else []),
-    }  # fmt: skip
-    usages = {name: _mean(*asked_of) for name, asked_of in asked.items()}
+    usages = (
+        _mean(writer, [draft_question(turn, examples) for turn in first]),
+        _mean(judge, [Standalone(question)]),
+        _mean(judge, [Support((claim,), (turn.passage.text, *texts[:9])) for turn in first]),
+        _mean(judge, [Sufficiency(question, texts)] if texts else []),
+    )
     result: dict[str, Json] = {}
     for name, share in KEPT.items():
         attempts = min(n / share, 4.0 * n)
         last = attempts * min(1.0, share / 0.8)  # what reaches the last step, of which .8 pass
         counts = (attempts, min(attempts, last / 0.85), last * (1 - misses), 2 * last * misses)
-        steps = [(count, usages[step]) for step, count in zip(usages, counts, strict=True) if count]
+        steps = [(count, usage) for count, usage in zip(counts, usages, strict=True) if count]
         read, written, cost = (fsum(count * usage[at] for count, usage in steps) for at in range(3))
         result[name] = {
             "calls": round(sum(counts)),
@@ -67,14 +62,13 @@ def forecast(
     return result
 
 
-def _mean(judge: Judge, questions: Sequence[Question[Any]]) -> tuple[float, float, float]:
+def _mean(judge: Judge, questions: Sequence[AnyQuestion]) -> Sequence[float]:
     """Return the mean input, output and cost of a question (NaN without a price); 0 for a judge without requests."""
     estimate = getattr(judge, "forecast", None)
     usages: list[Usage] = [estimate((question,)) for question in questions] if estimate is not None else []
-    costs = [nan if usage.cost_usd is None else usage.cost_usd for usage in usages]
-    columns = [usage.input_tokens for usage in usages], [usage.output_tokens for usage in usages], costs
-    read, written, cost = (fsum(column) / max(1, len(usages)) for column in columns)
-    return read, written, cost
+    rows = [(usage.input_tokens, usage.output_tokens, usage.cost_usd) for usage in usages]
+    means: list[float] = np.array(rows or [(0, 0, 0)], float).mean(axis=0).tolist()
+    return means
 
 
 _SPREAD, _POWER = 0.20, 2.8
@@ -110,9 +104,8 @@ def measured(query: str, gold: Sequence[str], search: Search) -> MeasuredQuestio
     scores = np.sort(search.index.scores(query))[::-1][:2]
     margin = float((scores[0] - scores[1]) / scores[0]) if len(scores) == 2 and scores[0] > 0 else 0.0
     known = sum(term in search.index for term in listed) / len(listed) if listed else 0.0
-    rank = search.rank(query, present) if present else None
     overlap = sum(shares) / len(shares) if shares else None
-    return MeasuredQuestion(query, bool(present), rank, overlap, known, margin)
+    return MeasuredQuestion(query, bool(present), search.rank(query, present), overlap, known, margin)
 
 
 def _share(values: Sequence[float], clusters: Sequence[str] | None = None) -> dict[str, Json]:
@@ -172,14 +165,12 @@ def of_set(
     own = summary(drafted, clusters)
     if not real:
         return {"drafted": own}
-    gold = [
-        [
-            *(doc for doc, grade in (sample.qrels or {}).items() if grade > 0),
-            *chain.from_iterable(sample.gold or ()),
-        ]
-        for sample in real
-    ]
-    theirs = summary([measured(sample.query, docs, search) for sample, docs in zip(real, gold, strict=True)])
+    measured_real = list[MeasuredQuestion]()
+    for sample in real:
+        relevant = [doc for doc, grade in (sample.qrels or {}).items() if grade > 0]
+        gold = [*relevant, *chain.from_iterable(sample.gold or ())]
+        measured_real.append(measured(sample.query, gold, search))
+    theirs = summary(measured_real)
     return {"drafted": own, "like": theirs, **compared(own, theirs)}
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_validator
 
-from germane.addons.agentv.graderlists import assertions_in
+from germane.addons.agentv.evalfile import assertions_in
 from germane.addons.agentv.graders.llm_grader import FreeForm, capped, prompt_text, template_of, unjudged
 from germane.addons.agentv.graders.transcript import names_of
 from germane.addons.agentv.script import ScriptGrade
@@ -123,7 +123,7 @@ class Composite(CaseGrader):
         weights = own | {name: float(weight) for name, weight in self.aggregator.weights.items()}
         broken = [f"{name}: {row.why}" for name, row in rows.items() if row.status in {"error", "incomplete"}]
         if self.aggregator.type in {"weighted_average", "threshold"}:
-            made = self._counted(rows, weights)
+            made = self._counted(rows, weights, broken)
         elif broken:
             made = GraderResult.failed(broken[0])
         else:
@@ -137,7 +137,9 @@ class Composite(CaseGrader):
         ]
         return replace(made, details=freeze({**made.details, "graders": members}))
 
-    def _counted(self, rows: Mapping[str, GraderResult], weights: Mapping[str, float]) -> GraderResult:
+    def _counted(
+        self, rows: Mapping[str, GraderResult], weights: Mapping[str, float], broken: Sequence[str]
+    ) -> GraderResult:
         """Return the weighted mean, or the share that passes, of the members that are not skipped."""
         kept = {name: result for name, result in rows.items() if result.status != "skipped"}
         least = self.aggregator.threshold if self.aggregator.type == "threshold" else None
@@ -146,19 +148,16 @@ class Composite(CaseGrader):
         if not kept or not (total or self.agentv):
             why = "; ".join(f"{name}: {result.why}" for name, result in rows.items())
             return GraderResult.skipped("the weights of its members sum to 0" if kept else why)
-        worth = {name: _bounds(result, share=least is not None) for name, result in kept.items()}
-        low, high = (
-            fsum(weight[name] * worth[name][end] for name in kept) / (total or 1.0) for end in (0, 1)
-        )
-        broken = [f"{name}: {result.why}" for name, result in kept.items() if result.score is None]
         if len(broken) == len(kept):
             return GraderResult.failed("; ".join(broken))
+        worth = {name: _bounds(result, share=least is not None) for name, result in kept.items()}
+        ends = (fsum(weight[name] * worth[name][end] for name in kept) / (total or 1.0) for end in (0, 1))
+        low, high = (min(1.0, end) for end in ends)
         if broken:
-            bounds = low, min(1.0, high)
-            return GraderResult(score=None, status="incomplete", why="; ".join(broken), bounds=bounds)
+            return GraderResult(score=None, status="incomplete", why="; ".join(broken), bounds=(low, high))
         passed = sum(result.verdict == "pass" for result in kept.values())
         made = GraderResult(
-            score=min(1.0, low),
+            score=low,
             hits=tuple(f"[{name}] {text}" for name, result in kept.items() for text in result.hits),
             misses=tuple(f"[{name}] {text}" for name, result in kept.items() for text in result.misses),
             reasoning="; ".join(f"{name}: {row.reasoning}" for name, row in kept.items() if row.reasoning),
@@ -166,7 +165,7 @@ class Composite(CaseGrader):
         if least is None:
             return made
         message = f"{passed}/{len(kept)} evaluators passed (threshold: {least:g})"
-        if min(1.0, low) >= least:
+        if low >= least:
             return replace(made, verdict="pass", hits=(message, *made.hits))
         return replace(made, verdict="fail", misses=(message, *made.misses))
 
