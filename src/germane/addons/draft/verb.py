@@ -11,21 +11,9 @@ from typing import Any
 from msgspec import structs
 
 from germane.addons.draft import document as files
-from germane.addons.draft import ease
+from germane.addons.draft import ease, passages
 from germane.addons.draft.drafting import FIRST, Drafter
-from germane.addons.draft.ease import forecast
-from germane.addons.draft.passages import (
-    MIX,
-    STYLES,
-    TRIES,
-    DraftCorpus,
-    Turn,
-    TurnOrder,
-    draw,
-    parse_shares,
-    read_corpus,
-    slots,
-)
+from germane.addons.draft.passages import DraftCorpus, Turn, TurnOrder
 from germane.addons.draft.rivals import Search
 from germane.clean import counted
 from germane.cli import print_document, say
@@ -76,20 +64,21 @@ def draft(
     Writes samples.jsonl, dropped.jsonl and draft.json. Every answer is in the ledger before it is used: the same command again
     makes no calls, a larger -n keeps the questions that are there. Exit code 3 where fewer than -n were kept.
     """
-    shares, styles = parse_shares(mix, "--mix", MIX), parse_shares(style, "--style", STYLES)
+    shares = passages.parse_shares(mix, "--mix", passages.MIX)
+    styles = passages.parse_shares(style, "--style", passages.STYLES)
     checker, author = _judges(judge, writer, of_judge)
     source = _read(corpus, number)
     before = files.check_folder(output, source)
     real = _real_questions(like) if like is not None else []
     shown = tuple(sample.query for sample in random.Random(seed).sample(real, min(_SHOWN, len(real))))  # noqa: S311 - a draw that can be repeated
-    turns = draw(source.usable, seed, shares, styles)
+    turns = passages.draw(source.usable, seed, shares, styles)
     if dry_run:
         _print(*_dry_run(source, turns, number, shown, (checker, author)), json=json)
         return 0
     for one in (author, checker):
         check_price(one, max_cost)
     asked = None if target is None else open_target(target, targets_file or Path.cwd())
-    order = TurnOrder(turns, list(slots(shares, number)))
+    order = TurnOrder(turns, list(passages.slots(shares, number)))
     _warn(author, checker, order, asked)
     search, replayed = Search(source, pool, asked), password_apart(replay) if replay else None
     store = open_ledger(None if no_cache else ledger_address(ledger), replayed)
@@ -195,7 +184,7 @@ def _judges(judge: str | None, writer: str | None, options: dict[str, Any]) -> t
 
 def _read(corpus: Path, n: int) -> DraftCorpus:
     """Read the corpus; InputError if fewer than n / 3 passages are suitable."""
-    source = read_corpus(corpus)
+    source = passages.read_corpus(corpus)
     if 3 * len(source.usable) < n:
         skipped = ", ".join(f"{count} {reason}" for reason, count in source.skipped.items())
         can = f"{counted(len(source.usable), 'passage')} of {corpus} can have a question ({skipped or 0} left out)"
@@ -239,9 +228,11 @@ def _dry_run(
 ) -> tuple[dict[str, Json], str]:
     """Return calls, price and content of what drafting would send, as a document and as text; no calls are made."""
     listed = [turn for some in zip(*(some for some in turns.values() if some), strict=False) for turn in some]
-    guess, models = forecast(n, listed, judges, shown, source.passages), sorted({one.name for one in judges})
-    passages = f"up to {min(len(source.usable), TRIES * n)} of {counted(len(source.passages), 'passage')}"
-    sent = [f"{passages} of {source.name}, and the passages that a search finds for each question"]
+    guess = ease.forecast(n, listed, judges, shown, source.passages)
+    models = sorted({one.name for one in judges})
+    shown_passages = min(len(source.usable), passages.TRIES * n)
+    those = f"up to {shown_passages} of {counted(len(source.passages), 'passage')} of {source.name}"
+    sent = [f"{those}, and the passages that a search finds for each question"]
     sent += [f"{counted(len(shown), 'question')} of --like"] if shown else []
     lines = [f"dry run: {n} questions from {counted(len(source.documents), 'document')}; no calls are made"]
     for name, row in guess.items():
