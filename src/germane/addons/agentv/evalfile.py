@@ -86,7 +86,7 @@ class GraderLists(YamlModel):
     assertions: Assertions = ()
 
     def graders(self, faults: list[InputError]) -> tuple[GraderSpec, ...]:
-        """Return the graders of all these lists, under names that differ; what is wrong is added to the faults."""
+        """Return the graders of all these lists, under names that differ; errors are added to `faults`."""
         return by_name((*self.measures, *self.evaluators, *self.assertions), faults)
 
 
@@ -140,23 +140,21 @@ def read_file(
     file = read_model(AgentVFile, root, faults, folder=path.resolve().parent, warn=warn)
     graders = by_name((*file.graders(faults), *file.execution.graders(faults)), faults)
     target = file.target or file.execution.target
-    update = {
-        "path": path,
-        "measures": graders,
-        "target": target,
-        "targets": tuple(filter(None, [target])),
-        "threshold": file.execution.threshold,
-    }
+    targets = {"target": target, "targets": tuple(filter(None, [target]))}
+    update = {"path": path, "measures": graders, "threshold": file.execution.threshold, **targets}
     file = file.model_copy(update=update)
     replaced = [fold(key) for key in keys] == ["evalcases"]
-    cases: list[Case] = []
+    cases: dict[tuple[str, str, int], Case] = {}
     for number, node in enumerate(listed.items, 1):
         try:
-            cases.append(_case(node, number, file, warn, faults, replaced=replaced))
+            case = _case(node, number, file, warn, faults, replaced=replaced)
+            if (first := cases.setdefault(case.sample.key, case)) is not case:
+                line = first.location.line if first.location else 0
+                problem = f"the case {case.sample.id!r} is there already, on line {line}"
+                faults.append(InputError(problem, fix="give each case its own id", place=node.location))
         except InputError as fault:
             faults.append(fault)
-    _check_ids(cases, faults)
-    return file.model_copy(update={"cases": tuple(cases)})
+    return file.model_copy(update={"cases": tuple(cases.values())})
 
 
 class CaseEntry(GraderLists):
@@ -228,16 +226,12 @@ def _case(
     last = next((message.content for message in reversed(expected) if message.content is not None), None)
     users = [at for at, message in enumerate(asked) if message.role == "user"]
     query = entry.question or (content_text(asked[users[-1]].content) if users else "")
-    others = {key: inner.json() for key, inner in entry.others.items()}
-    fields = {key: value for key, value in others.items() if key in SPELLINGS}
-    more = {key: value for key, value in others.items() if key not in SPELLINGS}
-    row: dict[str, Json] = {
-        "id": entry.id or str(number),
-        "query": query or None,
-        "criterion": entry.criterion,
-    }
-    row |= {**fields, "metadata": {**entry.metadata, **more}}
-    if not any(SPELLINGS[key] == "reference" and row[key] is not None for key in fields):
+    row: dict[str, Json] = {"id": entry.id or str(number), "query": query or None}
+    row["criterion"], metadata = entry.criterion, dict(entry.metadata)
+    for key, inner in entry.others.items():
+        (row if key in SPELLINGS else metadata)[key] = inner.json()
+    row["metadata"] = metadata
+    if not any(SPELLINGS.get(key) == "reference" and value is not None for key, value in row.items()):
         row["reference"] = (
             entry.reference_answer or ("" if only_contexts(last) else content_text(last)) or None
         )
@@ -282,18 +276,8 @@ def _graders(
     return specs
 
 
-def _check_ids(cases: Sequence[Case], faults: list[InputError]) -> None:
-    seen: dict[tuple[str, str, int], Case] = {}
-    for case in cases:
-        first = seen.setdefault((case.sample.id, case.sample.system, case.sample.trial), case)
-        if first is not case:
-            line = first.location.line if first.location else 0
-            problem = f"the case {case.sample.id!r} is there already, on line {line}"
-            faults.append(InputError(problem, fix="give each case its own id", place=case.location))
-
-
 def _messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, ...]:
-    """Return the messages that a node holds: a list of them, or one message's content; files in them are read."""
+    """Return the messages of a node (a list, or one message's content) with the files in them."""
     if node is None:
         return ()
     value = node.json()

@@ -37,7 +37,7 @@ from germane.judges.client.function import prompt_of
 from germane.judges.client.transport import Secrets
 from germane.judges.judge import GaveUp
 from germane.ledger.store import Ledger
-from germane.measures import Outcome
+from germane.measures import Measure, Outcome
 from germane.measures.scoring import Job
 from germane.places.settings import Settings
 from germane.samples import SPELLINGS, Notices, RowReader, Warn, find_contexts, only_contexts
@@ -108,7 +108,7 @@ _PROTOCOL = {
 """Keys by which a document without a query is known as one of the protocol."""
 
 
-def _options(document: Mapping[str, Json], warn: Warn) -> GradeOptions:
+def _options(document: Mapping[str, Json], warn: Warn | None = None) -> GradeOptions:
     """Return the options in the document's `config`, or beside it. InputError for an invalid value."""
     names = {fold(spelt): name for spelt, name in GradeOptions.spellings().items()}
     known = {key: name for key in document if (name := names.get(fold(key))) in _ON_TOP}
@@ -116,6 +116,11 @@ def _options(document: Mapping[str, Json], warn: Warn) -> GradeOptions:
     if isinstance(config := document.get("config"), Mapping):
         result |= {names.get(fold(key)) or key: value for key, value in config.items()}
     return read_model(GradeOptions, node_of(result, SourceLocation("config")), warn=warn)
+
+
+def document_sample(document: Mapping[str, Json], options: Mapping[str, Json]) -> Sample:
+    """Return the sample in a code-judge document or a sample line; `options` are those of a `config`."""
+    return _sample(document, _options({"config": options}))[0]
 
 
 def _sample(document: Mapping[str, Json], options: GradeOptions) -> tuple[Sample, str]:
@@ -159,9 +164,14 @@ def _text(document: Mapping[str, Json], *names: str) -> str:
 
 
 def grade(
-    grader: MeasureGrader, sample: Sample, judge: Judge | None, ledger: Ledger | None
+    grader: Measure | MeasureGrader,
+    sample: Sample,
+    *,
+    judge: Judge | None = None,
+    ledger: Ledger | None = None,
 ) -> dict[str, Json]:
     """Return the result of one sample; InputError if it lacks a field, JudgeError if the judge failed."""
+    grader = MeasureGrader(measure=grader) if isinstance(grader, Measure) else grader
     job = Job(sample=sample, graders=(scored(grader),), case=Case(sample=sample))
     if needs_judge(job.graders) and judge is None:
         raise no_judge([grader.label])
@@ -223,14 +233,12 @@ def grade_stdin(
     if who is None and proxy:
         who = proxy_judge(proxy, os.environ.get("AGENTV_TARGET_PROXY_TOKEN", ""))
     store = open_ledger(None if no_cache else ledger_address(ledger))
+    expected, settings = options.expected_relevant_count, Settings.of(against, scale, None)
     grader = MeasureGrader(
-        measure=chosen,
-        strict=options.strict,
-        expected_relevant_count=options.expected_relevant_count,
-        settings=Settings.of(against, scale, None),
+        measure=chosen, strict=options.strict, expected_relevant_count=expected, settings=settings
     )
     try:
-        result = grade(grader, sample, who, store)
+        result = grade(grader, sample, judge=who, ledger=store)
     except JudgeError as error:
         say(f"germane: {error}")
         return 3

@@ -68,13 +68,10 @@ class ScriptGrade(Question[GraderResult]):
         return json.loads(text, parse_constant=lambda _: None) if self.agentv else parse_strict_json(text)
 
     def parse(self, payload: Json) -> GraderResult:
-        """Return the result, of either generation of the protocol.
+        """Return the result, of either generation of the protocol; AnswerError without a usable score.
 
-        `score` is a number from 0 to 1 and every `passed` a boolean; as AgentV reads it, the score is cut to that range and
-        anything true has passed.
-
-        Raises:
-            AnswerError: There is no score, or a value is not as it must be.
+        `score` is a number from 0 to 1 and every `passed` a boolean; as AgentV reads it, the score is cut to that
+        range and anything true has passed.
         """
         if not isinstance(payload, Mapping):
             raise AnswerError(f"the script must print one JSON object, not {type(payload).__name__}")
@@ -111,16 +108,15 @@ def findings(
 
     AnswerError where `passed` is not true or false; `lenient` takes anything for one of them.
     """
-    texts: dict[bool, list[str]] = {True: [], False: []}
+    met, failed = list[str](), list[str]()
     for number, one in enumerate(assertions, 1):
         passed = one.get("passed")
         if not (lenient or isinstance(passed, bool)):
             found = f"not {_as_json(passed)}" if "passed" in one else "and is missing"
             raise AnswerError(f'"passed" of assertion {number} must be true or false, {found}')
-        texts[bool(passed)].append(
-            " - ".join(str(one[name]) for name in ("text", "evidence") if one.get(name))
-        )
-    return texts[True], texts[False]
+        text = " - ".join(str(one[name]) for name in ("text", "evidence") if one.get(name))
+        (met if passed else failed).append(text)
+    return met, failed
 
 
 def _as_json(value: Json) -> str:

@@ -247,9 +247,8 @@ def _reply(question: ScriptGrade, finished: Finished) -> Reply:
         problem = str(fault)
     if problem and not question.agentv:
         return Reply(error=f"`{command}`: {problem}{_printed(finished)}", ms=ms)
-    return Reply(
-        payload=_agentv_payload(finished.stdout) if problem else payload, ms=ms, provenance=_of(question)
-    )
+    payload = _agentv_payload(finished.stdout) if problem else payload
+    return Reply(payload=payload, ms=ms, provenance=FrozenDict(of=question.of))
 
 
 def _printed(finished: Finished) -> str:
@@ -264,7 +263,7 @@ def _failed(question: ScriptGrade, why: str, theirs: str, ms: float | None) -> R
     if not question.agentv:
         return Reply(error=why, ms=ms)
     payload = {"score": 0, "misses": [f"Code evaluator failed: {theirs}"], "reasoning": theirs}
-    return Reply(payload=payload, ms=ms, provenance=_of(question))
+    return Reply(payload=payload, ms=ms, provenance=FrozenDict(of=question.of))
 
 
 def _agentv_payload(stdout: bytes) -> dict[str, Json]:
@@ -277,7 +276,3 @@ def _agentv_payload(stdout: bytes) -> dict[str, Json]:
     score = result.get("score")
     number = isinstance(score, int | float) and not isinstance(score, bool)
     return {**result, "score": score if number else 0, "assertions": []}
-
-
-def _of(question: ScriptGrade) -> FrozenDict:
-    return FrozenDict(of=question.of) if question.of else FrozenDict()

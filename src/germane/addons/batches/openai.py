@@ -51,12 +51,8 @@ class BatchClient:
         content = b"\n".join(request.line for request in requests) + b"\n"
         parts = {"file": (f"{batch}.jsonl", content, "application/jsonl")}
         file = (await self._call("POST", "files", data={"purpose": "batch"}, files=parts))["id"]
-        body = {
-            "input_file_id": file,
-            "endpoint": URL,
-            "completion_window": "24h",
-            "metadata": {_METADATA: batch},
-        }
+        body = {"input_file_id": file, "endpoint": URL, "completion_window": "24h"}
+        body["metadata"] = {_METADATA: batch}
         return str((await self._call("POST", "batches", json=body))["id"])
 
     async def find(self, batch: str) -> str | None:

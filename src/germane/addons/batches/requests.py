@@ -73,10 +73,8 @@ class BatchRow(msgspec.Struct, kw_only=True):
 
 
 _COLUMNS = BatchRow.__struct_fields__
-_TYPES = dict.fromkeys(("requests", "questions"), "bigint") | {
-    "id": "text PRIMARY KEY",
-    "cost_usd": "double precision",
-}
+_TYPES = dict.fromkeys(("requests", "questions"), "bigint")
+_TYPES |= {"id": "text PRIMARY KEY", "cost_usd": "double precision"}
 _SCHEMA = (
     f"CREATE TABLE IF NOT EXISTS batches ({', '.join(' '.join((name, _TYPES.get(name, 'text'))) for name in _COLUMNS)})",
     "CREATE TABLE IF NOT EXISTS asked (request text PRIMARY KEY, batch text NOT NULL, keys text NOT NULL, record text NOT NULL)",
@@ -294,16 +292,12 @@ class Answers:
         if record is None or request in self.done:
             self.unknown += 1
             return
-        judgements, problem = list[Judgement](), _failure(line)
-        if not problem:
-            try:
-                response, name = line["response"], record["name"]
-                body = None if isinstance(response, str) else response.get("body", response)
-                completion = Completion(response) if body is None else completion_in(body, name)
-                judgements = _judgements(request, record, completion, source, self.session)
-                problem = next((row.error for row in reversed(judgements) if row.error is not None), "")
-            except AnswerError as error:
-                problem = str(error)
+        try:
+            completion = _completion(line, record["name"])
+            judgements = _judgements(request, record, completion, source, self.session)
+            problem = next((row.error for row in reversed(judgements) if row.error is not None), "")
+        except AnswerError as error:
+            judgements, problem = [], str(error)
         self.groups.append(judgements)
         if problem:
             self.failed[request] = problem
@@ -337,19 +331,19 @@ def read_answers(path: Path, damaged: list[str]) -> Iterator[dict[str, Json]]:
         raise InputError("this line is not an answer to a request", fix=fix, place=location)
 
 
-def _failure(line: Mapping[str, Json]) -> str:
-    """Return why a request failed; "" if the line holds a completion."""
+def _completion(line: Mapping[str, Json], name: str) -> Completion:
+    """Return the completion that a line holds; AnswerError if its request failed."""
     response, error = line.get("response"), line.get("error")
     if isinstance(response, str):
-        return ""
+        return Completion(response)
     if response is None and not error:
-        return "the line holds no response"
+        raise AnswerError("the line holds no response")
     body = response.get("body", response) if isinstance(response, Mapping) else None
     if not error and isinstance(body, Mapping) and "choices" in body:
-        return ""
+        return completion_in(body, name)
     why = error or (body.get("error") if isinstance(body, Mapping) else None) or body or response
     message = why.get("message") if isinstance(why, Mapping) else why
-    return f"the request failed: {str(message or why)[:200]}"
+    raise AnswerError(f"the request failed: {str(message or why)[:200]}")
 
 
 def _judgements(
@@ -357,10 +351,8 @@ def _judgements(
 ) -> list[Judgement]:
     """Return a judgement for each question of a request, with an error if its part is unusable."""
     judge = _RecordedJudge(record)
-    ask, cost = (
-        Ask(record["name"], "", "", {}, tuple(_request_of(rows, judge) for rows in record["items"])),
-        None,
-    )
+    items = tuple(_request_of(rows, judge) for rows in record["items"])
+    ask, cost = Ask(record["name"], "", "", {}, items), None
     sent, back = got.input_tokens or 0, got.output_tokens or 0
     if price := record.get("price"):
         rates = dict(zip(("input", "output", "cached"), price, strict=True))

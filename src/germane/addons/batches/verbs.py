@@ -59,14 +59,9 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
             store.put(known)
     with whole_file(output) as file:
         file.writelines(request.line + b"\n" for request in requests.values())
-    done = {
-        "schema_version": 1,
-        "requests": len(requests),
-        "questions": sum(len(request.keys) for request in requests.values()),
-        "later": estimate.estimated,
-        "waiting": estimate.waiting,
-        "file": str(output),
-    }
+    number = sum(len(request.keys) for request in requests.values())
+    done: dict[str, Any] = {"schema_version": 1, "requests": len(requests), "questions": number}
+    done |= {"later": estimate.estimated, "waiting": estimate.waiting, "file": str(output)}
     if json:
         print_document(done)
     else:
@@ -111,12 +106,8 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
             answers.groups.clear()
         table.answered(list(answers.done))
     left -= len(answers.done)
-    done: dict[str, Any] = {
-        "schema_version": 1,
-        "answers": stored,
-        "requests": len(answers.done),
-        "left": left,
-    }
+    done: dict[str, Any] = {"schema_version": 1, "answers": stored, "requests": len(answers.done)}
+    done |= {"left": left}
     done |= {"failed": answers.failed, "damaged": damaged, "unknown": answers.unknown}
     if json:
         print_document(done)

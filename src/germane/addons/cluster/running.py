@@ -48,7 +48,7 @@ def parse_engine(text: str) -> tuple[str, str]:
 def executor_of(text: str) -> Iterator[tuple[Executor, int]]:
     """Start an engine; yield its executor and the number of parts that it runs at a time.
 
-    MissingPart without the engine's extra, InputError without an engine of this name or a cluster at its address.
+    MissingPart without the engine's extra, InputError for an unknown name or where no cluster answers.
     """
     kind, rest = parse_engine(text)
     if kind == "dask":
@@ -108,8 +108,8 @@ def run_part(
 ) -> None:
     """Run one part, or continue it: what was answered is not asked again. Raises as `run` does.
 
-    `spec` lacks the `options` that a part finds in its own manifest; `whole` is the report folder, which holds a
-    folder for each part; paths are relative to `cwd`; `host` is the machine on which the evaluation began.
+    `spec` lacks the `options` that a part finds in its manifest; `whole` is the report folder, with those
+    of the parts; paths are relative to `cwd`; `host` is the machine on which the evaluation began.
     """
     here, ledger = socket.gethostname(), str(options.get("ledger") or "")
     if not (whole.is_dir() and cwd.is_dir()):
@@ -122,14 +122,9 @@ def run_part(
     folder = whole / _PARTS / share.folder
     if not (folder / "manifest.json").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        own: dict[str, Json] = {
-            "folder": str(folder),
-            "part": str(share),
-            "engine": None,
-            "outputs": [],
-            "store": None,
-        }
-        write_manifest(folder, {"created": now(), "cwd": str(cwd), "options": {**options, **own}}, "running")
+        own: dict[str, Json] = {"folder": str(folder), "part": str(share), "engine": None}
+        made = {**options, **own, "outputs": [], "store": None}
+        write_manifest(folder, {"created": now(), "cwd": str(cwd), "options": made}, "running")
     run(spec.but(resume=folder), whole=whole)
 
 
@@ -184,7 +179,7 @@ def _check(plan: Plan, kind: str) -> None:
 def _write_start(
     plan: Plan, stored: Mapping[str, Json], target: FolderWriter, given: Spec, workers: int
 ) -> tuple[Callable[[Share], None], list[Share]]:
-    """Write the manifest of the whole; return the work on a part, and the parts, as many as before if resumed."""
+    """Write the manifest of the whole; return the work on a part, and the parts (if resumed as before)."""
     spec, address = plan.spec, None
     if keeps_answers(plan.judge) and not spec.no_cache:
         address = ledger_of(spec, target.path)

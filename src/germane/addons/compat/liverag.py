@@ -26,23 +26,11 @@ Parity: TypeAlias = Literal["liverag"]
 Number: TypeAlias = float | int | None
 """One value of a row or an aggregate; None = could not be measured."""
 
-COLUMNS = (
-    "context_recall",
-    "context_precision",
-    "context_f1",
-    "retrieved_docs_count",
-    "gold_docs_count",
-    "correct_docs_count",
-    "ndcg_10",
-)
-AGGREGATES = (
-    "avg_context_recall",
-    "avg_context_precision",
-    "avg_context_f1",
-    "ndcg_10",
-    "pct_records_with_at_least_one_ref",
-    "pct_records_with_all_refs",
-)
+_SHARES = ("context_recall", "context_precision", "context_f1")
+_COUNTS = ("retrieved_docs_count", "gold_docs_count", "correct_docs_count")
+COLUMNS = (*_SHARES, *_COUNTS, "ndcg_10")
+_RECORDS = ("pct_records_with_at_least_one_ref", "pct_records_with_all_refs")
+AGGREGATES = (*(f"avg_{name}" for name in _SHARES), "ndcg_10", *_RECORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +331,7 @@ def _own_ideal_ndcg(retrieved: Sequence[Sequence[Id]], gold: Sequence[frozenset[
 def _aggregates(
     rows: Sequence[Mapping[str, Number]], ndcg: float, mean: Callable[[Sequence[float]], float]
 ) -> dict[str, Number]:
-    recall, precision, f1 = (mean([row[name] or 0.0 for row in rows]) for name in COLUMNS[:3])
+    recall, precision, f1 = (mean([row[name] or 0.0 for row in rows]) for name in _SHARES)
     some = sum((row["correct_docs_count"] or 0) > 0 for row in rows) / len(rows) * 100
     everything = sum(row["correct_docs_count"] == row["gold_docs_count"] for row in rows) / len(rows) * 100
     return dict(zip(AGGREGATES, (recall, precision, f1, ndcg, some, everything), strict=True))

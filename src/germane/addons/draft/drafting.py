@@ -273,21 +273,12 @@ class Drafter:
     ) -> dict[str, Any]:
         """Return the sample, with its writer, its prompt, and the key of its stored answer."""
         turn, by = attempt.turn, attempt.judgements[0]
-        source = {
-            "writer": by.judge,
-            "served": by.provenance.get("model"),
-            "prompt": by.prompt,
-            "key": by.key,
-        }
+        served = by.provenance.get("model")
+        source = {"writer": by.judge, "served": served, "prompt": by.prompt, "key": by.key}
         drawn = {"kind": turn.kind, "style": turn.style, "seed": self.seed, "looked_at": False}
-        return {
-            "id": turn.id,
-            "query": " ".join(query.split()),
-            **labels,
-            "cluster": turn.passage.doc,
-            "tags": ["drafted", turn.kind, turn.style],
-            "metadata": {"draft": {name: value for name, value in source.items() if value} | drawn | facts},
-        }
+        about = {name: value for name, value in source.items() if value} | drawn | facts
+        row = {"id": turn.id, "query": " ".join(query.split()), **labels, "cluster": turn.passage.doc}
+        return {**row, "tags": ["drafted", turn.kind, turn.style], "metadata": {"draft": about}}
 
 
 def _same_answer(known: str, reference: str) -> bool:

@@ -53,12 +53,10 @@ def forecast(
         counts = (attempts, min(attempts, last / 0.85), last * (1 - misses), 2 * last * misses)
         steps = [(count, usage) for count, usage in zip(counts, usages, strict=True) if count]
         read, written, cost = (fsum(count * usage[at] for count, usage in steps) for at in range(3))
-        result[name] = {
-            "calls": round(sum(counts)),
-            "attempts": round(attempts),
-            "tokens": {"input": round(read), "output": round(written)},
-            "cost_usd": None if isnan(cost) else round(cost, 4),
-        }
+        tokens = {"input": round(read), "output": round(written)}
+        price = None if isnan(cost) else round(cost, 4)
+        calls = {"calls": round(sum(counts)), "attempts": round(attempts)}
+        result[name] = {**calls, "tokens": tokens, "cost_usd": price}
     return result
 
 

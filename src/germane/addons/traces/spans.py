@@ -242,10 +242,8 @@ class Span(NamedTuple):
 _TRACE = ("context.trace_id", "trace_id", "traceId")
 _SPAN = ("context.span_id", "span_id", "spanId")
 _PARENT = ("parent_id", "parentSpanId", "parent_span_id", "parent_observation_id", "parentObservationId")
-_START, _END = (
-    tuple(f"{when}{name}" for name in ("_time", "Time", "TimeUnixNano", "_time_unix_nano"))
-    for when in ("start", "end")
-)
+_TIMES = ("_time", "Time", "TimeUnixNano", "_time_unix_nano")
+_START, _END = (tuple(f"{when}{name}" for name in _TIMES) for when in ("start", "end"))
 _OF_SAMPLES = {"query", "question", "contexts", "retrieved_contexts"}
 
 
@@ -292,11 +290,9 @@ def samples_of_documents(rows: Rows) -> Rows:
     for number, (span, (where, placed)) in enumerate(spans.items(), 1):
         documents = [row for _, row in sorted(placed, key=lambda pair: pair[0])]
         columns = {"text": "reference", "score": "document_score", "metadata": "document_metadata"}
-        found = [
-            {"id": _first(row, ("document_id", "doc_id"))}
-            | {name: row.get(key) for name, key in columns.items()}
-            for row in documents
-        ]
+        found = [{name: row.get(key) for name, key in columns.items()} for row in documents]
+        for document, row in zip(found, documents, strict=True):
+            document["id"] = _first(row, ("document_id", "doc_id"))
         trace = name_of(_first(documents[0], _TRACE))
         sample: dict[str, Json] = {"id": span, "query": text_in(documents[0]["input"], QUESTIONS)}
         sample["contexts"] = documents_in(found) or []
@@ -370,11 +366,8 @@ def _attributes(row: Mapping[str, Json]) -> dict[str, Json]:
     """Return the attributes of a span by dotted names, in whatever form the export holds them."""
     metadata = parsed(row.get("metadata"))  # of a span that Langfuse took by OpenTelemetry
     more = parsed(metadata.get("attributes")) if isinstance(metadata, Mapping) else None
-    columns = {
-        key.removeprefix("attributes."): value
-        for key, value in row.items()
-        if key.startswith("attributes.") and value not in (None, "")
-    }
+    named = (key for key, value in row.items() if key.startswith("attributes.") and value not in (None, ""))
+    columns = {key.removeprefix("attributes."): row[key] for key in named}
     attributes: dict[str, Json] = {}
     for source in (row.get("attributes"), columns, more):
         attributes |= source if isinstance(source, Mapping) else {}

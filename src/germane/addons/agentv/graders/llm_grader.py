@@ -89,11 +89,8 @@ class OpinionPayload(PayloadModel):
             return payload
         hits, misses = findings(listed)
         kept = {name: value for name, value in payload.items() if name not in {"assertions", "details"}}
-        return {
-            **kept,
-            "hits": [*payload.get("hits", ()), *hits],
-            "misses": [*payload.get("misses", ()), *misses],
-        }
+        both = {"hits": [*payload.get("hits", ()), *hits], "misses": [*payload.get("misses", ()), *misses]}
+        return {**kept, **both}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

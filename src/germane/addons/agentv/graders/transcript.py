@@ -91,12 +91,8 @@ def trace_summary(case: Case) -> dict[str, Json] | None:
     calls = Counter(call.tool for call in tool_calls(case))
     if not case.sample.messages and not isinstance(own, Mapping):
         return None
-    result: dict[str, Json] = {
-        "event_count": calls.total(),
-        "tool_names": sorted(calls),
-        "tool_calls_by_name": dict(calls),
-        "error_count": 0,
-    }
+    result: dict[str, Json] = {"event_count": calls.total(), "tool_names": sorted(calls)}
+    result |= {"tool_calls_by_name": dict(calls), "error_count": 0}
     if spoken := sum(message.role == "assistant" for message in case.sample.messages):
         result["llm_call_count"] = spoken
     if isinstance(own, Mapping) and not calls:
