@@ -70,8 +70,8 @@ class ScriptGrade(Question[GraderResult]):
     def parse(self, payload: Json) -> GraderResult:
         """Return the result, of either generation of the protocol; AnswerError without a usable score.
 
-        `score` is a number from 0 to 1 and every `passed` a boolean; as AgentV reads it, the score is cut to that
-        range and anything true has passed.
+        `score` is a number from 0 to 1 and every `passed` a boolean; as AgentV reads it, the score is cut to
+        that range and anything true has passed.
         """
         if not isinstance(payload, Mapping):
             raise AnswerError(f"the script must print one JSON object, not {type(payload).__name__}")

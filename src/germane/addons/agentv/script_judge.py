@@ -172,10 +172,7 @@ NO_JUDGE = "the script asks for a judge (target: max_calls), and none is named: 
 
 
 class ScriptJudge(LocalJudge):
-    """Runs grading programs, `concurrency` at once, each in its own process group and with a time-out.
-
-    `ask` is the judge that a script is lent (`asker.judge`); None lends none.
-    """
+    """Runs grading programs, each with a time-out; `ask` is the judge that a script may be lent, if any."""
 
     name = "script"
     _together = 1

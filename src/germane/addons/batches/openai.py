@@ -36,8 +36,7 @@ class AbsentBatch(JudgeError):
 class BatchClient:
     """A client for the batches of one model.
 
-    Each method raises JudgeError if the server refuses, AbsentBatch if it does not know the batch, and TransportError if it is
-    unknown what became of the request.
+    Methods raise JudgeError if the server refuses, TransportError if the outcome of the request is unknown.
     """
 
     def __init__(self, model: LLMJudge) -> None:

@@ -271,13 +271,12 @@ class _RecordedJudge(Judge):
 
 @dataclass(slots=True)
 class Answers:
-    """The judgements that are read from lines of answers, and what became of each request.
+    """The judgements read from lines of answers (`groups`, failures too), and the fate of each request.
 
     Attributes:
         session: The id of the session that pays for them; "" = none.
-        groups: The judgements of each line, failures among them.
         done: The requests whose questions are all answered; `failed` has the reasons of the others.
-        unknown: The number of lines whose request is not waiting: it was read before, or asked with another ledger.
+        unknown: The number of lines whose request is not waiting: read before, or asked with another ledger.
     """
 
     session: str = ""

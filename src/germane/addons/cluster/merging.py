@@ -75,10 +75,7 @@ def merge(
 
 
 def open_parts(folders: Sequence[Path]) -> tuple[list[StoredTables], list[array[int]]]:
-    """Return the parts of an evaluation in order, and the positions of their samples.
-
-    InputError if a part is missing, unfinished, of another evaluation, or there twice.
-    """
+    """Return the parts in order, and the positions of their samples; InputError unless all are there."""
     parts = sorted(map(_opened, folders), key=lambda part: _entry(part)["number"])
     rows = [read_rows(part.path) for part in parts]
     first = parts[0]

@@ -67,10 +67,8 @@ def put(local: Path, url: str) -> None:
             files.makedirs(path.rpartition("/")[0], exist_ok=True)
             files.put_file(str(local), path)
             return
-        names = [
-            file for file in sorted(local.rglob("*")) if file.is_file() and not file.name.startswith(".")
-        ]
-        for file in sorted(names, key=lambda value: value.name == _LAST):
+        uploaded = (file for file in local.rglob("*") if file.is_file() and not file.name.startswith("."))
+        for file in sorted(uploaded, key=lambda file: (file.name == _LAST, file)):
             there = f"{path}/{file.relative_to(local).as_posix()}"
             files.makedirs(there.rpartition("/")[0], exist_ok=True)
             files.put_file(str(file), there)

@@ -63,10 +63,7 @@ def executor_of(text: str) -> Iterator[tuple[Executor, int]]:
 
 
 def begin_worker() -> None:
-    """Ignore Ctrl-C, after which the parent ends this process, and end it as soon as the parent has ended.
-
-    Nothing is lost: answers are in the ledger before they are used.
-    """
+    """Ignore Ctrl-C, after which the parent ends this process, and end it as soon as the parent has ended."""
     parent = parent_process()
     if parent is None:
         return

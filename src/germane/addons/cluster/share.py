@@ -40,10 +40,7 @@ class Share:
         return cls(number, of)
 
     def has(self, query: str) -> bool:
-        """Return True if cases with this query belong to the part.
-
-        By a hash of the query's text: equal questions are in one part, and are asked and paid for once.
-        """
+        """Return True if the part has this query: by its hash, so that equal questions are asked once."""
         result = hashlib.blake2b(query.encode(errors="replace"), digest_size=8).digest()
         return int.from_bytes(result, "big") % self.of == self.number - 1
 
@@ -79,10 +76,9 @@ class Share:
         inputs: Sequence[Path],
         gates: Iterable[Gate],
     ) -> dict[str, Json]:
-        """Return what merging needs to know of a part: its number, the count of `cases`, digest and name of each input, and the gates.
+        """Return what merging needs to know of a part, and write the numbers of its cases next to its tables.
 
-        Means that belong beside others are means over all parts: their values are kept, each with how often it came. Which
-        cases the part's samples are is written next to its tables.
+        Means that belong beside others are over all parts: their values are kept, with how often each came.
         """
         (tables.path / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
         values = sorted(tables.beside.items())

@@ -138,8 +138,7 @@ def document_of(chunk: Id) -> str:
 def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
     """Return the ids in a list, or in a text that is a JSON list, a Python list literal, or one id.
 
-    A text that begins like a list and is none, and two documents in what should be one id, raise Invalid; with
-    `strict=False` such a text is one id, as the original reads it.
+    Invalid for a text that only begins like a list; with `strict=False` that is one id, as in the original.
     """
     if isinstance(value, str):
         value = _ids_in_text(value.strip(), strict=strict)
@@ -217,10 +216,7 @@ _Found: TypeAlias = tuple[dict[str, Number], _Rows, list[str]]
 
 
 def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
-    """Return one row per reference; those with a result come first, in the results' order.
-
-    qids are compared as text; a missing one is the record's number. Gold ids are normalised as retrieved ones are.
-    """
+    """Return one row per reference, those with a result first; a missing qid is the number of its record."""
     gold, result = _by_qid(references, "reference"), _by_qid(results, "result")
     common = [qid for qid in result if qid in gold]
     if gold and result and not common:

@@ -34,9 +34,8 @@ OutputFormat: TypeAlias = Literal["tsv", "jsonl"]
 def read_rows(path: str | Path, needed: str, *, parity: Parity | None = None) -> list[dict[str, Json]]:
     """Return the rows of a file, each with its `place`: results with `doc_ids`, or references with `document_ids`.
 
-    `qid` tells the question; ids are a JSON list ([] = nothing retrieved), a Python list literal, or one id. Raises
-    InputError, with file and line, at the first row that cannot be read. `parity="liverag"` reads a TSV's column of whole
-    numbers as numbers, as the original does.
+    InputError, with file and line, at the first row that cannot be read. `parity="liverag"` reads a TSV's
+    column of whole numbers as numbers, as the original does.
     """
     path = Path(path)
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()

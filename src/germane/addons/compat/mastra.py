@@ -148,11 +148,10 @@ ContextRecallScorer = _class(_Scorer, "ContextRecallScorer", "context_recall", "
 
 
 class ContextRelevanceScorer(_Scorer):
-    """The relevance of the contexts, less penalties for unused ones and for missing items.
+    """The relevance of the contexts, less penalties for unused ones and for missing items (Mastra 1.10).
 
     A context's level is its grade (3 high, 2 medium, 1 low, 0 none). It was used if it supports a claim of the answer;
-    a claim that no context supports is a missing item. Source: Mastra 1.10, which asks for levels, use and missing
-    items in one go.
+    a claim that no context supports is a missing item.
     """
 
     measure_name = "context_relevance"

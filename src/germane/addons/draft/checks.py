@@ -207,9 +207,9 @@ def _pointing(question: str) -> str:
 
 
 def repeat_of(candidate: Candidate, texts: set[str], bags: list[frozenset[str]]) -> str:
-    """Return what an earlier candidate has already: the question, one much like it, or a quote; where none has, remember it: "".
+    """Return what an earlier candidate has already (the question, one much like it, a quote); "" if none has.
 
-    `texts` are the questions and quotes of earlier ones, `bags` the distinct words of each question.
+    A new one is added to `texts`, the earlier questions and quotes, and `bags`, the words of each question.
     """
     listed = terms(candidate.question)
     question, bag = " ".join(listed), frozenset(listed)

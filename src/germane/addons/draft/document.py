@@ -221,10 +221,7 @@ def settle_rows(
 
 
 def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | None:
-    """Return how many questions people checked, how many are bad, and the interval of that share; None if none was checked.
-
-    The newest label of each question counts; "unsure" does not.
-    """
+    """Return how many questions people checked, how many are bad, and the interval of that share, if any."""
     newest = {row["item"]: row["answer"] for row in labels}
     answers = [answer for answer in newest.values() if answer not in (None, "unsure")]
     if not answers:

@@ -174,10 +174,7 @@ class DraftCorpus:
 
 
 def read_corpus(path: Path) -> DraftCorpus:
-    """Read a corpus, cut it into passages, and exclude unsuitable ones, counted by reason.
-
-    InputError if a PDF or office file has no text file of the same name beside it.
-    """
+    """Read and cut a corpus; count unsuitable passages by reason. InputError for files that are not text."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     texts = {file.with_suffix("") for file in files if file.suffix.lower() not in _OFFICE}
     for file in sorted(files):

@@ -46,18 +46,13 @@ def draft(
     target: str | None,
     targets_file: Path | None,
     like: Path | None,
-    max_cost: float | None,
-    max_calls: int | None,
     judge: str | None,
     writer: str | None,
     mix: str,
     style: str,
     language: str | None,
     allow_personal: bool,
-    ledger: str | None,
-    replay: str | None,
-    no_cache: bool,
-    **of_judge: Any,
+    **of_run: Any,
 ) -> int:
     """Draft a test set from a corpus: questions, answers and gold quotes, every dropped one with its reason.
 
@@ -66,7 +61,8 @@ def draft(
     """
     shares = passages.parse_shares(mix, "--mix", passages.MIX)
     styles = passages.parse_shares(style, "--style", passages.STYLES)
-    checker, author = _judges(judge, writer, of_judge)
+    spec = Spec.of(judge=judge, reading="single", **of_run)
+    checker, author = _judges(spec.in_project(), writer)
     source = _read(corpus, number)
     before = files.check_folder(output, source)
     real = _real_questions(like) if like is not None else []
@@ -76,17 +72,18 @@ def draft(
         _print(*_dry_run(source, turns, number, shown, (checker, author)), json=json)
         return 0
     for one in (author, checker):
-        check_price(one, max_cost)
+        check_price(one, spec.max_cost)
     asked = None if target is None else open_target(target, targets_file or Path.cwd())
     order = TurnOrder(turns, list(passages.slots(shares, number)))
     _warn(author, checker, order, asked)
-    search, replayed = Search(source, pool, asked), password_apart(replay) if replay else None
-    store = open_ledger(None if no_cache else ledger_address(ledger), replayed)
+    search, replay = Search(source, pool, asked), password_apart(spec.replay) if spec.replay else None
+    store = open_ledger(None if spec.no_cache else ledger_address(spec.ledger), replay)
 
     async def run() -> Drafter:
-        budget, judges = Budget(max_cost, max_calls), {"draft": author}
+        budget = Budget(spec.max_cost, spec.max_calls)
+        judges = {"draft": author}
         async with Asker(
-            lambda question: judges.get(question.kind, checker), store, budget=budget, replay=replayed or ""
+            lambda question: judges.get(question.kind, checker), store, budget=budget, replay=replay or ""
         ) as asking:
             drafter = Drafter(
                 asking,
@@ -97,7 +94,7 @@ def draft(
                 language=language or "",
                 examples=shown,
                 allow_personal=allow_personal,
-                ahead=2 * (of_judge["jobs"] or _AHEAD),
+                ahead=2 * (spec.jobs or _AHEAD),
             )
             try:
                 await drafter.run()
@@ -168,9 +165,8 @@ def _print(document: dict[str, Json], text: str, *, json: bool) -> None:
         print_lines(text)
 
 
-def _judges(judge: str | None, writer: str | None, options: dict[str, Any]) -> tuple[Judge, Judge]:
+def _judges(spec: Spec, writer: str | None) -> tuple[Judge, Judge]:
     """Return the judge and the writer; InputError if one cannot write."""
-    spec = Spec.of(judge=judge, reading="single", **options).in_project()
     checker = pick_judge(spec)
     author = checker if writer is None else pick_judge(spec.but(judge=writer))
     if checker is None or author is None:

@@ -27,10 +27,7 @@ from germane.types import Json
 
 
 def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
-    """Yield a sample for each trace with a retrieval, in the order of the file, or for each span whose documents are its rows.
-
-    The spans of a trace may stand anywhere: the whole file is read first.
-    """
+    """Yield a sample for each trace with a retrieval, in order, once all spans are read."""
     if (first := next(rows, None)) is not None:
         rows = chain([first], rows)
         documents = is_document_row(first[1])
