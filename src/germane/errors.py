@@ -56,7 +56,7 @@ EXIT_SIGPIPE = 141
 """128 + SIGPIPE: the exit code of a program whose stdout was closed by its reader (`| head`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class SourceLocation:
     """A position in a file. Line and column count from 1; 0 means unknown."""
 
@@ -66,8 +66,7 @@ class SourceLocation:
 
     def __str__(self) -> str:
         """Return `file:line:column`, without a line or column that is unknown (0)."""
-        parts = [self.file, *(str(n) for n in (self.line, self.column) if n)]
-        return ":".join(parts)
+        return ":".join([self.file, *(str(n) for n in (self.line, self.column) if n)])
 
 
 class GermaneError(Exception):
@@ -132,10 +131,7 @@ class MeasureError(InputError):
 
 
 def install_extra(name: str) -> str:
-    """Return the `pip install` command for an optional extra, for error messages.
-
-    The command installs from a clone, since germane is not released yet.
-    """
+    """Return the `pip install` command for an optional extra, in a clone since germane is not released yet."""
     return f"install the extra {name!r}: pip install '.[{name}]' in the clone of germane"
 
 
@@ -156,10 +152,7 @@ class AnswerError(GermaneError):
 
 
 class Miscounted(AnswerError):
-    """The error for an answer about several passages that lacks verdicts or confuses the passages.
-
-    The caller can then ask about one passage at a time.
-    """
+    """The error for an answer that lacks or confuses verdicts on several passages, which can then be asked about one by one."""
 
 
 class Unended(AnswerError):
@@ -215,10 +208,9 @@ def excerpt(value: Any, most: int = 200) -> str:
     except (TypeError, ValueError, RecursionError):
         return describe(value)
     start = f"{text[:most]!r}" if isinstance(value, str) else text[:most]
-    keys = (
-        f"the keys {', '.join(map(repr, list(value)[:20]))} in " if isinstance(value, dict) and value else ""
-    )
-    return f"{keys}{start}{'...' * (len(text) > most)}"
+    if isinstance(value, dict) and value:
+        start = f"the keys {', '.join(map(repr, list(value)[:20]))} in {start}"
+    return f"{start}{'...' * (len(text) > most)}"
 
 
 class NoneAnswered(LimitReached):

@@ -37,10 +37,7 @@ class Flag(NamedTuple):
         name: The parameter of the verb's function. Default: the long spelling.
         value: The name of the value in `--help`. Default: the choices, or the long spelling in capitals.
         many: Whether the flag may be repeated; its value is then a list.
-        required: Whether the verb needs the flag.
-        default: The value if the flag is not given.
         least, most: The smallest and largest allowed number.
-        choices: The allowed values.
         setting: The types that the setting `name` of germane.toml may have; empty if germane.toml cannot set it.
         in_file: Whether an eval file may set it.
         read: A function that converts the typed texts, called with them and the flag. Default: the texts are the value.
@@ -133,10 +130,7 @@ def pairs(values: Iterable[str], flag: str, example: str) -> tuple[tuple[str, st
 
 
 def headers(values: Iterable[str], flag: str) -> tuple[tuple[str, str], ...]:
-    """Return the values of `--header NAME=VALUE` as (name, value) pairs.
-
-    Raises InputError for an invalid header; the message does not show the value, which may be an API key.
-    """
+    """Return the values of `--header NAME=VALUE` as (name, value) pairs; an error does not show a value, which may be a key."""
     result = dict(map(_named, values))
     for name, value in result.items():
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):

@@ -120,12 +120,10 @@ async def run_program(
 
 
 def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment for a program: an allow-list of this process's variables, those in `names`, and `own`.
-
-    The folder of this Python is appended to PATH, so that a script that calls `germane` finds the running installation.
-    """
+    """Return the environment for a program: an allow-list of this process's variables, those in `names`, and `own`."""
     kept = {*_PASSED_ON, *names}
     passed = {name: value for name, value in os.environ.items() if name in kept or name.startswith("LC_")}
+    # so that a script that calls `germane` finds the running installation
     path = os.pathsep.join([passed.get("PATH", os.defpath), str(Path(sys.executable).parent)])
     return {**passed, "PATH": path, **(own or {})}
 

@@ -12,6 +12,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -111,14 +112,11 @@ class Node:
                 return int(text, base)
         if not _FLOAT.fullmatch(text):
             return text
-        try:
+        with suppress(ValueError):  # .inf and .nan, as YAML writes them
             if math.isfinite(number := float(text)):
                 return number
-        except ValueError:  # .inf and .nan, as YAML writes them
-            pass
-        raise self.fault(
-            f"{text[:40]} is not a finite number", "write a finite number, or quotes around a text"
-        )
+        fix = "write a finite number, or quotes around a text"
+        raise self.fault(f"{text[:40]} is not a finite number", fix)
 
     def at(self, path: Sequence[Step]) -> SourceLocation:
         """Return the location of the value at a path of keys and indices, or of its nearest existing ancestor."""
@@ -219,10 +217,7 @@ def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
 
 
 def fill_slots(text: str, values: Mapping[str, Json], quote: Callable[[str], str] = str) -> str:
-    """Return a text with every `{{name}}` in `values` replaced by its value, passed through `quote`.
-
-    There is one pass, so a `{{name}}` within a value is not expanded.
-    """
+    """Return a text with every `{{name}}` in `values` replaced, in one pass, by its value passed through `quote`."""
 
     def replaced(slot: re.Match[str]) -> str:
         value = _value_of(slot, values)
@@ -573,10 +568,7 @@ M = TypeVar("M", bound=YamlModel)
 
 
 def read_model(model: type[M], node: Node, faults: list[InputError] | None = None, **context: Any) -> M:
-    """Validate a mapping and return it as an instance of `model`.
-
-    Raises InputError with file, line and column for the first error; the other errors are added to `faults` if given.
-    """
+    """Return a mapping as an instance of `model`. Raises InputError for the first error; others are added to `faults` if given."""
     try:
         return model.model_validate(node, context={**context, "faults": faults})
     except ValidationError as error:

@@ -80,10 +80,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
-    """Return the values of a verb's parameters; `about` is the description in its help.
-
-    Raises InputError for an unknown flag, an invalid value or a missing one; SystemExit when help was asked for and printed.
-    """
+    """Return the values of a verb's parameters, or print its help with the description `about` and raise SystemExit."""
     flags = flags_of(verb, installed=not {"-h", "--help"}.isdisjoint(words))
     parser = _parser(verb, about, flags)
     end = words.index("--") if "--" in words else len(words)
@@ -173,10 +170,7 @@ def _value_of(flag: Flag, text: str) -> Any:
 
 
 def _at_url(flag: Flag, url: str) -> Path:
-    """Return the path of a local copy of what a URL holds, or the URL itself if the verb opens it.
-
-    Raises InputError if the verb writes to it.
-    """
+    """Return a local copy of what a URL holds, or the URL itself if the verb opens it; refuse a URL that it would write to."""
     if flag.at_url == "kept":
         return Path(url)
     if flag.at_url == "refused":

@@ -130,10 +130,7 @@ def print_console(renderable: RenderableType) -> None:
 
 
 def opened(folder: Path | None) -> Report:
-    """Return the report in a folder (default: germane-reports), even if incomplete; in a folder of reports the latest with a score.
-
-    Prints the name of the latest on stderr.
-    """
+    """Return the report in a folder, even if incomplete; of a folder of reports (default) the latest with a score, and name it."""
     parent = folder or Path("germane-reports")
     inside = reports_in(parent) if folder is None or not (folder / "manifest.json").exists() else []
     if folder is not None and not inside:

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import to_builtins
 
 from germane.clean import clean, clean_json
-from germane.cli.printing import finish, is_report, latest_reports, opened
+from germane.cli.printing import finish, latest_reports, opened
 from germane.cli.values import print_lines
 from germane.encoding import encode
 from germane.errors import InputError
@@ -48,11 +48,10 @@ def explain(named: str | None, query: str | None, measure: str | None, *, json: 
     folder = None if named is None else Path(named)
     if named and re.match(r"\w+://\S+$", named):
         folder = local(named)
-    if folder is not None and not is_report(folder) and not folder.exists():
+    if folder is not None and not folder.exists():
         if measure is not None:
-            raise InputError(
-                f"no report {folder}", fix="name a report folder: germane explain REPORT QUERY MEASURE"
-            )
+            fix = "name a report folder: germane explain REPORT QUERY MEASURE"
+            raise InputError(f"no report {folder}", fix=fix)
         folder, query, measure = None, named, query
     facts = explain_query(Report.open(folder or latest_reports("explain")[0]), query, measure)
     if json:

@@ -47,7 +47,7 @@ def validate(
     files, sets, faults = _sorted(paths, warnings, has_gold=qrels is not None)
     count, data, checks = len(files) + len(sets) + len(faults), list(sets), list[SetCheck]()
     for path in files:
-        found = sorted(faults_of(path, warnings, unchecked), key=_sort_key)
+        found = sorted(faults_of(path, warnings, unchecked), key=lambda fault: fault.place or _NOWHERE)
         once = str(path) == "-"  # standard input is read once
         if not (found or unchecked or once) and path.stem != "targets" and path.suffix in _YAML:
             with _noting(found):
@@ -77,25 +77,22 @@ def _sorted(
     paths: Sequence[Path], warn: Warn, *, has_gold: bool
 ) -> tuple[list[Path], list[Path], list[InputError]]:
     """Return the files to check one by one, those that are parts of a test set, and a fault for each that cannot be read."""
-    files, sets, unread = dict[Path, None](), list[Path](), {path: list[InputError]() for path in paths}
-    for path, faults in unread.items():
+    files, sets, readable, faults = dict[Path, None](), list[Path](), list[Path](), list[InputError]()
+    for path in dict.fromkeys(paths):
         with _noting(faults):
             has_gold = is_gold(path) or has_gold
-    for path in (path for path, faults in unread.items() if not faults):
-        with _noting(unread[path]):
+            readable.append(path)
+    for path in readable:
+        with _noting(faults):
             if is_set(path, has_gold=has_gold):
                 sets.append(path)
             else:
                 files |= dict.fromkeys(named_files([path], warn, read=False)[0])
-    return list(files), sets, [fault for faults in unread.values() for fault in faults]
+    return list(files), sets, faults
 
 
 _YAML = (".yaml", ".yml")
-
-
-def _sort_key(fault: InputError) -> tuple[str, int, int]:
-    place = fault.place or SourceLocation("")
-    return place.file, place.line, place.column
+_NOWHERE = SourceLocation("")
 
 
 @contextmanager

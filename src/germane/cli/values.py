@@ -83,7 +83,7 @@ def spec_of(flags: Mapping[str, Any]) -> Spec:
             raise InputError(f"--{name} is empty", fix="give it a value, or leave it out")
     values = {name: value for name, value in flags.items() if name in OPTIONS or name in OUTPUTS}
     for name in ("ledger", "replay"):
-        values[name] = address = str(values.get(name) or "") or None
+        values[name] = address = values.get(name) or None
         if address is not None and "://" in address:
             from germane.ledger.address import password_apart
 

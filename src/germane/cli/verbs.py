@@ -88,9 +88,7 @@ def call(words: Sequence[str]) -> int:
         names = [name.removeprefix(f"{group} ") for name in known]
         what = "flag" if first.startswith("-") else "command"
         raise no_such(what, first, names, f"germane {group}".rstrip())
-    values = parse(
-        verb, help_of(verb), rest[1:]
-    )  # may print help and exit, before the import of the function
+    values = parse(verb, help_of(verb), rest[1:])  # prints help, if asked for, before any import
     return function_of(verb)(**values) or 0
 
 

@@ -95,10 +95,7 @@ class GraderResult:
 
     @classmethod
     def of_checks(cls, checks: Checks, what: str = "") -> GraderResult:
-        """Return a result whose score is the share of checks that passed; skipped if there are none that count.
-
-        `what` names the checks in the reasoning: "2/3 fields".
-        """
+        """Return a result whose score is the share of checks that passed (in words "2/3 `what`"); skipped if none of them counts."""
         results = list(checks)
         hits = tuple(message for met, message in results if met)
         misses = tuple(message for met, message in results if not met and message)

@@ -205,10 +205,7 @@ def graders_of_specs(
 
 
 def scored(grader: CaseGrader) -> Grader:
-    """Return a grader in the form that computes scores for many samples at once.
-
-    A measure without special options is computed from the samples alone; any other grader is called with each whole case.
-    """
+    """Return a grader in the form that computes scores for many samples at once; all but plain measures are called per case."""
     measure = None
     if isinstance(grader, MeasureGrader):
         if not grader.agentv and grader.contexts is None:

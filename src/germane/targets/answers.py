@@ -223,10 +223,7 @@ async def _ask(target: Target, planned: PlannedCase) -> Sample:
 def prepared(
     planned: PlannedCase, document_ids: Callable[[Sample], Sample], notes: Counter[str]
 ) -> PlannedCase:
-    """Return the case with the contexts found in its answer, or else an `error`, and with chunk ids mapped to document ids.
-
-    A note on how contexts were found is counted in `notes`.
-    """
+    """Return the case with the contexts found in its answer (how is counted in `notes`), or an `error`, and with document ids."""
     sample = planned.sample
     if sample.contexts is None and sample.calls is None and sample.error is None:
         if sample.response or sample.messages:

@@ -102,10 +102,7 @@ class HttpTarget(Target):
             self._client = None
 
     async def _sent(self, case: Case) -> str:
-        """Send the request, with retries, and return the text of the first successful response.
-
-        Raises TargetError, with the status and the start of the body, if none comes.
-        """
+        """Send the request, with retries, and return the text of the first successful response; TargetError if none comes."""
         import httpx2
 
         failure = ""

@@ -165,17 +165,14 @@ def _asked_by(system: Any) -> Callable[..., Any] | None:
 
 
 def _haystack_input(system: Any, query: str) -> dict[str, Any]:
-    """Return the arguments for `run` of a Haystack component or pipeline: the query for each component that takes one.
-
-    Of a pipeline, whose result has only the last outputs, the documents of inner components are requested too.
-    """
+    """Return the arguments for `run` of a Haystack component or pipeline: the query for each component that takes one."""
     names = ("query", "text", "question", "prompt")
     taken = inspect.signature(system.run).parameters
     if not callable(inputs := getattr(system, "inputs", None)):
         return {next((name for name in names if name in taken), "query"): query}
     data = {component: dict.fromkeys({*names} & {*sockets}, query) for component, sockets in inputs().items()}
     given: dict[str, Any] = {"data": {component: options for component, options in data.items() if options}}
-    if "include_outputs_from" in taken:
+    if "include_outputs_from" in taken:  # else the documents of inner components are not in the result
         outputs = system.outputs(include_components_with_connected_outputs=True)
         given["include_outputs_from"] = {name for name, sockets in outputs.items() if "documents" in sockets}
     return given
