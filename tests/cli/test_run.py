@@ -248,6 +248,21 @@ def eval_file(tmp_path: Path, text: str, targets: str = "") -> Path:
     return path
 
 
+def test_each_eval_file_queries_the_target_of_its_own_folder(inside: Cli, tmp_path: Path) -> None:
+    """Two folders, each with a targets.yaml that has a target of the same name."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        answer = f'{{contexts: [{{id: {name}, text: "{name}"}}]}}'
+        eval_file(
+            tmp_path / name,
+            "measures: RR\ndata: one.jsonl\ntarget: t\n",
+            f"targets: [{{name: t, provider: mock, response: {answer}}}]",
+        )
+        write_jsonl(tmp_path / name / "one.jsonl", {"id": name, "query": "q", "qrels": {name: 1}})
+    document = inside("run", tmp_path / "a" / "suite.yaml", tmp_path / "b" / "suite.yaml", "--json").json
+    assert [score["value"] for score in document["scores"]] == [1.0, 1.0]
+
+
 def test_a_strict_measure_fails_a_case_with_noise(inside: Cli, tmp_path: Path) -> None:
     """Its score stays; the result of the case is fail, and the score says why."""
     suite = eval_file(

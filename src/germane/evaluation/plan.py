@@ -99,6 +99,7 @@ class Plan:
     left_out: dict[str, int] = field(default_factory=dict, init=False)
     count: int = field(default=0, init=False)
     _made: dict[tuple[float | None, ...], tuple[Grader, ...]] = field(default_factory=dict)
+    _targets_files: dict[Path, Path] = field(default_factory=dict, init=False)
     _drawn: tuple[frozenset[int], dict[str, Json]] | None = field(default=None, init=False)
     _document_ids: Callable[[Sample], Sample] | None = field(default=None, init=False)
 
@@ -240,9 +241,10 @@ class Plan:
         trials = (self.spec.trials or (file and file.trials) or 1) if targets else 1
         several = len(targets) > 1 or (not self.spec.targets and file is not None and len(file.targets) > 1)
         asked = list(product(targets or ("",), range(trials)))
-        given = self.spec.targets_file
+        given, contexts_from = self.spec.targets_file, file.contexts_from if file else "auto"
         targets_file = Path(given) if given else file.targets_file if file else None
-        folder, contexts_from = path.parent, file.contexts_from if file else "auto"
+        if targets and targets_file is None:
+            targets_file = self._targets_file_near(path.parent)
         for sample in samples:
             for target, trial in asked:
                 system = target if several else sample.system
@@ -256,9 +258,15 @@ class Plan:
                     target=target,
                     targets_file=targets_file,
                     source=path,
-                    folder=folder,
                     contexts_from=contexts_from,
                 )
+
+    def _targets_file_near(self, folder: Path) -> Path:
+        if folder not in self._targets_files:
+            from germane.targets.targetsfile import find_targets_file  # most evaluations need none
+
+            self._targets_files[folder] = find_targets_file(folder)
+        return self._targets_files[folder]
 
     def graders(self, file: EvalFile | None, case: Case | None = None) -> tuple[Grader, ...]:
         """Return the graders of an eval file's case, or of its data if there is no case, with its threshold.

@@ -40,15 +40,14 @@ class PlannedCase(Job, kw_only=True):
     target: str = ""
     targets_file: Path | None = None
     source: Path = Path()
-    folder: Path = Path()
     contexts_from: Literal["auto", "text"] = "auto"
     row: int = 0
     is_prepared: bool = False
 
     @property
     def system(self) -> _System:
-        """The system to query: the target's name, and the targets file with its entry."""
-        return self.target, self.targets_file
+        """The system to query: the target's name, and the targets file with its entry (None: nothing is queried)."""
+        return self.target, self.targets_file if self.target else None
 
 
 _System: TypeAlias = tuple[str, Path | None]
@@ -192,22 +191,19 @@ def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_Sy
     from germane.targets.targetsfile import open_target, target_entry
 
     targets: dict[_System, Target] = {}
-    for planned in cases:
-        where = planned.targets_file or planned.folder
-        new = planned.target and planned.system not in targets
-        if new and (live or not target_entry(planned.target, where)[2].live):
-            targets[planned.system] = open_target(planned.target, where)
+    for name, file in dict.fromkeys(planned.system for planned in cases):
+        if file is not None and (live or not target_entry(name, file)[2].live):
+            targets[name, file] = open_target(name, file)
     return targets
 
 
 def check_targets(cases: Iterable[PlannedCase]) -> None:
     """Raise InputError if a target of these cases is unknown or not trusted; called before a report folder is created."""
-    asked = {(each.target, each.targets_file or each.folder): None for each in cases if each.target}
-    if asked:
-        from germane.targets.targetsfile import check_asked  # which most evaluations have no use for
+    for name, file in dict.fromkeys(planned.system for planned in cases):
+        if file is not None:
+            from germane.targets.targetsfile import check_asked  # which most evaluations have no use for
 
-        for name, where in asked:
-            check_asked(name, where)
+            check_asked(name, file)
 
 
 async def _ask(target: Target, planned: PlannedCase) -> Sample:

@@ -103,9 +103,8 @@ class CliTarget(Target):
     env: Annotated[dict[str, str], BeforeValidator(_environment)] = Field(default_factory=dict)
     _folder: Path = PrivateAttr(default_factory=Path)
 
-    def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
+    def open(self, location: SourceLocation, folder: Path) -> None:
         """Set the folder in which the command starts. Raises InputError if it is not a folder."""
-        del evals
         usual = folder.parent if folder.name == ".agentv" else folder
         self._folder = (folder / self.cwd).resolve() if self.cwd else usual
         if not self._folder.is_dir():

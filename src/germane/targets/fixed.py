@@ -71,9 +71,8 @@ class RecordedTarget(Target):
     _ids: dict[str, list[str]] = PrivateAttr(default_factory=dict)
     _otherwise: dict[str, str] = PrivateAttr(default_factory=dict)
 
-    def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
+    def open(self, location: SourceLocation, folder: Path) -> None:
         """Read the recorded answers. Raises InputError unless they are of exactly one system."""
-        del evals
         read = read_samples((folder / self.path).resolve())
         samples = [sample for sample in read if self.system in {None, sample.system}]
         systems = {sample.system for sample in samples}

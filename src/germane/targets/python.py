@@ -52,9 +52,8 @@ class PythonTarget(Target):
     path: Texts = ()
     _called: Callable[..., Any] = PrivateAttr()
 
-    def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
+    def open(self, location: SourceLocation, folder: Path) -> None:
         """Import the module and find the function or retriever in it. Raises InputError if either is missing."""
-        del evals
         module, _, name = self.function.partition(":")
         folders = [(folder / text).resolve() for text in self.path] or [folder]
         value: Any = _imported(module, folders, location)

@@ -51,11 +51,10 @@ class Target(YamlModel):
     workers: WholeNumber = 4
     models: Models = Models()
 
-    def open(self, location: SourceLocation, folder: Path, evals: Path) -> None:
-        """Check and load the target's files, modules and folders before the first query.
+    def open(self, location: SourceLocation, folder: Path) -> None:
+        """Check and load what the target needs before the first query; `folder`, where relative paths start, is the targets file's.
 
-        `folder` is the targets file's folder, where its relative paths start; `evals` is the eval file's folder. Raises
-        InputError with the location of the target's entry.
+        Raises InputError with the `location` of the target's entry.
         """
 
     @property

@@ -34,9 +34,9 @@ def open_target(name: str, where: str | Path, *, warn: Warn | None = None) -> Ta
     target's entry is replaced by the environment variable. Raises InputError with file, line and column.
     """
     entry, path, kind = check_asked(name, where)
-    folder, where = path.resolve().parent, Path(where)
+    folder = path.resolve().parent
     target = read_model(kind, with_environment(entry), folder=folder, warn=warn)
-    target.open(entry.location, folder, where.resolve() if where.is_dir() else folder)
+    target.open(entry.location, folder)
     return target
 
 
