@@ -85,7 +85,12 @@ def assert_retrieval(
     """
     __tracebackhide__ = True
     try:
-        gates = _checks(checks)
+        gates = [Gate.parse(check) for check in checks]
+        alone = not any(gate.how == "change" or gate.by for gate in gates)
+        if not gates or not alone:
+            refused = "a check of one sample cannot use change(...) or a slice: there is no baseline and no other sample"
+            problem = "assert_retrieval has no check" if alone else refused
+            raise InputError(problem, fix='write assert_retrieval(sample, "RR>=0.5")')
         graders = asked_graders([gate.measure for gate in gates])
         measured = _sample_of(sample, fields, "sample")
         report = _measured(measured, graders, judge, ledger, gates, allow_stand_in=allow_stand_in)
@@ -95,17 +100,6 @@ def assert_retrieval(
         return
     facts = Explainer(report).facts(next(report.samples()), list(report.scores()))
     raise AssertionError("\n".join([*report.verdict.lines(), "", *lines_of(facts, _WIDTH)]))
-
-
-def _checks(checks: Sequence[str]) -> list[Gate]:
-    """Return the checks of one sample as gates, which cannot compare it with anything."""
-    gates = [Gate.parse(check) for check in checks]
-    problem = "" if gates else "assert_retrieval has no check"
-    if any(gate.how == "change" or gate.by for gate in gates):
-        problem = "a check of one sample cannot use change(...) or a slice: there is no baseline and no other sample"
-    if problem:
-        raise InputError(problem, fix='write assert_retrieval(sample, "RR>=0.5")')
-    return gates
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 from germane.clean import clean, counted, shorten, some_of
-from germane.cli.printing import is_report
 from germane.cli.values import print_document, refuse_input, say
 from germane.encoding import encode, encode_records
 from germane.errors import InputError
@@ -84,7 +83,7 @@ def move(path: Path, *, corpus: Path, output: Path, json: bool) -> None:
 
 def _read(path: Path) -> tuple[list[Sample], list[Label]]:
     """Return the samples of a file or report, and people's labels of their contexts."""
-    if is_report(path):
+    if (path / "manifest.json").exists() or any(path.glob("*/manifest.json")):
         report = find_report(path)
         return list(report.samples()), list(report.labels())
     samples, labels = list(read_samples(path)), list[Label]()

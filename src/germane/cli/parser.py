@@ -24,12 +24,10 @@ def width() -> int:
     return min(shutil.get_terminal_size((80, 24)).columns, 100)
 
 
-def paragraphs(text: str, indent: str = "") -> str:
+def paragraphs(text: str) -> str:
     """Return the paragraphs of a docstring, filled to the width of the terminal."""
-    return "\n\n".join(
-        fill(" ".join(paragraph.split()), width() - 2, initial_indent=indent, subsequent_indent=indent)
-        for paragraph in cleandoc(text).split("\n\n")
-    )
+    joined = (" ".join(paragraph.split()) for paragraph in cleandoc(text).split("\n\n"))
+    return "\n\n".join(fill(paragraph, width() - 2) for paragraph in joined)
 
 
 def no_such(what: str, word: str, names: Iterable[str], command: str) -> InputError:

@@ -158,11 +158,6 @@ def latest_reports(verb: str, n: int = 1) -> list[Path]:
     return result
 
 
-def is_report(path: Path) -> bool:
-    """Return True if the path is a report folder, or a folder of reports."""
-    return (path / "manifest.json").exists() or any(path.glob("*/manifest.json"))
-
-
 @dataclass(frozen=True, slots=True)
 class Outputs:
     """The values of `-o`: report files, a report folder, and the URLs to copy these to.

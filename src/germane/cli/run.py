@@ -95,7 +95,5 @@ def _check_same_paths(chosen: Spec, resume: Path) -> None:
     stored = {Path(path).resolve() for path in before}
     if all(path.exists() for path in stored) and stored != {Path(path).resolve() for path in chosen.paths}:
         problem = f"{resume} is an evaluation of {some_of(before)}, not of {some_of(chosen.paths)}"
-        fix = (
-            f"germane run --resume {resume}, without a path, continues it; without --resume a new run begins"
-        )
-        raise InputError(problem, fix=fix)
+        again = f"germane run --resume {resume}, without a path, continues it"
+        raise InputError(problem, fix=f"{again}; without --resume a new run begins")

@@ -175,13 +175,8 @@ def graders_of_specs(
     is imported: it is called with the name of each measure in one and the entry, which is left out.
     """
     graders: dict[str, Grader] = {}
-    where = Where(
-        folder=file.path.resolve().parent,
-        warn=warn,
-        compatibility=file.compatibility,
-        settings=settings,
-        imports=leave is None,
-    )
+    folder, compatibility, imports = file.path.resolve().parent, file.compatibility, leave is None
+    where = Where(folder=folder, warn=warn, compatibility=compatibility, settings=settings, imports=imports)
     for spec in specs:
         try:
             made = grader_of(spec.node, where, faults)

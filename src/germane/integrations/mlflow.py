@@ -68,7 +68,8 @@ def _expected(fields: Any) -> Any:
     if response := fields.get("expected_response"):
         row["reference"] = response
     if documents := fields.get("expected_retrieved_context"):
-        row["qrels"] = list(map(_uri, documents))
+        gold = (each.get("doc_uri") or id_in(each) if isinstance(each, dict) else each for each in documents)
+        row["qrels"] = list(gold)  # one without an id is refused with the gold
     return row
 
 
@@ -91,11 +92,6 @@ def _retrieved(trace: Any, *, by_uri: bool) -> dict[str, Json]:
     if len(calls) == 1:
         return {name: calls[0][name] for name in ("contexts", "error")}
     return {"calls": calls} if calls else {}
-
-
-def _uri(document: Json) -> Json:
-    """Return the id of an expected document; a document without one is refused with the gold."""
-    return document.get("doc_uri") or id_in(document) if isinstance(document, dict) else document
 
 
 def _with_uri(document: Json) -> Json:

@@ -79,9 +79,8 @@ class HttpTarget(Target):
     @model_validator(mode="after")
     def _with_question(self) -> Self:
         if self.body is None and not _SLOT.search(self.url):
-            raise Invalid(
-                "does not send the query", 'write body: {question: "{{query}}"}, or {{query}} in the url'
-            )
+            fix = 'write body: {question: "{{query}}"}, or {{query}} in the url'
+            raise Invalid("does not send the query", fix)
         return self
 
     async def ask(self, case: Case) -> Json:
@@ -128,23 +127,16 @@ class HttpTarget(Target):
                         await asyncio.sleep(pause)
         except TimeoutError:
             before = f"; the last attempt failed with {failure}" if failure else ""
-            raise TargetError(
-                f"no response within {self.timeout:g} s (timeout: of the target){before}"
-            ) from None
+            problem = f"no response within {self.timeout:g} s (timeout: of the target){before}"
+            raise TargetError(problem) from None
         raise TargetError(f"the request failed ({counted(self.retries + 1, 'attempt')}): {failure}")
 
     def _request(self, case: Case) -> httpx2.Request:
         """Return the HTTP request for a case, with `{{query}}` and the other slots replaced by the case's values."""
         sample = case.sample
-        values: dict[str, Json] = {
-            "query": sample.query,
-            "id": sample.id,
-            "trial": sample.trial,
-            "history": [
-                {"role": each.role, "content": content_text(each.content)} for each in sample.history
-            ],
-            "metadata": dict(case.metadata),
-        }
+        values: dict[str, Json] = {"query": sample.query, "id": sample.id, "trial": sample.trial}
+        values["history"] = [{"role": m.role, "content": content_text(m.content)} for m in sample.history]
+        values["metadata"] = dict(case.metadata)
         method = (self.method or ("GET" if self.body is None else "POST")).upper()
         url = fill_slots(self.url, values, partial(quote, safe=""))
         headers = {name: fill_slots(value, values) for name, value in self.headers.items()}
