@@ -243,8 +243,8 @@ class Runner:
         self, spent: Spent, made: Mapping[str, Json] | None = None, gates: Sequence[Gate] = ()
     ) -> tuple[Report, list[tuple[int, str]]]:
         """Return the report on the stored rows, with `made` in its manifest, and the notes on its gold."""
-        entries = manifest_of(self.settings, self.judge, spent) | dict(made or {})
-        how = {name: getattr(self.spec, name) for name in ("max_unmeasured", "allow_stand_in")}
+        entries, spec = manifest_of(self.settings, self.judge, spent) | dict(made or {}), self.spec
+        how = {"max_unmeasured": spec.max_unmeasured, "allow_stand_in": spec.allow_stand_in}
         report = Report.build(self.tables, entries, gates=gates, over=self.undecided, **how)
         if not report.misses_gold:
             return report, []
