@@ -130,7 +130,10 @@ def pairs(values: Iterable[str], flag: str, example: str) -> tuple[tuple[str, st
 
 
 def headers(values: Iterable[str], flag: str) -> tuple[tuple[str, str], ...]:
-    """Return the values of `--header NAME=VALUE` as (name, value) pairs; an error does not show a value, which may be a key."""
+    """Return the values of `--header NAME=VALUE` as (name, value) pairs.
+
+    Raises InputError for an invalid header; the message does not show the value, which may be an API key.
+    """
     result = dict(map(_named, values))
     for name, value in result.items():
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):

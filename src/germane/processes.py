@@ -27,9 +27,10 @@ _DRAIN = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The exit code (negative: a signal) and output of a finished program, and its duration in milliseconds.
+    """The exit code and output of a finished program.
 
-    `stdout` is complete unless `flooded` (more than 1 MB); `stderr` is the last 64 kB.
+    `code` is the exit code (negative if a signal ended the program). `stdout` is complete unless `flooded` (more than
+    1 MB); `stderr` is the last 64 kB. `ms` is the duration in milliseconds.
     """
 
     code: int
@@ -120,7 +121,11 @@ async def run_program(
 
 
 def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment for a program: an allow-list of this process's variables, those in `names`, and `own`."""
+    """Return the environment for a program: an allow-list of this process's variables, those in `names`, and `own`.
+
+    The allow-list has PATH, HOME, LANG, LC_*, TMPDIR, VIRTUAL_ENV and AgentV's judge proxy (address and token). The
+    folder of this Python is appended to PATH, so that a script that calls `germane` finds the running installation.
+    """
     kept = {*_PASSED_ON, *names}
     passed = {name: value for name, value in os.environ.items() if name in kept or name.startswith("LC_")}
     # so that a script that calls `germane` finds the running installation
@@ -129,7 +134,11 @@ def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None =
 
 
 def start_folder(command: str | Sequence[str], folder: Path) -> Path:
-    """Return the nearest folder with a file that `command` names: `folder`, or up to four levels above; else `folder`."""
+    """Return the working directory for a script: the nearest of `folder` and its parents with a file that `command` names.
+
+    So `./evaluators/mine.py` is found in the eval file's folder and up to four levels above. Without such a file the
+    result is `folder`.
+    """
     words = command.split() if isinstance(command, str) else command
     named = [path for word in words if (path := Path(word.strip("'\""))).suffix and not path.is_absolute()]
     near = (folder, *folder.parents[:4])

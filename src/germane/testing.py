@@ -104,7 +104,12 @@ def assert_retrieval(
 
 @dataclass(slots=True)
 class Recorder:
-    """Records the samples of one test, whose `name` is the id of a sample without one; the fixture `germane` is a Recorder."""
+    """Records the samples of one test; the fixture `germane` is a Recorder.
+
+    Attributes:
+        name: The name of the test, which is the id of a sample without one.
+        records: The recorded samples.
+    """
 
     name: str
     records: list[RecordedSample] = field(default_factory=list, repr=False)
@@ -146,7 +151,10 @@ class Recorder:
 
 
 def _sample_of(retrieved: Any, fields: Mapping[str, Any], name: str) -> Sample:
-    """Return a Sample made of `retrieved` and `fields`, with the id `name` if they have none; warn about suspicious fields."""
+    """Return a Sample made of `retrieved` and `fields`; without an id in these, the id is `name`.
+
+    Warns (for the test's line) about suspicious fields. Raises InputError if the sample is invalid.
+    """
     if not isinstance(retrieved, Sample | Mapping | None):
         what = repr(retrieved) if isinstance(retrieved, str) else f"a {type(retrieved).__name__}"
         problem = f"the sample is {what}, not a mapping or a Sample"
@@ -230,7 +238,10 @@ def report_of(
 
 
 def save_report(report: Report, path: Path) -> None:
-    """Write the report of a pytest session to a folder; only that of an earlier pytest session is replaced."""
+    """Write the report of a pytest session to a folder.
+
+    A report of an earlier pytest session is replaced; that of another evaluation raises InputError.
+    """
     earlier = (path / "manifest.json").exists() and read_manifest(path).get("made_by") == "pytest"
     report.save(path, force=earlier)
 

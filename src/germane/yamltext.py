@@ -128,7 +128,10 @@ class Node:
         return self.location
 
     def follow(self, path: Sequence[Step]) -> tuple[tuple[Step, ...], Node]:
-        """Return the part of a path of field names and indices that exists, with the file's own keys, and the node there."""
+        """Return the node at a path of field names and indices, after the path with the file's own keys.
+
+        The result stops where the path no longer exists in the file.
+        """
         node, steps = self, list[Step]()
         for step in path:
             inner: Node | None = None
@@ -217,7 +220,10 @@ def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
 
 
 def fill_slots(text: str, values: Mapping[str, Json], quote: Callable[[str], str] = str) -> str:
-    """Return a text with every `{{name}}` in `values` replaced, in one pass, by its value passed through `quote`."""
+    """Return a text with every `{{name}}` in `values` replaced by its value, passed through `quote`.
+
+    There is one pass, so a `{{name}}` within a value is not expanded.
+    """
 
     def replaced(slot: re.Match[str]) -> str:
         value = _value_of(slot, values)
@@ -450,7 +456,10 @@ class Keys:
             warn(Notice(problem, fix, location))
 
     def refuse(self, key: str, names: Iterable[str], instead: str = "") -> bool:
-        """Report an unknown key that probably misspells one of `names`; return True if so. `instead` is added to the fix."""
+        """Report an unknown key that probably misspells one of `names`; return True if it was reported.
+
+        The error is appended to `faults` of the validation context, or raised if that has none. `instead` is added to the fix.
+        """
         if (near := nearest(key, names)) is None:
             return False
         self.fault(f"{self.what} has no key {key!r}", f"did you mean {near!r}?{instead}", key)
@@ -568,7 +577,10 @@ M = TypeVar("M", bound=YamlModel)
 
 
 def read_model(model: type[M], node: Node, faults: list[InputError] | None = None, **context: Any) -> M:
-    """Return a mapping as an instance of `model`. Raises InputError for the first error; others are added to `faults` if given."""
+    """Validate a mapping and return it as an instance of `model`.
+
+    Raises InputError with file, line and column for the first error; the other errors are added to `faults` if given.
+    """
     try:
         return model.model_validate(node, context={**context, "faults": faults})
     except ValidationError as error:

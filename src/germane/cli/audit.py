@@ -67,7 +67,11 @@ def audit(
 def _asked_again(
     folders: Sequence[Path], again: int | None, flags: Mapping[str, Any], *, gold: bool
 ) -> AgainLine | None:
-    """Ask stored verdicts again, with the flags of a run; without --again return None, and refuse flags that are for it alone."""
+    """Ask stored verdicts again, with the flags of a run; None without --again.
+
+    Raises:
+        InputError: --again is given for several reports, or flags that are for it alone are given without it.
+    """
     if again is None:
         if others := [name for name, value in flags.items() if value not in (None, 0, [])]:
             flag = next(flag.long for flag in flags_of("audit") if flag.parameter == others[0])

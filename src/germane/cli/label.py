@@ -193,7 +193,10 @@ def _answered(session: LabellingSession, keys: Iterator[str], guideline: str) ->
 
 
 def _task_text(task: LabelTask, session: LabellingSession) -> str:
-    """Return a task as text for the terminal: the query, what is judged against it (but system, rank and verdict), the question."""
+    """Return a task as text for the terminal: the query, what is judged against it, and the question.
+
+    The texts are harmless to a terminal. System, rank and the judge's verdict are not in it.
+    """
     relevance = task.kind == "relevance"
     names = ["passage"] if relevance else [f"[{number}]" for number in range(1, len(task.passages) + 1)]
     against = ("query", task.query) if task.claim is None else ("claim", task.claim)

@@ -130,7 +130,10 @@ def print_console(renderable: RenderableType) -> None:
 
 
 def opened(folder: Path | None) -> Report:
-    """Return the report in a folder, even if incomplete; of a folder of reports (default) the latest with a score, and name it."""
+    """Return the report in a folder (default: germane-reports), even if incomplete; in a folder of reports the latest with a score.
+
+    Prints the name of the latest on stderr. InputError if there is none.
+    """
     parent = folder or Path("germane-reports")
     inside = reports_in(parent) if folder is None or not (folder / "manifest.json").exists() else []
     if folder is not None and not inside:
@@ -196,7 +199,11 @@ class Outputs:
             raise InputError(f"{mask_urls(self.store)} holds the report of another evaluation", fix=fix)
 
     def put(self, report: Report, store: str | None = None) -> None:
-        """Upload what was written: files to their URLs, then the report's folder to `store` (None: where its options say; "": not)."""
+        """Upload what was written to its URLs: files first, then the report's folder.
+
+        The folder goes to `store`; None = where the report's options say, "" = nowhere. InputError if that fails; what is
+        here stays here.
+        """
         for local, url in self.urls.items():
             for file in local.parent.iterdir():
                 with_urls("put")(file, f"{url.rpartition('/')[0]}/{file.name}")

@@ -95,7 +95,10 @@ class GraderResult:
 
     @classmethod
     def of_checks(cls, checks: Checks, what: str = "") -> GraderResult:
-        """Return a result whose score is the share of checks that passed (in words "2/3 `what`"); skipped if none of them counts."""
+        """Return a result whose score is the share of checks that passed; skipped if there are none that count.
+
+        `what` names the checks in the reasoning: "2/3 fields".
+        """
         results = list(checks)
         hits = tuple(message for met, message in results if met)
         misses = tuple(message for met, message in results if not met and message)
@@ -224,14 +227,20 @@ class CaseGrader(YamlModel, ABC):
 
     @abstractmethod
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Compute a case's result, but its verdict, as a generator of questions; raise Missing if one has no answer."""
+        """Compute the result of a case, before the verdict by `min_score`, as a generator that yields questions for the judge.
+
+        Raises Missing if a question has no answer.
+        """
 
     def missing(self, why: str) -> GraderResult:
         """Return the result of a case for which a judge's answer is missing: an error with the reason `why`."""
         return GraderResult.failed(why)
 
     def unanswered(self, case: Case) -> GraderResult | None:
-        """Return a skipped result if the system's answer is unknown, which with AgentV compatibility is an empty one, else None."""
+        """Return a skipped result if the system's answer is unknown, else None.
+
+        Returns None with AgentV compatibility, which treats an unknown answer as an empty one.
+        """
         if self.agentv or is_answered(case):
             return None
         return GraderResult.skipped("the sample has no response")
@@ -241,7 +250,10 @@ class CaseGrader(YamlModel, ABC):
         return self.grade(Case(sample=sample) if case is None else case)
 
     def grade(self, case: Case) -> Program[GraderResult]:
-        """Grade one case, as a generator of questions for the judge; an exception of the grader becomes an error result."""
+        """Grade one case: a generator that yields questions for the judge and returns the result.
+
+        An exception of the grader becomes an error result.
+        """
         sample = case.sample
         if sample.failed:
             return GraderResult.failed(sample.error or "")
@@ -294,7 +306,10 @@ class DirectGrader(CaseGrader):
 
 
 def together(programs: Iterable[Program[R]]) -> Program[list[R]]:
-    """Run several generators of questions side by side, whose next questions are yielded together, and return their results."""
+    """Run several generators of questions in parallel, and return their results in order.
+
+    The next questions of all generators are yielded together, so that a judge can answer them in one batch.
+    """
     running = list(programs)
     results: dict[int, R] = {}
     asking: dict[int, Sequence[Any]] = {}

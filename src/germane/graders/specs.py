@@ -38,8 +38,12 @@ class NotImported(InputError):
 class Where:
     """The settings that all graders of one eval file share.
 
-    Relative paths start at `folder`; `warn` is called with a Notice for each unknown key. Without `imports`, a measure in a
-    Python file raises NotImported.
+    Attributes:
+        folder: The eval file's folder, from which relative paths start.
+        warn: Called with a Notice for each unknown key.
+        compatibility: "agentv" to compute the values of AgentV 2.1.
+        settings: The scale of relevance, and the text that relevance is judged against.
+        imports: Whether Python files with measures are imported; if not, they raise NotImported.
     """
 
     folder: Path = Path()
@@ -54,8 +58,11 @@ def grader_of(
 ) -> CaseGrader:
     """Return the grader that an entry of an eval file describes: a mapping, or a text that names a measure.
 
-    Options may be written at the top level or under `config`, in snake_case, camelCase or kebab-case. Raises InputError
-    with the location of the first error; further errors are appended to `faults` if given.
+    Options may be written at the top level or under `config`, in snake_case, camelCase or kebab-case.
+
+    Raises:
+        InputError: The entry is invalid; the error has its location. If `faults` is given, further errors are appended
+            to it.
     """
     node = spec if isinstance(spec, Node) else node_of(spec, SourceLocation("grader"))
     try:
@@ -200,7 +207,10 @@ def graders_of_specs(
 
 
 def scored(grader: CaseGrader) -> Grader:
-    """Return a grader in the form that computes scores for many samples at once; all but plain measures are called per case."""
+    """Return a grader in the form that computes scores for many samples at once.
+
+    A measure without special options is computed from the samples alone; any other grader is called with each whole case.
+    """
     measure = None
     if isinstance(grader, MeasureGrader):
         if not grader.agentv and grader.contexts is None:

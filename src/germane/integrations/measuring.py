@@ -68,7 +68,10 @@ class Measured:
 
     @property
     def verdicts(self) -> list[bool]:
-        """The answered verdicts that the score counts, in order: on claims (recall), statements (relevancy), else contexts."""
+        """The verdicts that the score counts: on each claim (recall), each statement (relevancy), else each ranked context.
+
+        In their order, leaving out what was not answered.
+        """
         if self.score.type == "context_recall":
             return [bool(positions) for positions in self.support]
         if self.score.type == "context_relevancy":
@@ -88,10 +91,14 @@ class Measured:
 
 
 class SharedJudge:
-    """The judge (None: GERMANE_JUDGE or the config) and ledger of one evaluator, called from any thread and event loop.
+    """The judge and ledger of one evaluator, which may be called from several threads and event loops.
 
     Both are opened once and belong to one event loop in a thread of its own, so that all calls share connections, limits and
-    questions. A judge that runs the user's code is asked in the caller's event loop if there is one.
+    questions. A judge that runs code of the user's is asked in the caller's event loop where there is one.
+
+    Args:
+        given: The judge as the evaluator got it; None = GERMANE_JUDGE or the config.
+        ledger: Where answers are kept.
     """
 
     def __init__(self, given: Any, ledger: str | Path | None = None) -> None:

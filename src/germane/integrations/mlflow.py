@@ -74,7 +74,10 @@ def _expected(fields: Any) -> Any:
 
 
 def _retrieved(trace: Any, *, by_uri: bool) -> dict[str, Json]:
-    """Return the searches of a trace's outermost retriever spans, with their errors; `by_uri`: gold names documents by `doc_uri`."""
+    """Return the searches of the outermost retriever spans of a trace, each with its error if it failed.
+
+    `by_uri`: gold names the documents by their `doc_uri`.
+    """
     spans = trace.search_spans(span_type=SpanType.RETRIEVER)
     inside = {span.span_id for span in spans}
     calls = []

@@ -65,8 +65,13 @@ def with_sample(job: J, sample: Sample) -> J:
 class TargetAnswers:
     """The answers of targets in one evaluation: those of earlier sessions, and new ones, which are written to the report folder.
 
-    Stored answers serve only `--resume`, and are deleted unless the run is `resumed`; a complete report has them in its samples.
-    A report of another evaluation that is replaced (`replaces`) gives none. Without a `folder` they stay in memory.
+    The stored answers are used only by `--resume`; a new run queries the system again. The complete report has them in
+    its samples.
+
+    Args:
+        folder: The report folder; None keeps answers in memory only.
+        resumed: Whether to read the answers of earlier sessions in the folder; otherwise they are deleted.
+        replaces: Whether the report in the folder belongs to another evaluation, so that its samples are not used.
     """
 
     def __init__(self, folder: Path | None, *, resumed: bool, replaces: bool = False) -> None:
@@ -219,7 +224,10 @@ async def _ask(target: Target, planned: PlannedCase) -> Sample:
 def prepared(
     planned: PlannedCase, document_ids: Callable[[Sample], Sample], notes: Counter[str]
 ) -> PlannedCase:
-    """Return the case with the contexts found in its answer (how is counted in `notes`), or an `error`, and with document ids."""
+    """Return the case with the contexts found in its answer, if it has none, and with chunk ids mapped to document ids.
+
+    A note on how contexts were found is counted in `notes`. If none are found, the sample gets an `error`.
+    """
     sample = planned.sample
     if sample.contexts is None and sample.calls is None and sample.error is None:
         if sample.response or sample.messages:

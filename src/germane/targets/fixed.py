@@ -88,7 +88,10 @@ class RecordedTarget(Target):
             self._ids = ids_of(texts)
 
     def _id_of(self, sample: Sample) -> str:
-        """Return the id of the recorded answer: the sample's own, or, if ids are line numbers, that of the one answer to its query."""
+        """Return the id of the recorded answer to a sample: its own id, or by the same query if ids are line numbers.
+
+        Raises TargetError unless exactly one answer has this query.
+        """
         same = self._ids.get(" ".join(sample.query.split()), [])
         if sample.id in same or not (self._ids and are_line_numbers([sample.id])):
             return sample.id

@@ -84,7 +84,10 @@ class HttpTarget(Target):
         return self
 
     async def ask(self, case: Case) -> Json:
-        """Send a case's request and return the answer. Raises TargetError if the request fails or the response has no answer."""
+        """Send the request of a case and return the answer in the response.
+
+        Raises TargetError, with the status and the start of the body, if the request fails or the response has no answer.
+        """
         text = await self._sent(case)
         try:
             document = json.loads(text.removeprefix("\ufeff"))

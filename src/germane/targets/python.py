@@ -136,7 +136,10 @@ def _submit(call: Callable[[], Any], run: Callable[[Callable[[], object]], objec
 
 @contextmanager
 def prints_to_stderr() -> Iterator[None]:
-    """Context manager that redirects what this process and its children print to stderr: stdout is for the evaluation's output."""
+    """Context manager that redirects what this process and its children print from stdout to stderr.
+
+    stdout is reserved for the evaluation's own output.
+    """
     sys.stdout.flush()
     kept = None
     with suppress(OSError):  # there is none of the two

@@ -173,7 +173,10 @@ def _with_passages(answer: dict[str, Json]) -> dict[str, Json]:
 
 
 def _native(value: Any) -> Json:
-    """Return a Python value as JSON: NumPy arrays as lists, documents of retrievers as contexts, unknown types unchanged."""
+    """Return a Python value as JSON: NumPy arrays as lists, documents of retrievers as contexts.
+
+    A value of unknown type is returned unchanged, and is then reported by the reader of samples.
+    """
     if isinstance(value, Mapping):
         return {str(key): _native(inner) for key, inner in value.items()}
     if is_table(value) or hasattr(value, "tolist"):

@@ -59,7 +59,10 @@ def check_target(
 
 
 def check_asked(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
-    """Return a target's entry, its targets file and its class. Raises InputError if it is unknown, or live in an untrusted file."""
+    """Return a target's entry, its targets file and its class, without opening, importing or running anything.
+
+    Raises InputError if the target is unknown, or if it is live and its file is not trusted.
+    """
     entry, path, kind = target_entry(name, where)
     if kind.live:
         check_trusted(f"the target {name} would run a program or send a request", entry.location)
