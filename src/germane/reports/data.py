@@ -267,7 +267,10 @@ class ReportData:
         return iter(self.tables.scores)
 
     def to_pandas(self) -> Frame:
-        """Return a pandas DataFrame, a row per sample: id, system, trial, measures, `why` one is missing."""
+        """Return a pandas DataFrame with one row per sample: id, system, trial, each measure's value, and `why`.
+
+        `why` gives the reasons of missing values.
+        """
         return to_frame(self._columns(), "pandas")
 
     def to_polars(self) -> Frame:

@@ -216,9 +216,10 @@ def format_of(path: Path) -> str:
 
 
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
-    """Write a report to a file, in the format of its extension; InputError for an unknown one or an own file.
+    """Write a report to a file, in the format of its extension.
 
     HTML and pictures compare with `baseline`; Markdown takes `comparison`, and HTML the sections of `html`.
+    Raises InputError for an unknown extension, or for a file of the report's own folder.
     """
     kind = format_of(path)
     if report.folder is not None and is_own(path, report.folder):

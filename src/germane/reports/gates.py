@@ -122,7 +122,7 @@ class Gate:
         )
 
     def check_named(self, measured: Iterable[str]) -> None:
-        """Raise InputError if the measure is not `measured`, reads labels=best or cannot change so much."""
+        """Raise InputError if its measure is not `measured`, is labels=best or cannot change so much."""
         names = dict.fromkeys(measured)
         if self.measure in names:
             measure = known_measure(self.measure)
@@ -405,13 +405,8 @@ class Verdict:
 
     def as_json(self) -> dict[str, Json]:
         """Return the verdict as it is stored in manifest.json and printed by `--json`."""
-        rows = [gate.as_json() for gate in self.gates]
-        return {
-            "exit_code": self.exit_code,
-            "passed": self.passed,
-            "reasons": list(self.reasons),
-            "gates": rows,
-        }
+        causes = {"reasons": list(self.reasons), "gates": [gate.as_json() for gate in self.gates]}
+        return {"exit_code": self.exit_code, "passed": self.passed, **causes}
 
 
 _WORDS = {0: "passed", 1: "failed", 2: "not measurable", 3: "undecided"}
@@ -432,12 +427,11 @@ def decide(
     scores are missing or a gate is undecided; 1 if a gate failed; else 0.
     """
     results = tuple(gates)
-
-    def reasons_of(outcome: GateOutcome) -> list[str]:
-        gates_of = (gate for gate in results if gate.outcome == outcome)
-        return [f"gate {outcome}: {gate.sentence or f'{gate.gate} ({gate.detail})'}" for gate in gates_of]
-
-    failed, undecided = reasons_of("failed"), reasons_of("undecided")
+    reasons_of: dict[GateOutcome, list[str]] = {"failed": [], "undecided": [], "passed": []}
+    for gate in results:
+        reason = f"gate {gate.outcome}: {gate.sentence or f'{gate.gate} ({gate.detail})'}"
+        reasons_of[gate.outcome].append(reason)
+    failed, undecided = reasons_of["failed"], reasons_of["undecided"]
     due = sum(s.scores for s in summaries)
     lost = sum(s.failed for s in summaries)
     absent = [s for s in summaries if s.total and s.skipped == s.total]
@@ -449,12 +443,9 @@ def decide(
         shares = f"{lost / due:.0%}, more than {max_unmeasured:.0%} allowed"
         unmeasured.append(f"{lost:,} of {counted(due, 'score')} could not be measured ({shares})")
     reasons = (*unmeasured, *undecided, *failed)
-    if never and not below:
-        return Verdict(2, reasons, results)
-    if too_much or undecided:
-        return Verdict(3, reasons, results)
-    if failed:
-        return Verdict(1, reasons, results)
+    code = 2 if never and not below else 3 if too_much or undecided else 1 if failed else 0
+    if code:
+        return Verdict(code, reasons, results)
     several = f"all {len(results)} gates passed" if results else "no gates declared"
     passed = "the gate passed" if len(results) == 1 else several
     if any(gate.stand_in for gate in results):

@@ -265,8 +265,8 @@ class Side:
         return self.report[measure, self.system].basis.source
 
 
-def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list[Side]:
-    """Return the systems to compare, the baseline first.
+def _chosen(reports: Sequence[ReportData], systems: Sequence[str]) -> list[tuple[ReportData, str]]:
+    """Return the systems to compare, each with its report, the baseline first.
 
     One report contributes all of its systems, or those named in `systems`. Several reports contribute one
     system each; if a report holds several, `systems` names one for all reports, or one for each. Raises
@@ -294,43 +294,45 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
     if len(chosen) < 2:
         fix = "name a second report, or a report of several systems: germane compare A B"
         raise InputError("there is only one system, and nothing to compare it with", fix=fix)
-    names = _names(chosen)
-    return [Side(name, value, system) for name, (value, system) in zip(names, chosen, strict=True)]
+    return chosen
 
 
 def pairs_of(
     reports: Sequence[ReportData], systems: Sequence[str] = (), names: Sequence[str] = ()
 ) -> list[tuple[Side, Side]]:
-    """Return the pairs of systems to compare: the first with each other one, printed under these `names`."""
-    # two reports that both hold several systems are paired by system name
+    """Return the pairs of systems to compare: the first with each other one, printed under these `names`.
+
+    Two reports that both hold several systems are paired by system name, unless `systems` are named.
+    """
     if len(reports) == 2 and not systems and all(len(report.systems) > 1 for report in reports):
         a, b = reports
-        name_a, name_b = _checked(names, 2) or _names([(a, ""), (b, "")])
+        name_a, name_b = _names([(a, ""), (b, "")], names)
         if common := [system for system in a.systems if system in b.systems]:
             return [(Side(f"{name_a}:{of}", a, of), Side(f"{name_b}:{of}", b, of)) for of in common]
-    first, *others = sides_of(reports, systems)
-    for side, name in zip((first, *others), _checked(names, 1 + len(others)), strict=False):
-        side.name = name
+    chosen = _chosen(reports, systems)
+    named = zip(_names(chosen, names), chosen, strict=True)
+    first, *others = (Side(name, report, system) for name, (report, system) in named)
     return [(first, other) for other in others]
 
 
-def _checked(names: Sequence[str], n: int) -> Sequence[str]:
-    """Return the given names of n systems. Raises InputError unless there are none or n different ones."""
-    if names and (isinstance(names, str) or len(names) != n or len(set(names)) != n):
-        fix = f"give {n} different names, the baseline's first"
-        raise InputError(f"names={names!r} does not name each of the {n} compared systems", fix=fix)
-    return names
+def _names(chosen: Sequence[tuple[ReportData, str]], names: Sequence[str]) -> Sequence[str]:
+    """Return the given names, else distinct ones of reports, systems, folders, folder:system, or A, B, C.
 
-
-def _names(chosen: Sequence[tuple[ReportData, str]]) -> list[str]:
-    """Return distinct printed names: those given, or of systems, folders, folder:system, or else A, B, C."""
+    Raises InputError for given names that are not different ones of all systems.
+    """
+    n = len(chosen)
+    if names:
+        if isinstance(names, str) or len(names) != n or len(set(names)) != n:
+            fix = f"give {n} different names, the baseline's first"
+            raise InputError(f"names={names!r} does not name each of the {n} compared systems", fix=fix)
+        return names
     given, stems = [report.given_name for report, _ in chosen], [report.name for report, _ in chosen]
     systems = [system for _, system in chosen]
     both = [f"{stem}:{system}" for stem, system in zip(stems, systems, strict=True)]
-    for names in (given, systems, stems, both):
-        if all(names) and len(set(names)) == len(names):
-            return names
-    return [chr(ord("A") + number) for number in range(len(chosen))]
+    for choice in (given, systems, stems, both):
+        if all(choice) and len(set(choice)) == n:
+            return choice
+    return [chr(ord("A") + number) for number in range(n)]
 
 
 def measures_in_common(sides: Sequence[Side]) -> list[str]:
@@ -412,7 +414,7 @@ class PairedSystems:
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
     ) -> MeasureComparison:
-        """Return the comparison by one measure, over all cases or a slice (its `name`, True in `keep`)."""
+        """Return the comparison by one measure; `keep` is True for A's cases in the slice `name`, if any."""
         ours, theirs = self.values(measure)
         if keep is not None:
             chosen = np.flatnonzero(keep[ours.case])

@@ -15,7 +15,7 @@ from germane.clean import clean, counted
 from germane.errors import InputError, MissingPart, install_extra
 from germane.reports.data import ReportData
 from germane.reports.explain import strips as strips_of
-from germane.reports.pairing import PairedSystems, sides_of
+from germane.reports.pairing import PairedSystems, Side
 from germane.reports.summary import higher_is_better, in_digits, interval_in_words
 from germane.samples.files import write_whole
 
@@ -196,8 +196,8 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
     """Return the chart of each query's difference to the baseline, largest first, with mean and interval."""
     system = report.systems[0] if system is None else system
     other = system if system in baseline.systems else baseline.systems[0]
-    before, now = sides_of([baseline, report], [other, system])
-    pair, name = PairedSystems(before, now), report.reported(measure)
+    pair = PairedSystems(Side("the baseline", baseline, other), Side("this report", report, system))
+    name = report.reported(measure)
     ours, theirs = pair.values(name)
     gain = theirs.values - ours.values
     labelled = np.flatnonzero(~np.isnan(gain))

@@ -44,7 +44,7 @@ class HangingText:
 
 
 class FittedTable:
-    """A table in the first of its layouts (width, renderables) that fits the terminal: the last is 0 wide."""
+    """A table in the first of its `layouts` (each a width and the renderables) that fits the terminal."""
 
     def __init__(self, layouts: Sequence[tuple[int, Sequence[RenderableType]]]) -> None:
         self.layouts = layouts

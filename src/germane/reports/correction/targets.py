@@ -33,7 +33,7 @@ class LabelTarget:
     cases: frozenset[str] = frozenset()
 
     def answers_needed(self, cases: Sequence[str]) -> int:
-        """Return how many answers correct the means; `cases` holds the query of each task, as drawn."""
+        """Return after how many answers the means are corrected; `cases`: the query of each, as drawn."""
         labels, answers, seen = 0, 0, set[str]()
         if self.design == "queries":
             for case, size in Counter(cases).items():

@@ -156,7 +156,7 @@ def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], Sco
 
 
 def _rows_of(places: Places, measure: Measure, samples: Mapping[int, int]) -> Iterator[_Row]:
-    """Yield a row per passage that a ranked measure reads; `samples` are sample numbers by position."""
+    """Yield a row per passage that a ranked measure reads; `samples` maps indices in `places` to numbers."""
     counts, lengths = np.diff(places.rows), np.diff(np.array(places.pointers))
     weights = np.full(len(places.level), nan)
     if measure.name in PASSAGE_MEANS:
