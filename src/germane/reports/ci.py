@@ -75,6 +75,7 @@ _ENDED: dict[CaseVerdict | None, tuple[str, str]] = {
 def _test(
     suite: str, name: str, kind: str | None, why: str, message: str = "", at: Sequence[Json] | None = None
 ) -> Element:
+    """Return a JUnit test that passed, or with an element of this `kind`; `at` is its file and line."""
     test = Element("testcase", classname=suite, name=_xml(name), time="0")
     if at:
         test.attrib |= {"file": _xml(str(at[0])), "line": str(at[1])}
@@ -89,14 +90,17 @@ def _test(
 
 
 def _xml(text: str) -> str:
+    """Return a line of text without the characters that XML does not allow."""
     return _NOT_XML.sub("", clean(text))
 
 
 def _lines(text: str) -> str:
+    """Return a text of several lines without the characters that XML does not allow."""
     return _NOT_XML.sub("", clean_lines(text))
 
 
 def _location(report: ReportData, case: CaseResult) -> Sequence[Json] | None:
+    """Return the file and line that declare a case, or None."""
     return (report.manifest.get("places") or {}).get(case.sample)
 
 
@@ -129,4 +133,5 @@ def _within(file: str, workspace: Path | None) -> str:
 
 
 def _data(text: str) -> str:
+    """Return a text escaped for a workflow command, cut to 400 characters."""
     return shorten(clean(text), 400).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

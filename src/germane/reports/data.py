@@ -38,8 +38,7 @@ __all__ = ["ReportData"]
 
 _FILE = re.compile(r"\.(json|jsonl|ndjson|csv|tsv|txt|eval)(\.gz|\.zst)?$")
 """The ending of a file that holds a report, which is no part of its name."""
-JUDGE_COUNTS = ("calls", "cached", "shared", "requests", "errors")
-"""The counts in a judge's entry."""
+JUDGE_COUNTS = ("calls", "cached", "shared", "requests", "errors")  # in a judge's entry
 
 
 class Tokens(Line):
@@ -151,15 +150,18 @@ class ReportData:
         return tuple(dict.fromkeys(summary.measure for summary in self.summaries))
 
     def __iter__(self) -> Iterator[str]:
+        """Iterate over the reported names of the measures."""
         return iter(self.measures)
 
     def __contains__(self, name: object) -> bool:
+        """Return True if a measure, or (measure, system), was measured, given any of its names."""
         try:
             return isinstance(name, str | Measure | tuple) and bool(self[name])
         except KeyError:
             return False
 
     def __getitem__(self, name: str | Measure | tuple[str | Measure, str]) -> MeasureSummary:
+        """Return the summary of a measure, or of (measure, system). Raises KeyError for others."""
         measure, system = name if isinstance(name, tuple) else (name, None)
         names = {str(measure), canonical_name(str(measure))}
         for summary in self.summaries:
@@ -278,6 +280,7 @@ class ReportData:
         return to_frame(self._columns(), "polars")
 
     def _columns(self) -> dict[str, Sequence[Json]]:
+        """Return the columns of the table by name, with one row per sample."""
         rows: dict[SampleKey, dict[str, Json]] = {}
         for score in self.tables.scores:
             row = rows.setdefault(score.key, {})
@@ -344,10 +347,12 @@ class ReportData:
 
     @cached_property
     def _numbers(self) -> Mapping[SampleKey, int]:
+        """The number of each sample's set of graders, where that is not 0."""
         return self.tables.grader_numbers() if len(self._sets) > 1 else {}
 
     @cached_property
     def _sets(self) -> list[dict[str, Grader]]:
+        """The distinct sets of graders, each by the graders' reported names."""
         sets = self.manifest.get("graders") or ()
         return [{row["name"]: load_grader(row) for row in rows} for rows in sets]
 

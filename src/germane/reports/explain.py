@@ -37,8 +37,7 @@ from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
 __all__ = ["Explainer", "grader_results", "results_of"]
 
-Facts: TypeAlias = dict[str, Any]
-"""A JSON object of an explanation."""
+Facts: TypeAlias = dict[str, Any]  # a JSON object of an explanation
 
 
 def settings_of(report: ReportData) -> Settings:
@@ -53,8 +52,7 @@ def recorded(report: ReportData) -> StoredAnswers:
     return StoredAnswers(report.tables.judgements)
 
 
-MOST_EXPLAINED = 5_000
-"""Scores of a report whose graders' results are explained together; of a larger one none are."""
+MOST_EXPLAINED = 5_000  # scores: of a larger report, no graders' results are explained
 _BLOCK = 500  # samples whose places are gathered together
 
 
@@ -162,6 +160,7 @@ class Explainer:
 
     @cached_property
     def _people(self) -> LabelBook:
+        """People's labels, looked up by item."""
         return LabelBook(self._report.tables.labels)
 
     def use(self, samples: Iterable[Sample]) -> None:
@@ -233,6 +232,7 @@ class Explainer:
         )
 
     def _measure(self, sample: Sample, score: Score, asked: list[tuple[AnyQuestion, Any]]) -> ExplainedLine:
+        """Return a score with its explanation, and append the judge's questions to `asked`."""
         row = ExplainedLine(score.measure, score.value, score.status, score.why, score.bounds)
         if (measure := known_measure(score.type)) is not None:
             row.formula = measure.definition.formula

@@ -186,8 +186,7 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".html": html,
 }
 """The formats of a report, by the ending of the file's name."""
-_PICTURES = (".svg", ".png")
-"""The formats that show the report's charts; .png takes an extra."""
+_PICTURES = (".svg", ".png")  # show the report's charts; .png takes an extra
 ENDINGS = (*FORMATS, *_PICTURES, ".parquet")
 
 
@@ -196,6 +195,7 @@ def known_format(path: Path) -> str | None:
     name = path.name.lower()
 
     def longest(endings: Iterable[str]) -> str | None:
+        """Return the longest of these endings that the file's name has."""
         known = [of for of in endings if (name.endswith(of) if of[0] == "." else name == of)]
         return max(known, key=len, default=None)
 

@@ -281,6 +281,7 @@ _DECIDED_BY: dict[str, DecidedBy] = {"gold": "gold", "human": "labels"}
 
 
 def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
+    """Decide a gate on the mean corrected by people's labels, or on an end of its interval."""
     mean = summary.corrected
     if mean is None:
         why = summary.corrected_why or "no verdict of the judge is stored"
@@ -327,16 +328,13 @@ def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> t
     return outcome, text + (POINT if gate.how == "mean" else "")
 
 
-POINT = ", decided on the point"
-"""Said of a gate on a mean: its interval does not count."""
+POINT = ", decided on the point"  # said of a gate on a mean, whose interval does not count
 
 
-Slices = Mapping[str, Collection[str]]
-"""The ids of the cases of each slice."""
+Slices = Mapping[str, Collection[str]]  # the ids of the cases of each slice
 Ends = Sequence[NDArray[np.float64]]
 """The smallest and largest value that each case can still have; equal if nothing is missing."""
-SMALLEST = 5
-"""Cases that a slice must have for its mean to decide anything."""
+SMALLEST = 5  # cases that a slice must have for its mean to decide anything
 
 
 def _share(gate: Gate, ends: Ends) -> tuple[GateOutcome, str]:
@@ -410,8 +408,7 @@ class Verdict:
 
 
 _WORDS = {0: "passed", 1: "failed", 2: "not measurable", 3: "undecided"}
-REQUIRED = "required "
-"""The beginning of the name of a required grader's gate."""
+REQUIRED = "required "  # the name of a required grader's gate begins with it
 _ORDER: tuple[GateOutcome, ...] = ("failed", "undecided", "passed")
 _OF_GATES = ("gate failed", "gate undecided", "the gate passed", "all ", "no gates")
 """The beginnings of reasons that the gates' own lines, or the word of the verdict, say already."""

@@ -97,6 +97,7 @@ class Bases:
         )
 
     def _source(self, measure: Measure | None, canonical: str) -> Source:
+        """Return whose labels a measure reads: a judge may be people (`labels`) or the gold labels."""
         if measure is None:
             return "judge"
         source: Source = "judge" if measure.definition.asks else "gold"
@@ -125,6 +126,7 @@ class Bases:
 
 
 def _sum(counts: list[Mapping[str, Any]], field: str) -> FrozenDict:
+    """Return one field of all counts, added up."""
     return FrozenDict(sum((Counter(count.get(field, {})) for count in counts), Counter[str]()))
 
 

@@ -41,8 +41,7 @@ from germane.types import Sample
 Floats = NDArray[np.float64]
 Outcome = Literal["better", "worse", "same", "not shown"]
 MarginResult = Literal["pass", "fail", "undecided"]
-ALPHA = 0.05
-"""The probability that any measure is called better or worse although none is."""
+ALPHA = 0.05  # the probability that any measure is called better or worse although none is
 STAND_IN = "judged by a stand-in for a model, which decides nothing"
 
 
@@ -77,8 +76,7 @@ class MeasureComparison(
     measure: str
     type: str
     n: int
-    due: int
-    """The number of cases that should have been measured."""
+    due: int  # the number of cases that should have been measured
     mean_a: float | None
     mean_b: float | None
     difference: float | None
@@ -105,18 +103,13 @@ class MeasureComparison(
     parts: DifferenceParts | None = None
     parts_why: str | None = None
     slice: str | UnsetType = UNSET
-    interval: Interval
-    """The interval of `difference`, which covers missing scores."""
+    interval: Interval  # of `difference`; it covers missing scores
     decision: Decision | None = None
     stand_in: bool = False
-    undecided_why: str = ""
-    """The reason why nothing may be decided; "" if it may."""
-    tests: int = 0
-    """The number of p-values that `p_holm` is adjusted over; 0 for a measure that is not primary."""
-    several: bool = False
-    """True if it is one of several comparisons, whose sentences name the systems."""
-    asked: int = 0
-    """The number of queries of the larger report, measured or not."""
+    undecided_why: str = ""  # why nothing may be decided; "" if it may
+    tests: int = 0  # the p-values that `p_holm` is adjusted over; 0 if the measure is not primary
+    several: bool = False  # True if it is one of several, whose sentences name the systems
+    asked: int = 0  # the queries of the larger report, measured or not
 
     def __post_init__(self) -> None:
         interval, decision = self.interval, self.decision
@@ -225,6 +218,7 @@ def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> lis
 
 
 def _p(row: MeasureComparison) -> float | None:
+    """Return the p-value that enters the adjustment, see `adjusted`."""
     _, interval, p = row.deciding
     if p is not None or interval.ends is None:
         return p
@@ -455,6 +449,7 @@ class PairedSystems:
         )
 
     def _difference(self, ours: CaseValues, theirs: CaseValues, canonical: str) -> PairedDifference:
+        """Return the paired difference of two systems by one measure over the same cases."""
         return paired_difference(
             ours.values,
             theirs.values,

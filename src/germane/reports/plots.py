@@ -20,8 +20,7 @@ from germane.reports.summary import higher_is_better, in_digits, interval_in_wor
 from germane.samples.files import write_whole
 
 WIDTH, HEIGHT = 560, 300  # of a chart, in pixels
-LEFT, RIGHT, TOP, BOTTOM = 64, 20, 18, 44
-"""The space around a chart's own area, for the numbers and names of its axes."""
+LEFT, RIGHT, TOP, BOTTOM = 64, 20, 18, 44  # around the area of a chart
 _TITLE, _NOTE = 28, 34  # the height of a title, and of the notes below a chart
 
 _COLOURS = {

@@ -18,8 +18,7 @@ from germane.tables.columns import to_frame
 from germane.tables.scores import SampleKey
 
 STYLES = {"corrected": "bold", "mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
-COUNTS = ("skipped", "incomplete", "errors")
-"""The counts of scores without a value, shown with a mean."""
+COUNTS = ("skipped", "incomplete", "errors")  # scores without a value, counted beside a mean
 
 
 def means_table(
@@ -99,8 +98,7 @@ def print_trec(report: ReportData, out: TextIO, *, queries: bool) -> None:
                 out.write(f"{measure:<22}\tall\t{mean:6.4f}\n")
 
 
-WRITTEN = (".csv", ".parquet", ".md", ".tex")
-"""The files that `write` can make."""
+WRITTEN = (".csv", ".parquet", ".md", ".tex")  # files that `write` can make
 
 
 def check_output(path: Path) -> None:

@@ -197,6 +197,7 @@ def reports_in(folder: Path) -> list[Path]:
     """Return the report folders in a folder, latest first by the date in their manifests, then by file time."""
 
     def created(manifest: Path) -> tuple[str, int]:
+        """Return the sort key of a report: the date in its manifest, and the file's time."""
         time = ""
         with suppress(InputError):
             time = str(read_manifest(manifest.parent).get("created", ""))
@@ -239,8 +240,7 @@ def find_baseline(path: str | Path | None) -> ReportData:
     return find_report(path)
 
 
-ANOTHER_PROGRAM = "another program"
-"""The name of the judge of scores that another program wrote."""
+ANOTHER_PROGRAM = "another program"  # the judge of scores that another program wrote
 
 
 class ScoredDocument(Line):
@@ -397,8 +397,7 @@ def _counted(tables: Tables) -> dict[str, Json]:
     return {**counts, "beside": beside} if beside else counts
 
 
-_LARGEST = 1e100
-"""A stored value at most, of a measure without an upper end: squares of it are finite."""
+_LARGEST = 1e100  # limit of values without an upper end: squares of it are finite
 _SLACK = 1e-9
 
 

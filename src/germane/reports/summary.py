@@ -39,20 +39,15 @@ class Basis(Line, kw_only=True, rename=internal("labels", "stand_in", "outdated"
     models: Mapping[str, int] = FrozenDict()
     modes: Mapping[str, int] = FrozenDict()
     fused: int = 0
-    with_reference: int | None = None
-    """The number of relevance verdicts given with a reference; None = not known."""
+    with_reference: int | None = None  # relevance verdicts given with one; None = not known
     without_reference: int | None = None
     mixed: float | None = None
     beside: Mapping[str, float] = FrozenDict()
     remarks: Sequence[str] = ()
-    labels: int = 0
-    """The number of people's labels."""
-    stand_in: bool = False
-    """True if the judge stands in for a model and tells little about quality."""
-    outdated: bool = False
-    """True if people's labels, which it reads, were added since it was scored."""
-    interval_note: str = ""
-    """The remark that the mean's interval is too narrow, if it is."""
+    labels: int = 0  # the number of people's labels
+    stand_in: bool = False  # True if the judge only stands in for a model
+    outdated: bool = False  # True if labels that it reads were added since it was scored
+    interval_note: str = ""  # the remark that the interval is too narrow, if it is
 
     def __post_init__(self) -> None:
         self.remarks = [*self._remarks(), *filter(None, [self.interval_note])]
@@ -147,8 +142,7 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
     scores: int
     """The number of scores of all trials that should have been measured, of which `failed` are incomplete or errors."""
     failed: int
-    why: tuple[tuple[str, int], ...] = ()
-    """The reasons of scores without a value, each with its count."""
+    why: tuple[tuple[str, int], ...] = ()  # the reasons of scores without a value, each with its count
 
     def __post_init__(self) -> None:
         self.finite_bounds = self.mean_bounds if self.mean_bounds and isfinite(self.mean_bounds[1]) else None

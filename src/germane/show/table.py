@@ -95,6 +95,7 @@ class Table:
             return
 
         def numbers_of(row: Sequence[str], bold: Collection[int] = ()) -> Text:
+            """Return the numbers of a row, each as wide as its column."""
             cells = (" " * (widths[at] + 2 - cell_len(row[at])) + row[at] for at in numbers)
             styles = ("bold" if at in bold else self.styles.get(self.heads[at], "") for at in numbers)
             return Text.assemble(*zip(cells, styles, strict=True))

@@ -19,8 +19,7 @@ from germane.folder.rows import Tables
 from germane.statistics.sampling import chances_of_rounds
 from germane.tables.labels import Label
 
-Pool: TypeAlias = Mapping[str, frozenset[str]]
-"""The items that could be drawn, by query."""
+Pool: TypeAlias = Mapping[str, frozenset[str]]  # that could be drawn: items by query
 
 
 def is_drawn(label: Label) -> bool:

@@ -69,10 +69,8 @@ class ScoreTerms:
     """
 
     measure: Measure
-    cases: Mapping[str, Sequence[float]]
-    """The values of each case's trials, by the case's id."""
-    rankings: Sequence[Sequence[Sequence[Sequence[str]]]]
-    """The items of each ranking of each case's trials."""
+    cases: Mapping[str, Sequence[float]]  # the values of each case's trials
+    rankings: Sequence[Sequence[Sequence[Sequence[str]]]]  # the items of each ranking of each case's trials
     items: Sequence[str]
     case: Ints
     verdict: Floats

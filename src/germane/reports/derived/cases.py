@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from germane.measures.graders import Grader
 
 
-CASE_SCORE = "score of each case"
-"""The name of the gate of `execution: {threshold: 0.8}`."""
+CASE_SCORE = "score of each case"  # the gate of `execution: {threshold: 0.8}`
 CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
 """The verdict on a case over all of its graders."""
 
@@ -43,8 +42,7 @@ class CaseResult(Line, kw_only=True, rename=internal("undecided_required")):
     failed_required: Sequence[str] = ()
     system: str | UnsetType = UNSET
     trial: int | UnsetType = UNSET
-    undecided_required: Sequence[str] = ()
-    """The required graders without a score."""
+    undecided_required: Sequence[str] = ()  # required graders without a score
 
     @property
     def key(self) -> SampleKey:
@@ -99,6 +97,7 @@ def case_of(
 
 
 def _good(grader: Grader | None, value: float) -> float:
+    """Return a score scaled so that higher is better; without a grader as it is."""
     return value if grader is None else grader.measure.definition.good(value)
 
 

@@ -38,8 +38,7 @@ SOURCES = {
 _DETAILS, _TEXTS = 64, 256  # queries and passages in one compressed block
 _DRAWN = 1000  # the largest number of places drawn for labels
 _BARS = 10  # of a histogram
-LabelSlot: TypeAlias = tuple[int, int, int, str]
-"""A query, its call, a rank, each from 0, and the item there."""
+LabelSlot: TypeAlias = tuple[int, int, int, str]  # a query, call and rank, each from 0, and the item
 _COLUMNS = ("id", "system", "trial", "query", "tags", "missed", "gold", "bad")
 Strips: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
 """By source of labels, the system and the rank strip of each sample: the label's sign per passage."""
@@ -187,6 +186,7 @@ def _verdict_counts(report: ReportData) -> Json:
 
 
 def _measure(summary: MeasureSummary, report: ReportData) -> Json:
+    """Return what the page shows of one measure and system: summary, meaning, formula and histogram."""
     definition = Measure.remembered(summary.type).definition
     low, high = definition.range
     values = report.values_of(summary)

@@ -95,6 +95,7 @@ def next_steps(report: ReportData) -> list[Json]:
 
 
 def _step(text: str, command: str = "", link: str = "") -> Json:
+    """Return a suggested step, with the command or the link within the page that takes it."""
     return {"text": text, "command": command, "link": link}
 
 
@@ -106,5 +107,6 @@ def _first(report: ReportData) -> list[MeasureSummary]:
 
 
 def _best(lines: Sequence[MeasureSummary]) -> MeasureSummary:
+    """Return the summary with the best mean."""
     good = Measure.remembered(lines[0].type).definition.good
     return max(lines, key=lambda summary: good(summary.mean or 0.0))

@@ -71,6 +71,7 @@ def _sign_of(labels: Sequence[LabelLine]) -> str:
 
 
 def _measure_lines(row: ExplainedLine) -> Iterator[str]:
+    """Yield the lines of one measure: score, formula with its numbers, reasoning, hits and misses."""
     value = in_digits(row.value)
     between = f"  between {row.bounds[0]:.4f} and {row.bounds[1]:.4f}" if row.bounds else ""
     why = f"  {row.status}: {clean(row.why)}" if row.why else ""

@@ -59,8 +59,7 @@ def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
     yield _verdict(report)
 
 
-_MOST_NOTES = 3
-"""Notes above the table of means, unless more of them change what a number means."""
+_MOST_NOTES = 3  # above the means, unless more of them change what a number means
 
 
 def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
@@ -153,6 +152,7 @@ def case_name(case: CaseResult) -> str:
 
 
 def _verdict(report: ReportData) -> Text:
+    """Return the verdict and the results of its gates, coloured by outcome."""
     verdict = report.verdict
     # pytest has its own exit code
     lines = verdict.lines(exit_code=report.manifest.get("made_by") != "pytest")
