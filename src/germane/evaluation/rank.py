@@ -231,10 +231,9 @@ def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
         measure.require_cutoff()
         ranked = measure.definition.family == "ranked"
         if not ranked or measure.labels != "gold":
-            raise MeasureError(
-                f"{measure} needs other labels than gold, and `germane rank` has only gold",
-                fix=f"write {measure(labels='gold')}" if ranked else "use germane run",
-            )
+            problem = f"{measure} needs other labels than gold, and `germane rank` has only gold"
+            fix = f"write {measure(labels='gold')}" if ranked else "use germane run"
+            raise MeasureError(problem, fix=fix)
         result[measure] = None
         if measure.settings.get("part") == "score":  # how much more RBP could be belongs beside it
             result[measure(part="residual")] = None

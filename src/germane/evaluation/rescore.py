@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from germane.errors import InputError
@@ -21,6 +21,7 @@ from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.reports.summary import MeasureSummary, slices_of
 from germane.tables.labels import LabelBook
+from germane.types import Json
 
 _OF_ROWS = {
     "labels_size",
@@ -54,58 +55,44 @@ def rescore(
     the report's own. `by` is the field to slice by. Raises InputError if the report lacks verdicts.
     """
     parsed = [Gate.parse(gate) for gate in gates]
+    changed = ({} if by is None else {"by": by}) | ({"allow_stand_in": True} if allow_stand_in else {})
     if not measures:
-        stored = report if isinstance(report, Report) else Report.open(report)
-        again = _decided_again(stored, parsed, by, allow_stand_in=allow_stand_in)
+        again = _decided_again(report if isinstance(report, Report) else Report.open(report), parsed, changed)
         return again if folder is None else again.save(folder)
     opened = report if isinstance(report, Report) else StoredTables.open(report)
     source, manifest = opened.tables if isinstance(opened, Report) else opened, opened.manifest
     if by is not None:
         slices_of(source.samples, by)
-    answers = StoredAnswers(source.judgements)
+    answers, people = StoredAnswers(source.judgements), list(source.people())
     existed = folder is not None and Path(folder).exists()
-    target = _target(source, folder)
+    writer = FolderWriter(folder).lock() if folder is not None and isinstance(source, StoredTables) else None
     try:
-        people, graders = list(source.people()), graders_of(tuple(measures))
-        settings = Settings.stored(manifest, LabelBook(people) or None)
+        if writer is not None:
+            writer.refuse_other()
+            writer.start()
+        rows = BlockRows()
+        settings, graders = Settings.stored(manifest, LabelBook(people) or None), graders_of(tuple(measures))
         jobs = (Job(sample=sample, graders=graders) for sample in source.samples)
-        run_coroutine(evaluate_jobs(jobs, answers.lookup, target, settings))
-        target.append_labels(people)
-        if isinstance(target, FolderWriter):
-            target.flush()
+        run_coroutine(evaluate_jobs(jobs, answers.lookup, writer or rows, settings))
+        (writer or rows).append_labels(people)
+        if writer is not None:
+            writer.flush()
         entry = {**(manifest.get("judge") or {}), **Spent(cached=answers.answered).as_json()}
         kept = {name: value for name, value in manifest.items() if name not in _OF_ROWS}
-        made = {**kept, "judge": entry, **({} if by is None else {"by": by})}
-        made |= {"allow_stand_in": True} if allow_stand_in else {}
-        scored = Report.build(target if isinstance(target, BlockRows) else target.tables, made, gates=parsed)
+        made = {**kept, "judge": entry, **changed}
+        scored = Report.build(rows if writer is None else writer.tables, made, gates=parsed)
         if answers.unknown:
             _require_verdicts(scored.summaries, source)
-        if folder is None:
-            return scored
-        if isinstance(target, BlockRows):
-            return scored.save(folder)
-        scored.finish(target)
+        if writer is not None:
+            scored.finish(writer)
     except BaseException:
-        if isinstance(target, FolderWriter) and not existed:
-            shutil.rmtree(target.path, ignore_errors=True)
+        if writer is not None and not existed:
+            shutil.rmtree(writer.path, ignore_errors=True)
         raise
     finally:
-        if isinstance(target, FolderWriter):
-            target.close()
-    return scored
-
-
-def _target(source: Tables, folder: Path | str | None) -> BlockRows | FolderWriter:
-    """Return the store of the new rows: the folder, or memory if `source` or the result has no folder."""
-    if folder is None or not isinstance(source, StoredTables):
-        return BlockRows()
-    target = FolderWriter(folder).lock()
-    try:
-        target.refuse_other()
-        return target.start()
-    except BaseException:
-        target.close()
-        raise
+        if writer is not None:
+            writer.close()
+    return scored if folder is None or writer is not None else scored.save(folder)
 
 
 def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> None:
@@ -116,12 +103,11 @@ def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> No
             raise InputError(problem, fix=f"ask for them: {again}")
 
 
-def _decided_again(report: Report, gates: Sequence[Gate], by: str | None, *, allow_stand_in: bool) -> Report:
+def _decided_again(report: Report, gates: Sequence[Gate], changed: Mapping[str, Json]) -> Report:
     """Return a report with the same scores in which these gates, or the report's own, are decided again."""
-    if by is not None:
-        report.slices(by)  # an unknown name is an error here
-    stored = {**report.manifest, **({} if by is None else {"by": by})}
-    stored |= {"allow_stand_in": True} if allow_stand_in else {}
+    if "by" in changed:
+        report.slices(changed["by"])  # an unknown name is an error here
+    entries = {**report.manifest, **changed}
     if gates:
-        stored.pop("changes", None)
-    return Report.build(report.tables, stored, gates=gates or None)
+        entries.pop("changes", None)
+    return Report.build(report.tables, entries, gates=gates or None)

@@ -10,7 +10,6 @@ import shutil
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import compress, count
 from pathlib import Path
@@ -431,7 +430,9 @@ class _Run:
     @property
     def spent(self) -> Spent:
         """The usage of all sessions, and the number of questions that the latest one left unanswered."""
-        return replace(self.usage_log.earlier + self.usage_log.spent, errors=len(self.usage_log.failed))
+        spent = self.usage_log.earlier + self.usage_log.spent
+        spent.errors = len(self.usage_log.failed)
+        return spent
 
     def _manifest(self) -> dict[str, Json]:
         """Return the manifest's entries on the input and options, which a resumed run needs.

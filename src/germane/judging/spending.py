@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
 from math import inf
-from operator import add, attrgetter
+from operator import add
 from pathlib import Path
 from typing import IO, Any
 
-from msgspec import convert
+from msgspec import Struct, convert, structs
 
 from germane.clean import counted
 from germane.encoding import decode, encode, now
@@ -28,8 +27,7 @@ _REMEMBERED = 100_000
 """A question that comes again after this many others may count as cached instead of shared: memory has an end."""
 
 
-@dataclass(slots=True)
-class Spent:
+class Spent(Struct):
     """The usage of judging so far.
 
     `calls` are questions that a judge was paid for, `cached` those that an earlier evaluation had answered,
@@ -58,7 +56,7 @@ class Spent:
         self.unpriced += usage.requests if usage.cost_usd is None else 0
 
     def __add__(self, other: Spent) -> Spent:
-        return Spent(*map(add, _values(self), _values(other)))
+        return Spent(*map(add, structs.astuple(self), structs.astuple(other)))
 
     @property
     def cost(self) -> float | None:
@@ -79,8 +77,6 @@ class Spent:
         }
 
 
-_NAMES = tuple(field.name for field in fields(Spent))
-_values = attrgetter(*_NAMES)
 _OF_SESSION = ("calls", "requests", "input_tokens", "output_tokens", "cost_usd", "unpriced", "estimated")
 """The counts of a session in the manifest; `unpriced` are requests whose price is not known, and not in `cost_usd`."""
 _ROW_BYTES = 512
