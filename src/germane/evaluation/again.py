@@ -40,22 +40,17 @@ from germane.types import FrozenDict, Judgement, Sample
 
 @dataclass(slots=True)
 class StoredVerdict:
-    """A stored verdict that is asked again: its question, judgement, samples, and new answers."""
+    """A stored verdict that is asked again: its question, judgement, samples, and new answers.
+
+    `stored` is the verdict without its reasons, as text, and `new` are the new ones in the order of asking.
+    """
 
     question: AnyQuestion
     judgement: Judgement
-    samples: dict[SampleKey, None] = field(default_factory=dict)
+    stored: str
+    samples: dict[SampleKey, None]
     answers: list[Answer] = field(default_factory=list)
-
-    @property
-    def stored(self) -> str:
-        """The stored verdict without its reasons, as text."""
-        return self.question.short(self.judgement.answer)
-
-    @property
-    def new(self) -> list[str]:
-        """The new verdicts without their reasons, as text, in the order of asking."""
-        return [self.question.short(answer.judgement.answer) for answer in self.answers if answer.usable]
+    new: list[str] = field(default_factory=list)
 
     @property
     def flipped(self) -> bool:
@@ -191,7 +186,9 @@ class _Draw:
             if digest > self._drawn[last][0]:
                 return
             del self._drawn[last]
-        self._drawn[key] = digest, StoredVerdict(questions[at], answer.judgement, {sample: None})
+        question = questions[at]
+        stored = question.short(answer.judgement.answer)
+        self._drawn[key] = digest, StoredVerdict(question, answer.judgement, stored, {sample: None})
 
 
 def _again(judge: Judge, replica: int) -> Judge:
@@ -228,6 +225,8 @@ async def _ask(verdict: StoredVerdict, asker: Asker) -> GermaneError | None:
     except (Interrupted, JudgeError) as stopped:
         return stopped
     verdict.answers.append(answer)
+    if answer.usable:
+        verdict.new.append(verdict.question.short(answer.judgement.answer))
     return None
 
 

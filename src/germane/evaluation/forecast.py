@@ -43,11 +43,10 @@ _ToAsk: TypeAlias = tuple[Judge, AnyQuestion]
 class ForecastLine:
     """The questions of one measure to judges that cost something.
 
-    `new` questions are to be asked (`asked`, each with its judge), of which `estimated` depend on unknown
-    answers; `cached` have a stored answer; `shared` are asked for an earlier measure or sample.
+    `asked` are those to be asked, each with its judge, of which `estimated` depend on unknown answers;
+    `cached` have a stored answer; `shared` are asked for an earlier measure or sample.
     """
 
-    new: int = 0
     estimated: int = 0
     cached: int = 0
     shared: int = 0
@@ -56,7 +55,7 @@ class ForecastLine:
     def as_json(self) -> dict[str, Json]:
         """Return the measure's entry in the `--json` document."""
         counts = {name: getattr(self, name) for name in ("estimated", "cached", "shared")}
-        return {"calls": self.new, **counts, **_spending(_spent(self.asked))}
+        return {"calls": len(self.asked), **counts, **_spending(_spent(self.asked))}
 
 
 @dataclass
@@ -77,11 +76,6 @@ class Forecast:
     def total(self) -> Spent:
         """The expected usage of all requests; a request that measures share is counted once."""
         return _spent(asked for line in self.lines.values() for asked in line.asked)
-
-    @property
-    def calls(self) -> int:
-        """The number of questions that would be put to a judge, as far as known."""
-        return sum(line.new for line in self.lines.values())
 
     @property
     def estimated(self) -> int:
@@ -107,7 +101,7 @@ class Forecast:
         for name, line in self.lines.items():
             spent = _spent(line.asked)
             counts = (line.cached, line.shared, spent.input_tokens, spent.output_tokens)
-            calls = f"{'~' if line.estimated else ''}{line.new:,}"
+            calls = f"{'~' if line.estimated else ''}{len(line.asked):,}"
             table.add([name, calls, *(f"{count:,}" for count in counts), _price(spent)])
         head = f"dry run: {counted(self.samples, 'sample')}, judge {self.judge}; no calls are made"
         return "\n".join([head, "", *table.plain(), "", *self._remarks()])
@@ -254,7 +248,6 @@ class Forecaster:
             elif answer is not None and answer.usable:
                 line.cached += 1
             else:
-                line.new += 1
                 line.estimated += estimated
                 line.asked.append((judge, question))
                 if not estimated:
@@ -273,8 +266,9 @@ def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Spent | None:
     if not forecast.samples:
         return None
     share, total = read_all / forecast.samples, forecast.total
+    calls = sum(len(line.asked) for line in forecast.lines.values())
     return Spent(
-        calls=round(forecast.calls * share),
+        calls=round(calls * share),
         cost_usd=total.cost_usd * share,
         unpriced=total.unpriced,
         estimated=forecast.estimated + (share > 1),

@@ -301,9 +301,8 @@ class Plan:
     @property
     def asks_targets(self) -> bool:
         """True if a target is queried for any case."""
-        return bool(self.spec.targets) or any(
-            file.targets or any(case.target for case in file.cases) for file in self.files.values()
-        )
+        named = (file.targets or any(case.target for case in file.cases) for file in self.files.values())
+        return bool(self.spec.targets) or any(named)
 
     @property
     def inputs(self) -> list[Path]:
@@ -320,11 +319,8 @@ class Plan:
         named, _ = spec.first("judge", "given", "report", "files", "config")
         nothing = parse_measures(["RR"])  # it makes no grader of a file
         look = replace(self, measures=nothing, paths=paths, notices=Notices(), _made={})
-        chosen = default_measures(
-            (planned.sample for planned in islice(look.matching(), LOOKED_AT)),
-            mask_urls(str(named or "")),
-            asked=bool(spec.targets),
-        )
+        samples = (planned.sample for planned in islice(look.matching(), LOOKED_AT))
+        chosen = default_measures(samples, mask_urls(str(named or "")), asked=bool(spec.targets))
         if not chosen.measures:
             if spec.wanted is not None and next(look.matching(), None) is None:
                 raise _no_case(spec.wanted)

@@ -126,11 +126,9 @@ def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
 
 def sources_of(spec: Spec) -> list[Any]:
     """Return the other sources of answers (add-ons) that the options ask for; for a resumed run, all."""
-    return [
-        load(source.make)(spec)
-        for source in all_of("sources").values()
-        if spec.resume or any(getattr(spec, name) for name in source.options)
-    ]
+    found = all_of("sources").values()
+    used = (one for one in found if spec.resume or any(getattr(spec, name) for name in one.options))
+    return [load(source.make)(spec) for source in used]
 
 
 def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
@@ -170,10 +168,8 @@ def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Fore
     if plan.asks_targets:
         cases = asyncio.run(answers_at_hand(list(plan.cases()), answers))
         wait = not all(has_answer for _, has_answer in cases)
-    jobs = (
-        plan.job(planned) if has_answer else forecaster.waiting(plan.job(planned))
-        for planned, has_answer in cases
-    )
+    made = ((plan.job(planned), has_answer) for planned, has_answer in cases)
+    jobs = (job if has_answer else forecaster.waiting(job) for job, has_answer in made)
     # a sample that waits, or of another part, may have what these lack
     checked = jobs if wait or plan.share is not None else feasible(jobs, plan.settings, plan.gates)
     run_coroutine(forecaster.count(checked))

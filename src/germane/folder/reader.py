@@ -36,11 +36,8 @@ class StoredTables(Tables):
 
     def __init__(self, path: Path, manifest: Mapping[str, Json] | None = None, end: str = "") -> None:
         manifest = manifest or {}
-        super().__init__(
-            graders=list(manifest.get("graders", ())),
-            folder=path,
-            is_complete=manifest.get("status") == "complete",
-        )
+        is_complete = manifest.get("status") == "complete"
+        super().__init__(graders=list(manifest.get("graders", ())), folder=path, is_complete=is_complete)
         self.path, self.manifest = path, manifest
         self.move_to(end)
 

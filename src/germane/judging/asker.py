@@ -39,7 +39,6 @@ class Asker:
 
     Args:
         route: Returns the judge for a question.
-        ledger: Where answers are looked up and stored; None for none.
         earlier: The judgements already in the evaluation's folder, which take precedence over the ledger.
         budget: The spending limit; once it is reached, the asker stops with LimitReached.
         keep: Called in a thread with the answers that were stored, before they are used.

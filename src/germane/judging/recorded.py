@@ -25,6 +25,7 @@ PlacesReader: TypeAlias = Callable[[LabelChoice, int | None], Places]
 """Returns the places of some samples to a depth, with their labels."""
 _SETTINGS = ("against", "scale", "rubric")
 _MISSING = "no stored judgement"
+_LACKING = Judgement(key="", kind="", judge="", error=_MISSING)
 
 
 class StoredAnswers:
@@ -72,11 +73,7 @@ class StoredAnswers:
         """Return the stored answer to each question in several lists; an error for a missing one."""
         found = self._find(asked, judgement_in)
         return [
-            [
-                answered(one, next(found) or Judgement(key="", kind=one.kind, judge="", error=_MISSING))
-                for one in examples_of(questions)
-            ]
-            for questions in asked
+            [answered(one, next(found) or _LACKING) for one in examples_of(questions)] for questions in asked
         ]
 
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:

@@ -22,10 +22,9 @@ def files_of(path: Path) -> list[Path]:
 def find_ledger(start: Path) -> Path:
     """Return `.germane/ledger.sqlite` next to the nearest germane.toml or pyproject.toml, else in `start`."""
     files = ("germane.toml", "pyproject.toml")
-    folders = (
-        folder for folder in (start, *start.parents) if any((folder / file).is_file() for file in files)
-    )
-    return next(folders, start) / ".germane" / "ledger.sqlite"
+    above = (start, *start.parents)
+    folder = next((one for one in above if any((one / file).is_file() for file in files)), start)
+    return folder / ".germane" / "ledger.sqlite"
 
 
 def address_from(folder: Path, where: str) -> str:

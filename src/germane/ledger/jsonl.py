@@ -21,7 +21,6 @@ from germane.tables.columns import batched
 from germane.tables.judgements import load_judgement
 from germane.types import Json, Judgement
 
-_BATCH = 1000
 _EXPORT = "name a file that `germane ledger export` wrote, or a report's judgements.jsonl"
 _KEY = re.compile("[0-9a-f]{32}")
 
@@ -36,11 +35,10 @@ def readable(paths: Sequence[Path]) -> None:
 def import_rows(ledger: Ledger, path: Path) -> tuple[int, int, int]:
     """Import the judgements in a JSONL file; return how many were added, already known, and errors.
 
-    A key that has an answer keeps it. Raises InputError at the first line that is not a judgement; earlier
-    lines may have been imported.
+    Raises InputError at the first line that is not a judgement; earlier lines may have been imported.
     """
     added, known, errors = 0, 0, 0
-    for some in batched(judgements_of(path), _BATCH):
+    for some in batched(judgements_of(path)):
         answers = [judgement for judgement in some if judgement.error is None]
         stored = ledger.put(answers)
         new = sum(stored[judgement.key] is judgement for judgement in answers)

@@ -19,12 +19,8 @@ class GroupCommit:
     """A thread that stores judgements, so that the event loop never waits for a disk or a lock.
 
     Judgements that arrive during a commit are committed together by the next one. An instance belongs to one
-    event loop.
-
-    Args:
-        ledger: The ledger; None stores nothing.
-        before: Called in the thread before each commit. If it raises, `put` raises, but the rows are stored.
-        after: Called in the thread after each commit, with the judgements now stored under the keys.
+    event loop. In the thread, `before` is called before each commit (if it raises, `put` raises, but the rows
+    are stored), and `after` with the judgements that are then stored under the keys.
     """
 
     def __init__(
