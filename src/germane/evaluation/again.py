@@ -119,13 +119,13 @@ def _judge_of(report: Report, spec: Spec) -> Judge:
 class _Draw:
     """A random draw of a report's verdicts to ask again: the n with the smallest hashes of seed and key.
 
-    `verdicts` are those drawn, out of `count` (by kind of question in `kinds`); `changed` more cannot be
-    asked in the same way, as prompt or judge differ. `trials` has the number of trials of each case and
+    `verdicts` are those drawn; `kinds` counts those that could be, by kind of question; `changed` more cannot
+    be asked in the same way, as prompt or judge differ. `trials` has the number of trials of each case and
     system that has several, `replica` is the highest free replica number below 0.
     """
 
     def __init__(self, report: Report, judge: Judge, n: int, seed: int) -> None:
-        self.report, self.n, self.seed, self.count, self.changed = report, n, seed, 0, 0
+        self.report, self.n, self.seed, self.changed = report, n, seed, 0
         self.kinds = Counter[str]()
         self.trials = dict[tuple[str, str], int]()
         manifest = report.manifest
@@ -178,7 +178,6 @@ class _Draw:
         if self._route(example).prompt_hash(example) != answer.judgement.prompt:
             self.changed += 1
             return
-        self.count += 1
         self.kinds[example.kind] += 1
         digest = hashlib.sha256(f"{self.seed}:{key}".encode()).digest()
         if len(self._drawn) == self.n:
@@ -243,7 +242,7 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
     changed = None if stopped and not result.changed else result.changed
     if changed is not None:
         why = ""
-    elif draw.changed and not draw.count:
+    elif draw.changed and not draw.kinds:
         why = "the prompts or the judge's settings have changed since this report"
     elif stopped or errors:
         why = stopped or f"{counted(errors, 'answer')} failed"
@@ -254,7 +253,7 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
     before, after = [verdict.stored for verdict in answered], [verdict.new[0] for verdict in answered]
     return AgainLine(
         asked=len(answered),
-        of=draw.count,
+        of=draw.kinds.total(),
         flips=len(flipped),
         confirmed=confirmed,
         taken_back=taken_back,
@@ -284,7 +283,7 @@ def _effects(
             names[key] = name = ", ".join(key) if len(report.systems) > 1 else summary.measure
             sizes[key], effects[name] = summary.n, [0.0] * len(answered)
             of_kinds = sum(draw.kinds[kind] for kind in reads.get(summary.type) or draw.kinds)
-            largest[name] = draw.count / of_kinds if of_kinds else 1.0
+            largest[name] = draw.kinds.total() / of_kinds if of_kinds else 1.0
     wanted: dict[SampleKey, list[int]] = defaultdict(list)
     for at, verdict in enumerate(answered):
         for sample in verdict.samples if verdict.flipped else ():
@@ -294,7 +293,7 @@ def _effects(
         of_sample = names.keys() & {(measure, sample[1]) for measure in report.measures}
         for at, changes in _changes(jobs[sample], draw, {at: answered[at] for at in flips}):
             for key in of_sample:
-                weight = draw.count / sizes[key] / draw.trials.get(sample[:2], 1)
+                weight = draw.kinds.total() / sizes[key] / draw.trials.get(sample[:2], 1)
                 effects[names[key]][at] += weight * changes.get(key[0], 0.0)
     return effects, largest
 

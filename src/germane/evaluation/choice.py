@@ -287,8 +287,8 @@ def ledger_address(flag: str | None = None) -> str:
 def ledger_of(spec: Spec, folder: Path | None) -> str | None:
     """Return the address of a run's ledger; None for a run with --no-cache and no folder.
 
-    With --no-cache the ledger is a file in the report folder until the report is complete. A resumed run uses
-    its earlier ledger unless another one is given.
+    With --no-cache it is a file in the report folder until the report is complete. A resumed run uses its
+    earlier ledger unless another one is given.
     """
     from germane.ledger.address import is_there
 

@@ -372,17 +372,16 @@ async def _answered(
 _log = logging.getLogger("germane")
 
 
-def _waited_for(work: Callable[P, Coroutine[Any, Any, T]], name: str) -> Callable[P, T]:
-
+def _waited_for(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     @wraps(work)
     def wait(*args: P.args, **kwargs: P.kwargs) -> T:
         return run_coroutine(work(*args, **kwargs))
 
-    wait.__name__ = wait.__qualname__ = name
     return wait
 
 
-evaluate = _waited_for(aevaluate, "evaluate")
+evaluate = _waited_for(aevaluate)
+evaluate.__name__ = evaluate.__qualname__ = "evaluate"
 
 
 def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:

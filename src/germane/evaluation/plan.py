@@ -78,7 +78,6 @@ class Plan:
         usual: Measures for data whose measures nobody names.
         dry: True if nothing that an eval file names may be imported or run.
         defaults: The `usual` measures chosen by the data, with the reason; None if they were named.
-        labels: People's labels from the file in `--labels`.
         left_out: The number of cases that `--filter` left out, and the `--limit` if it left out any.
         count: The number of cases in all parts, once `cases` has been read to the end.
     """

@@ -186,7 +186,6 @@ class _Run:
     def __init__(self, plan: Plan, callbacks: Callbacks, stored: dict[str, Json], whole: Path | None) -> None:
         self.plan, self.callbacks, self.spec, self.whole = plan, callbacks, plan.spec, whole
         self.judge, self.share, self.stored = plan.judge, plan.share, stored
-        self.resume = Path(plan.spec.resume) if plan.spec.resume else None
         self.created: str = self.stored.get("created") or now()
         limits = self.share.of_limits(self.spec) if self.share else self.spec
         self.budget = Budget(limits.max_cost, limits.max_calls)
@@ -216,7 +215,7 @@ class _Run:
         check_targets(cases or ())
         if self.spec.until:
             self.stages = self._stages(cases)
-        self._open(self.resume or new_folder(self.spec, self.plan.paths))
+        self._open(Path(self.spec.resume) if self.spec.resume else new_folder(self.spec, self.plan.paths))
         try:
             self._write_manifest("running")
             asyncio.run(in_own_loop(self._work(cases)))
@@ -481,10 +480,8 @@ class _Run:
         """Return the failure as an error with the cost so far and the command (with `flags`) to resume."""
         if self.whole is not None and isinstance(failure, GermaneError):
             return failure  # how the whole is continued is said by whoever runs its parts
-        again, spent = (
-            f"continue with: {command_to_resume(self.whole or self.path, self.spec, *flags)}",
-            self.spent,
-        )
+        command, spent = command_to_resume(self.whole or self.path, self.spec, *flags), self.spent
+        again = f"continue with: {command}"
         if spent.calls or spent.requests:
             again += f"\nspent so far, in all sessions: {JudgeLine.stored(spent.as_json()).spent}"
         if isinstance(failure, Interrupted):

@@ -181,8 +181,7 @@ class FolderWriter:
 
     def append_judgements(self, judgements: Iterable[Judgement]) -> None:
         """Add judgements (`germane audit --again`) to a finished report; measures do not read them."""
-        name: Table = "judgements"
-        stored, added = files_in(self.path)[name], files_in(self.path, UNFINISHED)[name]
+        stored, added = (files_in(self.path, end)["judgements"] for end in ("", UNFINISHED))
         with opened(added, REPLACE) as file:
             file.writelines(line for _, _, line in TableFile(stored).lines())
             file.writelines(map(judgement_line, judgements))

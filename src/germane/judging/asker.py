@@ -38,7 +38,6 @@ class Asker:
     """Asks judges, and stores and reuses their answers in the ledger. Use it as an async context manager.
 
     Args:
-        route: Returns the judge for a question.
         earlier: The judgements already in the evaluation's folder, which take precedence over the ledger.
         budget: The spending limit; once it is reached, the asker stops with LimitReached.
         keep: Called in a thread with the answers that were stored, before they are used.

@@ -30,12 +30,12 @@ AskJudge: TypeAlias = Callable[[Sequence[AnyQuestion]], Awaitable[Sequence[Answe
 class Running(Generic[R]):
     """A running program: its current questions, the trace of earlier ones, and finally its result."""
 
-    __slots__ = ("_program", "_stored", "finished", "questions", "result", "trace")
+    __slots__ = ("_program", "finished", "questions", "result", "stored", "trace")
 
     def __init__(self, program: Program[R]) -> None:
         self._program, self.trace = program, Trace()
         self.questions: Sequence[AnyQuestion] | None = None
-        self._stored: Sequence[Answer | None] = ()
+        self.stored: Sequence[Answer | None] = ()
         self.result: R
         self.finished = False
         self.go_on(())
@@ -46,26 +46,18 @@ class Running(Generic[R]):
         if self.questions is not None:
             values = tuple([answer.value for answer in answers])
             self.trace.append((self.questions, answers))
-        self._stored = ()
+        self.stored = ()
         try:
             self.questions = self._program.send(values)  # type: ignore[arg-type]
         except StopIteration as end:
             self.result, self.finished = end.value, True
-
-    def take_stored(self, answers: Sequence[Answer | None]) -> bool:
-        """Use the stored answers to the current questions; return False if some of them are missing."""
-        if None in answers:
-            self._stored = answers
-            return False
-        self.go_on(answers)  # type: ignore[arg-type]
-        return True
 
     async def finish(self, ask: AskJudge | None) -> None:
         """Run the program to its end, calling `ask` for the answers that were not stored."""
         while not self.finished:
             assert ask is not None
             questions = self.questions or ()
-            stored = self._stored or [None] * len(questions)
+            stored = self.stored or [None] * len(questions)
             missing = [number for number, answer in enumerate(stored) if answer is None]
             new = iter(await ask([questions[number] for number in missing]))
             self.go_on([next(new) if answer is None else answer for answer in stored])
@@ -85,8 +77,13 @@ async def start(programs: Iterable[Program[R]], find: FindAnswers) -> list[Runni
     going = [program for program in running if not program.finished]
     while going:
         stored = await find([value.questions or () for value in going])
-        moved = [value for value, answers in zip(going, stored, strict=True) if value.take_stored(answers)]
-        going = [value for value in moved if not value.finished]
+        complete = list[Running[R]]()
+        for value, answers in zip(going, stored, strict=True):
+            value.stored = answers
+            if None not in answers:
+                value.go_on(answers)  # type: ignore[arg-type]
+                complete.append(value)
+        going = [value for value in complete if not value.finished]
     return running
 
 
