@@ -24,7 +24,6 @@ from germane.places.settings import Settings
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
-from germane.questions.support import Support
 from germane.reports.data import ReportData
 from germane.reports.derived import explained
 from germane.reports.derived.explained import ExplainDocument, ExplainedLine, LabelLine
@@ -286,9 +285,10 @@ def _verdict(answer: Any) -> LabelLine:
 
 def _matrix(question: AnyQuestion, answer: Any) -> explained.MatrixLine | None:
     """Return the contexts that support each claim of a question about claims; None for other questions."""
-    if not isinstance(question, Support) or not question.claims or isinstance(answer, Unanswered):
+    claims: Sequence[str] = getattr(question, "claims", ())
+    if question.kind != "support" or not claims or isinstance(answer, Unanswered):
         return None
-    both = zip(question.claims, answer, strict=True)
+    both = zip(claims, answer, strict=True)
     rows = [explained.SupportLine(claim, list(of.contexts), of.reasoning) for claim, of in both]
     return explained.MatrixLine(question.kind, rows)
 
