@@ -3,8 +3,7 @@
 `measure` declares your own measure. In it, `ask` and `ask_all` put questions to the judge, and `proportion`
 and `Item` make a score, with its explanation, from counted items.
 
-Ranked measures are imported with this module; measures that ask a judge are imported at first use, to start
-fast.
+Measures that ask a judge are imported at first use, to start fast.
 """
 
 # ruff: noqa: F403, F405 - for a type checker, the names are those of __all__: they are listed once

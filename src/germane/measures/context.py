@@ -1,7 +1,6 @@
 """Measures of the retrieved contexts that ask a judge; each is a generator that yields questions.
 
-If a sample has several searches, a measure reads the distinct contexts of all of them, unless `over=` says
-otherwise.
+Of several searches, a measure reads the distinct contexts of all, unless `over=` says otherwise.
 """
 
 from __future__ import annotations
@@ -44,14 +43,13 @@ from germane.questions.support import Sufficiency, Support, Supported
 from germane.questions.text import blank, folded
 from germane.types import Context, Sample
 
-EMPTY = ok(0.0, items=[Item("The contexts are empty", held=False)])
-
 
 def nothing_in(contexts: Sequence[Context]) -> Outcome | None:
     """Return a score of 0 if no context has any text; None if one has a text, or an id but no text yet."""
     if not contexts:
         return NO_CONTEXT
-    return EMPTY if all(context.text and blank(context.text) for context in contexts) else None
+    empty = all(context.text and blank(context.text) for context in contexts)
+    return ok(0.0, items=[Item("The contexts are empty", held=False)]) if empty else None
 
 
 def claims_of(sample: Sample, text: str) -> Claims:
@@ -95,7 +93,6 @@ def _named_contexts(verdict: Supported) -> str:
     return ": ".join(filter(None, [contexts, verdict.reasoning]))
 
 
-NO_CLAIMS = "the reference makes no claims"
 _OF_CLAIMS: MeasureOptions = {
     "needs": ("contexts", "reference"),
     "nothing": "the reference claims nothing: skipped; nothing retrieved: 0",
@@ -205,7 +202,7 @@ def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Pro
         return nothing
     claims, support = yield from supported_claims(sample, sample.reference or "", contexts)
     if not claims:
-        return skipped(NO_CLAIMS)
+        return skipped("the reference makes no claims")
     columns = {
         passage_key(context): frozenset(n for n, verdict in enumerate(support) if at in verdict.contexts)
         for at, context in enumerate(contexts, 1)
@@ -337,10 +334,8 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
         return nothing
-    texts = [sample.reference or "", *texts_of(contexts)]
-    of_reference, *of_contexts = yield from ask_all(
-        Entities(sample.query, text, turns(sample)) for text in texts
-    )
+    texts, history = [sample.reference or "", *texts_of(contexts)], turns(sample)
+    of_reference, *of_contexts = yield from ask_all(Entities(sample.query, text, history) for text in texts)
     if isinstance(of_reference, Unanswered):
         return error(of_reference.why)
     entities: dict[str, str] = {}

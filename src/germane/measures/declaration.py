@@ -93,7 +93,7 @@ _WORD = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Measure, ...]:
     """Return the distinct measures named in texts, each of which has one or more names separated by spaces.
 
-    Names and `folder` are those of `find_measure`. Raises MeasureError if parentheses do not match or are nested.
+    Names and `folder` are those of `find_measure`. Raises MeasureError for unmatched or nested parentheses.
     """
     result: dict[Measure, None] = {}
     for text in texts:

@@ -137,11 +137,7 @@ def _hint_at_ids(sample: Sample, contexts: Iterable[Context]) -> str:
 
 def _unasked(against: str, samples: Sequence[Sample]) -> Broken:
     """Return a skipped outcome for each sample that lacks the query, or the field to judge against."""
-    broken = {
-        n: skipped("the sample has no query")
-        for n, sample in enumerate(samples)
-        if field_text(sample, "query") is None
-    }
+    broken = _lacking("query", samples)
     if against in {"reference", "response", "criterion"}:
         why = skipped(f"the sample has no {against} to judge against")
         broken = {n: why for n, one in enumerate(samples) if not field_text(one, against)} | broken

@@ -13,8 +13,6 @@ from germane.measures.ranked import least_level, open_holes
 from germane.places.places import Places
 from germane.types import FrozenDict, Json
 
-CHUNK = 100
-"""The number of characters of a passage that a relevance check shows."""
 NAMED, MISSING = 3, 80
 """How many missing items the one-line reasoning names, and the number of characters of each."""
 NO_CONTEXT = "No context retrieved"
@@ -28,8 +26,8 @@ class Explanation:
     """The explanation of one score in words.
 
     `hits` are the items that counted for the score and `misses` the others; `reasoning` is the score in one
-    line. A ranked measure has `relevance_checks`, one per ranked context, and as `working` the precision at each
-    rank. `band` is the quality that the score stands for, in words; "" if the measure has no such words.
+    line. A ranked measure has `relevance_checks`, one per ranked context, and as `working` the precision at
+    each rank. `band` is the quality that the score stands for, in words; "" if the measure has no such words.
     """
 
     outcome: Outcome
@@ -72,7 +70,7 @@ class Explanation:
 
 
 def explain_ranked(measure: Measure, outcome: Outcome, places: Places, sample: int) -> Explanation:
-    """Explain the ranked score of a sample (its index in `places`) by the labels and the precision at each rank."""
+    """Explain the ranked score of a sample (its index in `places`) by label and precision at each rank."""
     hits, misses = list[str](), list[str]()
     checks, working = list[FrozenDict](), list[FrozenDict]()
     rankings = places.spans_of(sample, measure.depth)
@@ -117,7 +115,7 @@ def _check(rank: int, places: Places, at: int, measure: Measure, call: int) -> F
     level = float(places.level[at])
     check: dict[str, Json] = {
         "position": rank,
-        "chunk": context.text[:CHUNK],
+        "chunk": context.text[:100],
         "relevant": None if unknown else level >= least_level(measure),
         "reasoning": places.reason(at),
     }
@@ -166,7 +164,7 @@ def _band(measure: Measure, value: float | None) -> str:
 def explain_judged(measure: Measure, outcome: Outcome, derived: Outcome | None = None) -> Explanation:
     """Explain a judged score by the items that it counted.
 
-    `outcome` is the stored score; `derived` is computed again from the stored answers, with the counted items.
+    `outcome` is the stored score, `derived` the one computed again from stored answers, with counted items.
     """
     counted = derived or outcome
     misses = [_worded(item) for item in counted.items if item.held is False]

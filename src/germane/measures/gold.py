@@ -145,8 +145,7 @@ def leaks(sample: Sample, *, over: str, k: int | None) -> Outcome:
     if lists is None:
         return skipped(NO_IDS)
     results = {document for ids in lists for document in ids}
-    banned = list(dict.fromkeys(sample.forbidden))
-    items = [Item(document, document not in results) for document in banned]
+    items = [Item(document, document not in results) for document in dict.fromkeys(sample.forbidden)]
     return ok(sum(item.held is False for item in items), items=items, what="forbidden documents kept out")
 
 

@@ -18,11 +18,12 @@ STRICT = "strict: "
 class Grader:
     """A measure with the options that an eval file gives it; its scores are reported under `name`.
 
-    `by` is the `germane.graders.CaseGrader` that grades the case if it is no plain measure; `measure` is then the
-    type under which its scores are stored. `required` is the lowest value that each case must reach, a gate of
-    the evaluation, and `threshold` the lowest score with which a case passes. With `strict`, one irrelevant context
-    fails the case; the score is unchanged. The score gets a note if fewer relevant contexts are found than
-    `expected_relevant_count`. `options` is `DECLARED` if the file describes a grader, not only names a measure.
+    `by` is the `germane.graders.CaseGrader` that grades the case if it is no plain measure; `measure` is then
+    the type under which its scores are stored. `required` is the lowest value that each case must reach, a
+    gate of the evaluation, and `threshold` the lowest score with which a case passes. With `strict`, one
+    irrelevant context fails the case; the score is unchanged. The score gets a note if fewer relevant
+    contexts are found than `expected_relevant_count`. `options` is `DECLARED` if the file describes a grader,
+    not only names a measure.
     """
 
     measure: Measure

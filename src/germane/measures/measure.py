@@ -20,7 +20,6 @@ from germane.samples.files import nearest
 from germane.types import FrozenDict, Sample
 
 Value: TypeAlias = str | int | float | bool
-Cutoff: TypeAlias = Literal["none", "optional", "required", "recall"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +59,12 @@ class Definition:
     """The definition of a measure: how it is computed, what it needs, and the texts about it.
 
     Attributes:
-        family: `ranked`: `compute(table, params, k)` is a formula on ranked labels that returns a value
-            per row, or a pair (numerator, denominator); `params` has all defaults filled in. `judged`:
-            `compute(sample, **params)` is a generator of questions or a plain function. `graded`: a
-            grader of eval files, registered so that its scores can be stored.
+        family: `ranked`: `compute(table, params, k)` is a formula on ranked labels that returns a value per
+            row, or a pair (numerator, denominator); `params` has all defaults filled in. `judged`:
+            `compute(sample, **params)` is a generator of questions or a plain function. `graded`: a grader of
+            eval files.
         needs: The fields that a sample must have, besides the labels that a ranked measure reads.
-        labels: The default source of a ranked measure's labels; `sources` are the sources that it can
-            read, `refusal` says why it cannot read others.
+        labels: The default source of a ranked measure's labels, of `sources`; `refusal`: why not of others.
         cutoff: Whether `@k` is allowed or required; `recall` requires `@r`, a level of recall.
         calls: How many judge calls a sample costs, in words; "0" = none.
         nothing: The score of a sample with nothing to count, in words.
@@ -86,7 +84,7 @@ class Definition:
     doc: str
     reference: str = ""
     params: Mapping[str, Param] = field(default_factory=dict)
-    cutoff: Cutoff = "none"
+    cutoff: Literal["none", "optional", "required", "recall"] = "none"
     labels: Source = "gold"
     sources: tuple[Source, ...] = ("gold", "judge", "human", "best")
     refusal: str = ""
@@ -294,11 +292,11 @@ def declared(canonical: str) -> Declared | None:
 class Measure:
     """A measure with its parameters and cut-off: `Measure.parse("AP(rel=2)@10")` or `AP(rel=2) @ 10`.
 
-    Measures are equal if they mean the same; `str()` is the canonical name. `k` is the cut-off, as a rank or as a
-    level of recall. `settings` are all parameters, including defaults (None = depends on the labels), `definition`
-    is the entry in the registry, `labels` the source of the labels that are read, and `asks` is True if a judge is
-    needed. `choice` names the labels and rankings that a ranked measure reads, the first `depth` ranks of each
-    (None = all).
+    Measures are equal if they mean the same; `str()` is the canonical name. `k` is the cut-off, as a rank or
+    as a level of recall. `settings` are all parameters, including defaults (None = depends on the labels),
+    `definition` is the entry in the registry, `labels` the source of the labels that are read, and `asks` is
+    True if a judge is needed. `choice` names the labels and rankings that a ranked measure reads, the first
+    `depth` ranks of each (None = all).
 
     Raises:
         MeasureError: The name, a parameter or a value is unknown, or the cut-off is not allowed, below 1

@@ -2,8 +2,7 @@
 
 Each formula is a vectorised function from a table of labels to one value per ranking:
 
-- `rel` is the lowest grade at which a place (a passage at a rank) is relevant, `k` the cut-off (None = the
-  whole list);
+- `rel` is the lowest grade at which a place (a passage at a rank) is relevant, `k` the cut-off (None = all);
 - a denominator of 0 gives 0, never NaN; whether a query with nothing relevant counts is decided elsewhere
   (`germane rank` counts it, `germane run` skips it and says why);
 - if labels are probabilities, sums are expected values (places are taken as independent), and a ratio is the
@@ -586,10 +585,10 @@ def bounds(
 ) -> tuple[float, float]:
     """Return the lowest and highest value of a measure for one sample whose rankings are `table`.
 
-    All combinations of missing labels are tried, as average precision is not monotone in them; where that takes
-    too long, the bounds are the measure's range. `missing` is the number of the missing verdict of each place,
-    -1 if its label is known. Places with the same number (the same passage twice) get the same verdict: a grade
-    from 0 to `top` or, if `binary`, yes or no. The ideal list changes with them.
+    All combinations of missing labels are tried, as average precision is not monotone in them; where that
+    takes too long, the bounds are the measure's range. `missing` is the number of the missing verdict of each
+    place, -1 if its label is known. Places with the same number (the same passage twice) get the same
+    verdict: a grade from 0 to `top` or, if `binary`, yes or no. The ideal list changes with them.
     """
     if measure.depth is not None:
         kept = table.rank <= measure.depth

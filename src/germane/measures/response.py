@@ -17,7 +17,6 @@ from germane.questions.support import CitationSupport, CitationVerdict, NuggetSu
 from germane.questions.text import blank, sentences, words
 from germane.types import Context, Json, Sample
 
-NO_CLAIMS = "the response makes no claims"
 _CALLS = "2 per sample (shared by faithfulness, hallucination, context_utilisation, noise_sensitivity)"
 
 
@@ -84,8 +83,7 @@ def answer_relevancy(sample: Sample) -> Program[Outcome]:
 )
 def context_utilisation(sample: Sample) -> Program[Outcome]:
     """Share of the distinct contexts that support a claim of the response."""
-    what = "contexts used by the response"
-    return (yield from supported_share(sample, "response", "contexts", what))
+    return (yield from supported_share(sample, "response", "contexts", "contexts used by the response"))
 
 
 _NOISE = one_of(
@@ -120,10 +118,10 @@ def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
     retrieved = texts_of(results)
     reference = sample.reference or ""
     claims, expected = yield from ask_each(
-        [claims_of(sample, sample.response or ""), claims_of(sample, reference)]
+        claims_of(sample, text) for text in (sample.response or "", reference)
     )
     if not claims:
-        return skipped(NO_CLAIMS)
+        return skipped("the response makes no claims")
     stated = " ".join(expected) or reference  # a short reference says little without what was asked
     asked = [Support(claims, (stated,)), Support(claims, retrieved)]
     true, backed, *rest = yield from ask_each([*asked, *([Support(expected, retrieved)] if expected else [])])

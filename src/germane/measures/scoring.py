@@ -71,10 +71,10 @@ class Block:
     """A batch of samples with their graders: the questions to ask, and the scores once they are answered.
 
     With `companions`, the measures that are reported beside gold measures are computed too. `programs` ask
-    questions, in the order of the samples; `owners` holds, for each, the index of its job and the canonical names
-    of the measures that use its answers. `grader_sets` are the distinct tuples of graders of the jobs, and
-    `labelled` the indices of the jobs with people's labels on their contexts. `notes` counts the samples or
-    contexts with a peculiarity that a reader of the scores should know.
+    questions, in the order of the samples; `owners` holds, for each, the index of its job and the canonical
+    names of the measures that use its answers. `grader_sets` are the distinct tuples of graders of the jobs,
+    and `labelled` the indices of the jobs with people's labels on their contexts. `notes` counts the samples
+    or contexts with a peculiarity that a reader of the scores should know.
     """
 
     def __init__(self, jobs: Sequence[Job], settings: Settings, *, companions: bool = False) -> None:
@@ -293,8 +293,8 @@ def reads_gold_alone(measure: Measure) -> bool:
 def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
     """Return the outcome of a measure if some gold is unsure: its value, or the lowest and highest possible.
 
-    Each unsure document either has its grade or is not relevant. An unknown one (its id begins with *) may be any
-    retrieved document without a grade, one that was not retrieved, or none.
+    Each unsure document either has its grade or is not relevant. An unknown one (its id begins with *) may be
+    any retrieved document without a grade, one that was not retrieved, or none.
     """
     qrels, choices = dict(sample.qrels or {}), []
     free = [context.id for context in sample.retrieved() if context.id is not None]
@@ -333,11 +333,11 @@ def _asked(questions: Passages) -> Program[tuple[Any, ...]]:
 
 
 class _Column:
-    """The scores of one grader for the `jobs` of a batch that it grades; `values` holds nan for a job without one.
+    """The scores of one grader for the `jobs` of a batch that it grades; `values` are nan without one.
 
-    `noted` are the outcomes that are more than a value (not ok, with a note or with items), and `programs` the
-    indices of the programs whose results are the outcomes, both by job. The scores of the jobs in `read` are
-    computed from ranked labels.
+    `noted` are the outcomes that are more than a value (not ok, with a note or with items), and `programs`
+    the indices of the programs whose results are the outcomes, both by job. The scores of the jobs in `read`
+    are computed from ranked labels.
     """
 
     def __init__(self, grader: Grader, jobs: int) -> None:
@@ -367,8 +367,8 @@ class _Column:
 class _Reading:
     """The labels of one source for a batch of samples, and the values of the ranked measures that read them.
 
-    `depths` says how many ranks of each sample's rankings are read; `places` has no others. `programs` are the
-    indices of the programs that ask for the labels, by job.
+    `depths` says how many ranks of each sample's rankings are read; `places` has no others. `programs` are
+    the indices of the programs that ask for the labels, by job.
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings, jobs: int) -> None:
@@ -381,9 +381,8 @@ class _Reading:
         grader, measure, jobs = column.grader, column.grader.measure, column.read
         values, holes = self._values_of(measure), ranked.open_holes(measure)
         noted = np.ones(len(jobs), np.bool_)
-        if values is not None and not (
-            measure.labels == "best" or grader.strict or grader.expected_relevant_count
-        ):
+        with_notes = measure.labels == "best" or grader.strict or grader.expected_relevant_count
+        if values is not None and not with_notes:
             column.values[jobs] = values[jobs]
             noted = ~np.isfinite(values[jobs])
             if measure.labels != "gold":

@@ -13,8 +13,7 @@ from germane.types import Context, Sample
 def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Context, ...]]]:
     """Return the query and contexts of each search of a sample; a sample without `calls` is one search.
 
-    With `final`, return only the last list: the sample's own `contexts` if it has any, else those of its last
-    call.
+    With `final`, return only the last list: the sample's own `contexts` if any, else those of its last call.
     """
     if not sample.calls or (final and sample.contexts is not None):
         return [] if sample.contexts is None else [(sample.query, sample.contexts)]

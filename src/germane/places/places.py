@@ -36,10 +36,11 @@ _GRADED, _BINARY = 0, 1
 class Places:
     """The labels from one source (gold, people or a judge) of each place: a passage at a rank of a list.
 
-    `lists` holds the query and the contexts of each ranked list; `repeated` contexts are left out because a chunk
-    of the same document ranks higher. `cells` are, for each sample, the distinct (query, passage) pairs about which
-    a judge is asked. By place, `failed` is the reason for a missing label (the judge failed, or the sample lacks
-    it), and `probabilities` the probability of each grade from 0 up (or of no and yes) if a label is uncertain.
+    `lists` holds the query and the contexts of each ranked list; `repeated` contexts are left out because a
+    chunk of the same document ranks higher. `cells` are, for each sample, the distinct (query, passage) pairs
+    about which a judge is asked. By place, `failed` is the reason for a missing label (the judge failed, or
+    the sample lacks it), and `probabilities` the probability of each grade from 0 up (or of no and yes) if a
+    label is uncertain.
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings) -> None:
@@ -187,9 +188,9 @@ class Places:
             self._set_label(context.grade, scale)
 
     def _add_vote(self, votes: Sequence[Sequence[Label]], answers: Sequence[Sequence[Label]]) -> None:
-        """Add a row with one person's `answers`, else those of all, on an item; without a label if they were unsure.
+        """Add a row whose label is the share of `answers` to an item; it has none if they are empty (unsure).
 
-        Both arguments hold the labels of each person; each person counts once. The row gains the mean of all `votes`.
+        Both arguments hold the labels of each person, who counts once. The row gains the mean of all `votes`.
         """
         if not answers:
             self._set_label(None, self._number_of(votes[0][0].scale))
@@ -346,8 +347,7 @@ class Places:
     def mixed(self) -> Bools:
         """True for each sample that has both yes/no labels and grades: each of its labels then gains 1 or 0.
 
-        A yes cannot be compared with grades: with a gain of 1, a perfect list that has a yes above a grade of
-        3 would score below 1.
+        A yes has no grade: if it gained 1, a perfect list with a yes above a grade of 3 would score below 1.
         """
         mixed, yes = np.zeros(len(self._counts), dtype=np.bool_), self.labelled & (self.scale == _BINARY)
         if yes.any():
@@ -441,8 +441,8 @@ class Places:
     def missing_verdicts(self, sample: int, *, holes: bool) -> Ints:
         """Return, per row of a sample, -1 if its label is known, else the number of its missing verdict.
 
-        With `holes`, so do rows that were never labelled. Rows with the same passage and the same labels share one
-        number; a row that no judge was asked about has a number of its own.
+        With `holes`, so do rows that were never labelled. Rows with the same passage and the same labels
+        share one number; a row that no judge was asked about has a number of its own.
         """
         numbers, start, seen = [], self.span_of(sample).start, dict[tuple[Any, ...], int]()
         qrels, lists = self.samples[sample].qrels, self.lists[self.rows[sample] : self.rows[sample + 1]]
@@ -483,8 +483,7 @@ class Places:
 def chances_table(places: int, probabilities: Mapping[int, Sequence[float]]) -> Floats:
     """Return the probability that each row reaches each level, from the probabilities of its grades.
 
-    The columns are the levels 1, 2, 3 (more on longer scales) and a last one that only a yes reaches; nan
-    where a label is certain.
+    The columns are the levels 1, 2, 3 (more on longer scales) and one that only a yes reaches; nan = certain.
     """
     columns = max(LEVELS, *map(len, probabilities.values())) if probabilities else LEVELS
     chances = np.full((places, columns), math.nan)

@@ -21,10 +21,11 @@ RUBRICS = ("trec", "usefulness")
 class Settings:
     """The settings that say how relevance is judged, the same for all measures of an evaluation.
 
-    A context is judged `against` the query and a field of the sample; auto = its reference or, if it has none,
-    its criterion. `scale` is "graded" (0-3) or "binary", `rubric` the wording of the grades. `labels` are people's
-    labels that are stored apart from the contexts; they take precedence over labels on contexts. `judged_by` says
-    which labels replace a judge's verdicts: "labels" (people's), "gold", or "" (a judge is asked).
+    A context is judged `against` the query and a field of the sample; auto = its reference or, if it has
+    none, its criterion. `scale` is "graded" (0-3) or "binary", `rubric` the wording of the grades. `labels`
+    are people's labels that are stored apart from the contexts; they take precedence over labels on contexts.
+    `judged_by` says which labels replace a judge's verdicts: "labels" (people's), "gold", or "" (a judge is
+    asked).
     """
 
     against: str = "auto"

@@ -66,11 +66,11 @@ def agreement(
     scale: Sequence[float] = (0, 1, 2, 3),
     queries: ArrayLike | None = None,
 ) -> JudgeAgreement:
-    """Return how well a judge's grades agree with people's grades of the same items; all arrays have shape (n,).
+    """Return how well a judge's grades agree with people's grades of the same items, shape (n,).
 
     Grades outside the scale are counted in `illegal`, and elsewhere treated as further grades; they are not
-    clipped. The bias has a Student's t interval with queries (None = items are independent) as clusters or, if
-    all errors are equal, Gaffke's.
+    clipped. The bias has a Student's t interval with queries (None = items are independent) as clusters or,
+    if all errors are equal, Gaffke's.
     """
     values, truth = np.asarray(judge, float), np.asarray(people, float)
     pairs = confusion(judge, people, scale=scale)
@@ -156,8 +156,8 @@ def doubt_of_labels(labels: ArrayLike, judged: ArrayLike, queries: ArrayLike) ->
     A judge thus counts as much as its grades have been right; the root allows for judges with the same
     errors. If f is the probability of a yes, a yes is wrong with probability 1 - f, a no with f.
 
-    `labels`, shape (n,), are 1, 0 or nan: no label, which counts as a no but not in the shares. `judged` are the
-    judges' grades, shape (judges, n); nan = the judge gave none.
+    `labels`, shape (n,), are 1, 0 or nan: no label, which counts as a no but not in the shares. `judged` are
+    the judges' grades, shape (judges, n); nan = the judge gave none.
     """
     y, grades = np.asarray(labels, float), np.atleast_2d(np.asarray(judged, float))
     known = ~np.isnan(y)
@@ -183,9 +183,9 @@ NARROW = 0.1
 class ChangedVerdicts:
     """The comparison of stored verdicts with new verdicts on the same questions.
 
-    `shifts` is how much the new verdicts shift each mean. `p_of_means` is the smallest p-value of these shifts,
-    adjusted by Holm; `p_of_flips` tests whether third answers confirm more changed verdicts than chance would.
-    `changed` is True if either test shows a change, False if a large change is excluded, None if neither.
+    `shifts` is how much the new verdicts shift each mean. `p_of_means` is the smallest p-value of these
+    shifts, adjusted by Holm; `p_of_flips` tests whether third answers confirm more changed verdicts than
+    chance would. `changed` is True if a test shows a change, False if a large one is excluded, else None.
     """
 
     shifts: Mapping[str, Interval]
@@ -202,14 +202,14 @@ def compare_answers(
     taken_back: int,
     largest: Mapping[str, float] | None = None,
 ) -> ChangedVerdicts:
-    """Test whether a judge has changed, with error rate 1 - LEVEL, from `answered` verdicts that were asked again.
+    """Test whether a judge has changed, with error rate 1 - LEVEL, from `answered` verdicts asked for again.
 
     - Shifts of means: if the judge has not changed, a new verdict raises a mean as often as it lowers it.
-      `effects` holds, for each mean, the change that each new verdict makes in it, times the number of verdicts;
-      `largest` the largest effect that one verdict can be expected to have (default 1).
+      `effects` holds, for each mean, the change that each new verdict makes in it, times the number of
+      verdicts; `largest` the largest effect that one verdict can be expected to have (default 1).
     - Flips: if two answers to a question differ and the judge has not changed, a third answer equals either
-      with the same probability, since the three are exchangeable. Of the `flips`, the third answer `confirmed`
-      so many, and equalled the stored answer in the `taken_back`. This is a one-sided sign test.
+      with the same probability, since the three are exchangeable. This is a one-sided sign test of the
+      `flips` that a third answer `confirmed` against those that it took back.
 
     Each of the two tests gets half of the error rate (Bonferroni); several means share theirs by Holm's
     method.

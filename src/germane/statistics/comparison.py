@@ -47,8 +47,7 @@ class PairedDifference:
 class Decision:
     """The decision whether a change stays within a margin.
 
-    `needed` is the number of units with which a change of 0 would pass with probability 0.8; None if decided
-    or unknown.
+    `needed` is the number of units with which a change of 0 would pass with probability 0.8; None = unknown.
     """
 
     verdict: Literal["pass", "fail", "undecided"]

@@ -95,7 +95,7 @@ def corrected_difference(
     if n < min(FEWEST, len(c)) or covered < min(_QUERIES, len(np.unique(q))):
         return f"{n} labels in {covered} queries: a correction needs at least {FEWEST} labels in {_QUERIES} queries"
     drawn = np.arange(len(c)) if units is None else np.asarray(units)
-    sides, spreads, chances_of_set = [], [], []
+    sides, spreads, p_values_of_set = [], [], []
     for worst in (True, False):
         value = np.where((c > 0) == worst, y, top)
         values, error = _by_query(c, value, x, p, q, n_queries)
@@ -103,7 +103,8 @@ def corrected_difference(
         deviation, degrees = _spread(error, p, labelled, drawn)
         deviation /= n_queries
         spreads.append(t_quantile(UPPER, degrees) * deviation if deviation else 0.0)
-        chances_of_set.append(_p_of(float(values.mean()), deviation, degrees))
+        mean = float(values.mean())
+        p_values_of_set.append(2 * t_cdf(-abs(mean) / deviation, degrees) if deviation else float(mean == 0))
     low, high = np.minimum(*sides), np.maximum(*sides)
     missing = np.abs(high - low) > 1e-12
     reach = max(1.0, float(np.abs([low, high]).max()))
@@ -120,7 +121,7 @@ def corrected_difference(
         ends = min(interval.ends[0], alone[0]), max(interval.ends[1], alone[1])
         if ends != interval.ends:
             interval = replace(interval, ends=ends)
-            p_value = None if p_value is None else max(p_value, *chances_of_set)
+            p_value = None if p_value is None else max(p_value, *p_values_of_set)
     return CorrectedDifference(
         difference=float(low.mean() + high.mean()) / 2,
         interval=interval,
@@ -167,10 +168,3 @@ def _spread(
     # Satterthwaite's, as in `corrected_query_mean`
     degrees = max(1.0, 3 * total**2 / float(np.square(terms).sum()) - 2)
     return sqrt(total * n / (n - 2)), degrees
-
-
-def _p_of(mean: float, deviation: float, degrees: float) -> float:
-    """Return the two-sided p-value of the hypothesis that the mean is 0, by Student's t."""
-    if not deviation:
-        return float(mean == 0)
-    return 2 * t_cdf(-abs(mean) / deviation, degrees)

@@ -37,8 +37,8 @@ _MIDDLE = 1e-3
 def lower_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: float = 1.0) -> float:
     """Return the lower confidence limit of the mean of these units, with probability `tail` (< 1/2) below it.
 
-    `sums` and `sizes` (above 0), shape (n,), are those of the units, and `end` is the lower end of the range of
-    sum / size. With `times` each unit counts so often: the limit of a larger sample like this.
+    `sums` and `sizes` (above 0), shape (n,), are those of the units, and `end` is the lower end of the range
+    of sum / size. With `times` each unit counts so often: the limit of a larger sample like this.
     """
     return _limit(*_with_end(sums, sizes, end, times), end, tail)
 

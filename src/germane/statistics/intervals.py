@@ -140,7 +140,7 @@ class Units:
 
 
 def group_cases(values: ArrayLike, clusters: ArrayLike | None) -> Units:
-    """Return the sums and sizes of the clusters of cases, or each case as its own unit if there are no clusters."""
+    """Return the sums and sizes of the clusters of cases, or each case as its own unit without clusters."""
     scores = np.asarray(values, float)
     codes = None if clusters is None else cluster_codes(clusters)
     if codes is None or not len(codes) or codes.max() + 1 == len(codes):
@@ -164,12 +164,12 @@ def mean_interval(
 ) -> Interval:
     """Return the confidence interval of the mean over cases, by the method that suits the values.
 
-    - Clopper and Pearson (1934) if every case is 0 or 1, without clusters: exact, at least the nominal coverage.
+    - Clopper and Pearson (1934) if every case is 0 or 1, without clusters: at least the nominal coverage.
     - Gaffke's limits (`germane.statistics.gaffke`) for other values within a range; for clusters, those of
       sum / size. For `differences` the range is -+ reach: half the largest possible difference, or the
       largest |difference| of a unit if that is more.
-    - Student's t if there is no range, for 2 units or more: mean -+ t * s / sqrt(n); for clusters, s is that of
-      the linearised contributions, with clusters - 1 degrees of freedom.
+    - Student's t if there is no range, for 2 units or more: mean -+ t * s / sqrt(n); for clusters, s is that
+      of the linearised contributions, with clusters - 1 degrees of freedom.
 
     If scores are incomplete, the interval covers the mean wherever it is between the mean of the lower and
     that of the upper bounds: it runs from the lower limit of the one to the upper limit of the other, with
@@ -256,7 +256,7 @@ def clopper_pearson(successes: float, n: float, tail: float = 1 - UPPER) -> tupl
 
 
 def reach(largest: float, end: float) -> tuple[float, float]:
-    """Return the range assumed for differences: the `largest` |difference| of a unit, or half the possible `end`."""
+    """Return the range assumed for differences: the `largest` |difference|, or half the possible `end`."""
     far = max(largest, end / 2)
     return -far, far
 

@@ -16,8 +16,8 @@ def drawing_order(groups: ArrayLike, design: Design, seed: int, n: int) -> tuple
     """Return the first n units of a random order, and each one's probability of being among them.
 
     With `design` "passages", one unit of every group is drawn, then another of every group, and so on. With
-    "queries", whole groups are drawn, as many as n covers, at least one. `groups`, shape (N,), is the group of
-    each unit, such as its query. The order depends on the seed alone: a larger n continues it.
+    "queries", whole groups are drawn, as many as n covers, at least one. `groups`, shape (N,), is the group
+    of each unit, such as its query. The order depends on the seed alone: a larger n continues it.
     """
     codes = np.unique(np.asarray(groups), return_inverse=True)[1]
     shuffled = np.random.default_rng([seed, 0]).permutation(len(codes))
