@@ -105,6 +105,7 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
 
 
 def _check_finite(name: str, value: float | None) -> None:
+    """Raise Invalid, with the name of the field, if a number is NaN or infinite."""
     if value is not None and not isfinite(value):
         raise Invalid(
             f"is {value}, not a finite number", "write a finite number or leave the field out", name
@@ -112,6 +113,7 @@ def _check_finite(name: str, value: float | None) -> None:
 
 
 def _check_duration(ms: float | None) -> None:
+    """Raise Invalid if a duration is negative, NaN or infinite."""
     _check_finite("ms", ms)
     if ms is not None and ms < 0:
         raise Invalid(
@@ -312,6 +314,7 @@ class Sample(Record, frozen=True, kw_only=True):
             raise Invalid(problem, 'write Context(text="...")', "contexts") from None
 
     def _check_grades(self) -> None:
+        """Raise Invalid if a grade is outside the scale, with the path to it."""
         low, high = self.grade_scale or (0, 3)
         if low >= high:
             problem = f"is [{low}, {high}], whose first grade is not below the second"

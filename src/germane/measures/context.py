@@ -221,6 +221,7 @@ def covered(columns: Iterable[Column]) -> Column:
 
 
 def _gain(column: Column, seen: Counter[int], alpha: float) -> float:
+    """Return what a context adds to alpha-DCG: (1 - alpha)**(times seen above), summed over its claims."""
     return fsum((1.0 - alpha) ** seen[claim] for claim in sorted(column))
 
 

@@ -40,6 +40,7 @@ def _of_pieces(sample: Sample, k: int | None, value: Callable[[Coverage], float]
 
 
 def _cover(sample: Sample, k: int | None) -> Coverage | Outcome:
+    """Return the coverage by the first k contexts of each search, or the outcome if there is none."""
     contexts = distinct_contexts(sample, k)
     if not contexts:
         return NO_CONTEXT

@@ -180,6 +180,7 @@ def explain_judged(measure: Measure, outcome: Outcome, derived: Outcome | None =
 
 
 def _worded(item: Item) -> str:
+    """Return an item with the reason for its decision, if there is one."""
     return f"{item.text} - {item.why}" if item.why else item.text
 
 

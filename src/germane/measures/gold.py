@@ -55,6 +55,7 @@ def _good(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
 
 
 def _both(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
+    """Return F1 of the retrieved documents: 2 * hits / (gold + retrieved)."""
     outcome = _retrieved(gold, ids)
     hits = sum(item.held is True for item in outcome.items)
     return ok(2 * hits / (len(gold) + len(ids)), items=outcome.items, what=outcome.what)
@@ -79,6 +80,7 @@ def id_f1(sample: Sample, *, rel: int, over: str) -> Outcome:
 
 
 def _groups_hit(sample: Sample, ids: Sequence[str]) -> Outcome:
+    """Return the share of the gold groups of which one of these documents is a member."""
     hits = ((group, [document for document in group if document in ids]) for group in sample.gold or ())
     items = [Item(" or ".join(group), bool(hit), f"by {hit[0]}" if hit else "") for group, hit in hits]
     return proportion(items, what="gold groups hit")

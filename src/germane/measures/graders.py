@@ -16,14 +16,17 @@ STRICT = "strict: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
-    """A measure with the options that an eval file gives it; its scores are reported under `name`.
+    """A measure with the options that an eval file gives it.
 
-    `by` is the `germane.graders.CaseGrader` that grades the case if it is no plain measure; `measure` is then
-    the type under which its scores are stored. `required` is the lowest value that each case must reach, a
-    gate of the evaluation, and `threshold` the lowest score with which a case passes. With `strict`, one
-    irrelevant context fails the case; the score is unchanged. The score gets a note if fewer relevant
-    contexts are found than `expected_relevant_count`. `options` is `DECLARED` if the file describes a grader,
-    not only names a measure.
+    Attributes:
+        measure: The measure; with `by`, the type under which its scores are stored.
+        name: The name under which its scores are reported.
+        required: The lowest value that each case must reach; it becomes a gate of the evaluation.
+        threshold: The lowest score with which a case passes.
+        strict: If true, one irrelevant context fails the case; the score is unchanged.
+        expected_relevant_count: If fewer relevant contexts are found, the score gets a note.
+        by: The `germane.graders.CaseGrader` that grades the case, if it is not a plain measure.
+        options: `DECLARED` if the eval file describes a grader, and not only names a measure.
     """
 
     measure: Measure

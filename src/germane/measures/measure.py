@@ -224,6 +224,7 @@ def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
 
 
 def _find_more(name: str) -> bool:
+    """Let the finders load the modules and add-ons that may define a measure of this name."""
     for finder in FINDERS:
         finder(name)
     return True

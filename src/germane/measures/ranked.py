@@ -167,10 +167,12 @@ def _top_size(table: RankedLabels, k: int | None) -> Ints:
 
 
 def _within(table: RankedLabels, k: int | None) -> Bools:
+    """Return whether each place is in the top k of its row."""
     return np.ones(len(table.gain), dtype=np.bool_) if k is None else table.rank <= k
 
 
 def _relevant(table: RankedLabels, rel: float, k: int | None) -> Marks:
+    """Return whether each place is relevant and in the top k, or how probably."""
     return reached(table.level, table.chances, rel) * _within(table, k)
 
 
@@ -180,6 +182,7 @@ def _certain(marks: Marks) -> TypeIs[Bools]:
 
 
 def _hits(table: RankedLabels, rel: float, k: int | None) -> Floats:
+    """Return the (expected) number of relevant places in the top k of each row."""
     return _sum(table, _relevant(table, rel, k))
 
 
@@ -213,14 +216,17 @@ def _sum(table: RankedLabels, marked: Marks, values: NDArray[np.floating[Any]] |
 
 
 def _ratio(numerator: Floats | Ints, denominator: Floats | Ints) -> Floats:
+    """Return numerator / denominator for each row, 0 where the denominator is 0."""
     return np.divide(numerator, denominator, out=np.zeros(len(denominator)), where=denominator > 0)
 
 
 def _ideal(table: RankedLabels, ideal: str) -> RankedLabels:
+    """Return the ideal rankings: of all known gold, or of the retrieved places alone."""
     return (table.over_retrieved if ideal == "retrieved" and table.complete else table).ideal_table
 
 
 def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
+    """Return DCG and ideal DCG: the sums of gain / log2(rank + 1) over the top k."""
     if dcg == "exp-log2":
         _require_certain(table)
     values, best = (
@@ -231,6 +237,7 @@ def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
 
 
 def _gains(table: RankedLabels, dcg: str) -> Floats:
+    """Return the gain of each place: its grade g (log2), or 2**g - 1 (exp-log2)."""
     if dcg == "log2":
         return table.gain
     highest = table.gain.max(initial=0.0)
@@ -282,12 +289,14 @@ def _precisions(table: RankedLabels, rel: float, k: int | None) -> Floats:
 
 
 def _r_precision(table: RankedLabels, rel: float) -> Floats:
+    """Return the precision at rank R, R = the number of relevant documents known."""
     relevant = relevant_known(table, rel=rel)
     early = table.rank <= relevant[table.row]
     return _ratio(_sum(table, early & (table.level >= rel)), relevant)
 
 
 def _interpolated(table: RankedLabels, rel: float, k: float) -> Floats:
+    """Return the highest precision at any rank from which recall is at least k."""
     relevant = table.level >= rel  # of gold: certain
     so_far = _so_far(table, relevant)
     least = np.floor(k * relevant_known(table, rel=rel) + 0.9)  # trec_eval's iprec_at_recall
@@ -298,6 +307,7 @@ def _interpolated(table: RankedLabels, rel: float, k: float) -> Floats:
 
 
 def _bpref(table: RankedLabels, rel: float) -> Floats:
+    """Return 1/R * sum over relevant places of 1 - min(n, R) / min(N, R), n = judged non-relevant above."""
     relevant, row = relevant_known(table, rel=rel), table.row
     nonrelevant = (table.ideal_level >= 0) & (table.ideal_level < rel)
     refused = np.bincount(table.ideal_row[nonrelevant], minlength=table.rows)
@@ -307,12 +317,14 @@ def _bpref(table: RankedLabels, rel: float) -> Floats:
 
 
 def _rank_biased(table: RankedLabels, rel: float, k: int | None, p: float, part: str) -> Floats:
+    """Return (1 - p) * sum of p**(rank - 1) over relevant places, or the weight of all that is unjudged."""
     counted = _within(table, k) & table.judged if part == "residual" else _relevant(table, rel, k)
     value = (1.0 - p) * _sum(table, counted, p ** (table.rank - 1.0))
     return 1.0 - value if part == "residual" else value
 
 
 def _position(table: RankedLabels, rel: float, k: int | None) -> Fraction:
+    """Return the sums of 1 / rank over the relevant places and over all places of the top k."""
     positions = _top_size(table, k)
     harmonic = np.cumsum(np.concatenate([[0.0], 1.0 / np.arange(1, positions.max(initial=0) + 1)]))
     return _sum(table, _relevant(table, rel, k), 1.0 / table.rank), harmonic[positions]

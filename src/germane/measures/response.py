@@ -180,6 +180,7 @@ def _read(text: str, ids: Mapping[str, int], count: int) -> tuple[str, tuple[int
 
 
 def _named(inner: str, ids: Mapping[str, int]) -> list[int]:
+    """Return the positions that the text in brackets names: an id, or numbers and ranges of them."""
     if inner in ids:
         return [ids[inner]]
     if not _NUMBERS.fullmatch(inner):

@@ -70,11 +70,14 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
 class Block:
     """A batch of samples with their graders: the questions to ask, and the scores once they are answered.
 
-    With `companions`, the measures that are reported beside gold measures are computed too. `programs` ask
-    questions, in the order of the samples; `owners` holds, for each, the index of its job and the canonical
-    names of the measures that use its answers. `grader_sets` are the distinct tuples of graders of the jobs,
-    and `labelled` the indices of the jobs with people's labels on their contexts. `notes` counts the samples
-    or contexts with a peculiarity that a reader of the scores should know.
+    With `companions`, the measures that are reported beside gold measures are computed too.
+
+    Attributes:
+        programs: The programs that ask questions, in the order of the samples.
+        owners: For each program, the index of its job and the names of the measures that use its answers.
+        grader_sets: The distinct tuples of graders of the jobs.
+        notes: How many samples or contexts have some peculiarity that a reader of the scores should know.
+        labelled: The indices of the jobs with people's labels on their contexts.
     """
 
     def __init__(self, jobs: Sequence[Job], settings: Settings, *, companions: bool = False) -> None:

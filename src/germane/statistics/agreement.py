@@ -1,4 +1,9 @@
-"""The agreement of a judge with people, and with its own earlier verdicts when it is asked again."""
+"""The agreement of a judge with people, and with its own earlier verdicts when it is asked again.
+
+Asking again shows whether a judge has changed by more than its own noise. If it has not changed, the stored
+answer and the new ones are exchangeable: any order of them is equally likely. Two tests, valid for any amount
+of noise, use this and share the error rate.
+"""
 
 from __future__ import annotations
 

@@ -113,6 +113,7 @@ def paired_difference(
 
 
 def _mean(values: Floats) -> float | None:
+    """Return the mean; None if a value is missing."""
     mean = float(values.mean()) if len(values) else np.nan
     return mean if isfinite(mean) else None
 
