@@ -160,10 +160,12 @@ def _qrels(value: Json) -> Json:
     """Return qrels as a mapping from document ids to grades; a list of ids gives each id the grade 1."""
     if isinstance(value, _LISTS):
         return dict.fromkeys(_ids(value), 1)
-    if not isinstance(value, dict) or all(type(k) is str and type(n) is int for k, n in value.items()):
-        return value
     # keys that are no texts: of Python, numbers of a table
-    return {key if type(key) is str else read_id(key): _whole(grade) for key, grade in value.items()}
+    if isinstance(value, dict) and not (
+        {*map(type, value)} <= {str} and {*map(type, value.values())} <= {int}
+    ):
+        return {key if type(key) is str else read_id(key): _whole(grade) for key, grade in value.items()}
+    return value
 
 
 def _gold(value: Json) -> Json:

@@ -91,7 +91,7 @@ class RowReader:
             fix = 'write {"id": "q1", "query": "..."}'
             raise Invalid(f"this sample is {describe(row)}, not an object", fix)
         keys = among = tuple(row)
-        if any(value is None for value in row.values()):
+        if type(None) in map(type, row.values()):
             row = {key: value for key, value in row.items() if value is not None}
             keys = tuple(row)
         plan = self._plan(keys, among)

@@ -284,6 +284,8 @@ def add_labels(
         for rank, context in enumerate(contexts, 1)
         if context.grade is not None or context.relevant is not None
     ]
+    if not positions:
+        return
     low, high = sample.grade_scale or (0, 3)
     scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
     cells = [(sample.query, context.passage) for _, _, context in positions]
