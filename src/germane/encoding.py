@@ -32,13 +32,12 @@ def encode(value: Json, *, sort_keys: bool = False) -> bytes:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=str)  # metadata may hold any object: a path, a class
-_encode_record = _encoder.encode
 
 
 def encode_record(record: msgspec.Struct) -> bytes:
     """Encode a record as JSON in UTF-8, without fields at their default."""
     try:
-        return _encode_record(record)
+        return _encoder.encode(record)
     except UnicodeEncodeError:  # half a surrogate pair
         return encode(msgspec.to_builtins(record, enc_hook=str))
 
@@ -69,7 +68,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 def without_surrogates(record: R) -> R:
     """Return the record with every lone surrogate replaced by U+FFFD."""
     try:
-        _encode_record(record)
+        _encoder.encode(record)
     except UnicodeEncodeError:
         return msgspec.convert(replace_surrogates(msgspec.to_builtins(record, enc_hook=str)), type(record))
     return record

@@ -16,15 +16,12 @@ __all__ = ["batched"]
 
 T = TypeVar("T")
 
-_AT_ONCE = 1000
-"""The number of rows in a batch."""
-
 Library: TypeAlias = Literal["pandas", "polars"]
 Frame: TypeAlias = Any
 """A DataFrame of pandas or polars; germane imports either library only when a frame is requested."""
 
 
-def batched(rows: Iterable[T], size: int = _AT_ONCE) -> Iterator[list[T]]:
+def batched(rows: Iterable[T], size: int = 1000) -> Iterator[list[T]]:
     """Yield the rows as lists of `size` rows, the last one shorter (Python 3.12's `itertools.batched`)."""
     remaining = iter(rows)
     while some := list(islice(remaining, size)):

@@ -14,7 +14,7 @@ from germane.samples.runs.columns import Lists, Texts, has_duplicates, numbered
 from germane.samples.runs.formats import EXAMPLES, Floats, Numbers
 from germane.samples.runs.source import RowSource
 
-__all__ = ["Hits", "find_hits", "read_run"]
+__all__ = ["read_run"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,6 @@ from germane.samples.runs.formats import (
 )
 from germane.samples.runs.ranks import Reading, are_ranks
 
-__all__ = ["Again", "RowSource", "gold_file", "read_qrels"]
-
 T = TypeVar("T")
 
 BLOCK = 1 << 20
