@@ -174,8 +174,7 @@ def trivial_answer(question: AnyQuestion) -> Reply | None:
 class GaveUp(Exception):
     """Raised if one question gets no answer while other questions may still get theirs.
 
-    `too_long`: the texts are longer than the model accepts. `spent`: the attempts or the time are used up; if
-    not, asking again would not help.
+    `too_long`: the texts are longer than the model accepts. `spent`: the attempts or the time are used up.
     """
 
     def __init__(self, why: str, *, too_long: bool = False, spent: bool = False) -> None:

@@ -23,8 +23,7 @@ class LabelsJudge(LocalJudge):
     incomplete. A yes or no stays a yes or no (the binary scale); a grade becomes one if the question is on the
     binary scale. Only programs that ask about single passages ask this judge; ranked measures read the labels.
 
-    Args:
-        labels: The label of each item: a grade, or True or False. They override labels on the contexts.
+    `labels` has the label of each item (a grade, or True or False); they override labels on the contexts.
     """
 
     name = "labels"

@@ -1,7 +1,7 @@
 """The lexical judge: a word-overlap rule in place of a model, without network, always with the same verdict.
 
-The weight of a word comes from fixed lists of common words. Weights counted in the evaluation's own texts
-would make a verdict depend on the other texts that are judged.
+The weights of words come from fixed lists: counted in the evaluation's own texts they would make a verdict
+depend on the other texts.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ Rule: TypeAlias = Callable[[Any], Json]
 class LexicalJudge(LocalJudge):
     """A judge that measures how many of the query's or claim's words a passage contains.
 
-    It knows no synonyms, no negation and no meaning. Use it for demos, tests and smoke checks, not for
-    decisions. A verdict depends on the question alone, not on other texts in the evaluation.
+    It knows no synonyms, no negation and no meaning. Use it for demos, tests and smoke checks, not for decisions.
     """
 
     name = "lexical"
@@ -182,7 +181,6 @@ def _pair(required: Terms, covered: Sequence[frozenset[str]]) -> list[int]:
 
 VERY_COMMON, COMMON, TELLING = 0.4, 0.7, 1.0
 """The weights of English's commonest 200 content words, of the next 800, and of every other word."""
-
 
 Terms: TypeAlias = Mapping[str, tuple[str, float]]
 """Content words by the stem that they are compared by: as each was written, and how much it tells."""

@@ -73,8 +73,7 @@ class LLMJudge(Judge):
         retry: Timeouts, deadline, attempts and backoff.
         trusted: False if `spec` comes from a file: a URL in it then gets no key from the environment.
 
-    Raises:
-        InputError: The provider or a setting is unknown.
+    Raises InputError if the provider or a setting is unknown.
     """
 
     stored = True
@@ -272,11 +271,9 @@ def _check(
     counts: Mapping[str, int | None],
 ) -> None:
     """Raise InputError if a setting of LLMJudge is invalid."""
-    if ours := _OURS & parameters.keys():
-        raise InputError(
-            f"the model parameters include {', '.join(sorted(ours))}, which germane sets itself",
-            fix=f"leave out {', '.join(sorted(ours))}",
-        )
+    if ours := ", ".join(sorted(_OURS & parameters.keys())):
+        problem = f"the model parameters include {ours}, which germane sets itself"
+        raise InputError(problem, fix=f"leave out {ours}")
     if reading not in {"fused", "single"}:
         raise InputError(f"unknown value {reading!r} of reading", fix="write fused or single")
     if temperature is not None:
@@ -289,26 +286,22 @@ def _check(
 def check_shared(judges: Iterable[object], base_url: str | None, headers: object) -> None:
     """Raise InputError if one base URL or the same headers would go to different providers or hosts."""
     services = [judge.service for judge in judges if isinstance(judge, LLMJudge)]
-    shared = ""
+    fix = "name each judge as PROVIDER:MODEL@URL, and set its key in the environment"
     if base_url and len({service.provider for service in services}) > 1:
-        shared = "one base URL is given for judges of different providers"
-    elif headers and len({urlsplit(service.url).netloc for service in services}) > 1:
-        shared = "the same headers are given for judges at different hosts"
-    if shared:
-        raise InputError(
-            shared, fix="name each judge as PROVIDER:MODEL@URL, and set its key in the environment"
-        )
+        raise InputError("one base URL is given for judges of different providers", fix=fix)
+    if headers and len({urlsplit(service.url).netloc for service in services}) > 1:
+        raise InputError("the same headers are given for judges at different hosts", fix=fix)
 
 
 def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
     """Return True if requests set a token limit per question, and the limit's parameter names to try.
 
     Only a server of the user's own gets such limits: hosted models stop by themselves, and the provider
-    reserves the requested tokens. OpenAI's newer models refuse the older name with an error; most other
-    servers silently ignore the newer one.
+    reserves the requested tokens.
     """
     own_server = service.provider in PROVIDERS and bool(service.custom or service.traits.local)
     limited = own_server and not service.traits.extra
+    # OpenAI's newer models refuse the older name with an error; most others silently ignore the newer one
     newer = service.provider == "azure" or (service.provider == "openai" and not service.custom)
     return limited, LIMIT_NAMES[::-1] if newer else LIMIT_NAMES
 

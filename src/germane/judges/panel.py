@@ -15,12 +15,9 @@ from germane.types import FrozenDict, Json, Judgement, freeze
 
 
 class Replica(Judge):
-    """The n-th sample of a judge (n is negative for `germane audit --again`); n is part of the key.
+    """The n-th sample of a judge, where n is part of the key: the first one shares the judge's stored answers."""
 
-    The first sample is the judge itself, and so shares its stored answers.
-    """
-
-    def __init__(self, judge: Judge, number: int) -> None:
+    def __init__(self, judge: Judge, number: int) -> None:  # from 1; negative for `germane audit --again`
         copy_settings(judge, self, own=("key", "keys", "group", "answer"))
         self.judge, self.number = judge, number
         replica = {"replica": number} if number != 1 else {}

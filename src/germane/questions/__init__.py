@@ -1,9 +1,8 @@
 """The kinds of question that a judge is asked, with the types of their answers.
 
-A question is a value. Its `item` is the digest of what is judged, and its key the digest of everything that
-can change its answer. `Payload` is the form in which a model must answer; `parse` turns such a payload into a
-typed answer, or raises AnswerError with a text that can be sent back to the model. The prompts are the files
-`prompts/<prompt>.md`.
+A question is a value. Its `item` is the digest of what is judged, and its key that of everything that can change
+its answer. A model answers with a `Payload`; `parse` turns it into a typed answer, or raises AnswerError with a
+text that can be sent back to the model. The prompts are the files `prompts/<prompt>.md`.
 """
 
 from __future__ import annotations

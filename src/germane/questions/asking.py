@@ -24,9 +24,7 @@ __all__ = ["Answer", "Missing", "Unanswered"]
 A = TypeVar("A")
 R = TypeVar("R")
 
-Asking: TypeAlias = Sequence[Question[Any]]
-Answers: TypeAlias = tuple[Any, ...]
-Program: TypeAlias = Generator[Asking, Answers, R]
+Program: TypeAlias = Generator[Sequence[Question[Any]], tuple[Any, ...], R]
 
 
 @dataclass(frozen=True, slots=True)

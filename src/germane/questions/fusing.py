@@ -1,8 +1,7 @@
 """Requests: which questions share one, the text of a request, and each question's part of the answer.
 
-A FusedRequest has several questions about one text, each with its instructions verbatim, which are answered
-in one JSON object. A list has several FusedRequests that differ only in their text, which are answered as
-items with ids.
+A FusedRequest has several questions about one text, which are answered in one JSON object. A list has several
+FusedRequests that differ only in their text, which are answered as items with ids.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ class Ask:
     def read(
         self, payload: dict[str, Json], *, limited: bool = False
     ) -> Iterator[tuple[AnyQuestion, Json | AnswerError, dict[str, Json]]]:
-        """Yield each question, its part of the answer (or AnswerError), and its share of the provenance.
+        """Yield each question, its part of the answer or an AnswerError, and its share of the provenance.
 
         If the schema was `limited`, a part that has reached a limit is an AnswerError.
         """
@@ -212,6 +211,7 @@ def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False
 
 
 def _schema(request: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
+    """Return the JSON Schema of the one object that answers all questions of a request; {} for free text."""
     if request.questions[0].free_text:
         return {}
     schemas = [question.limited()[0] if limited else question.schema() for question in request.questions]

@@ -18,8 +18,7 @@ from germane.types import Json
 class Claims(Question[tuple[str, ...]]):
     """The question for the claims in this text, an answer to the query: each a self-contained sentence.
 
-    The query (and the history) turns a short answer into a sentence: "Warsaw" becomes "Marie Curie was born
-    in Warsaw".
+    The query turns a short answer into a sentence: "Warsaw" becomes "Marie Curie was born in Warsaw".
     """
 
     kind: ClassVar[str] = "claims"

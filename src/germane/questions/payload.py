@@ -1,7 +1,6 @@
 """The payloads of answers: pydantic types, their JSON Schema, and validation errors as text.
 
-Numbers are accepted in equivalent forms: 2.0 and "2" are 2. Any other wrong type is an AnswerError whose text
-can be sent back to the model.
+2.0 and "2" are 2. Any other wrong type is an AnswerError whose text can be sent back to the model.
 """
 
 from __future__ import annotations

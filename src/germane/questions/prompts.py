@@ -220,10 +220,7 @@ def tag_code(first: Json) -> str:
 
 
 def inside(name: str, value: Json, tags: frozenset[str] = frozenset(), code: str = "") -> str:
-    """Return a value as the content of a section: text, a numbered list, a conversation, or JSON.
-
-    Nothing in the content can close the section, nor any of the `tags` around it.
-    """
+    """Return a value (text, list, conversation, JSON) as a section's content, which closes no tag around it."""
     names = tags | {name}
     if isinstance(value, str):
         return clean(value, names)

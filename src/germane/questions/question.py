@@ -282,9 +282,9 @@ def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str
     """Return the ledger's key of an answer: the digest of everything that can change it, and of nothing else.
 
     These are the item, the other texts in the prompt (reference, response, criterion), the settings (against,
-    scale, rubric), the prompt's hash (a list has its own) and the judge's identity (provider, model, custom
-    base URL, parameters, replica). Ids, ranks, retriever scores, the rest of the request and the output mode
-    are not in it. If the judge's identity says that it `reads` labels, the label is in it too.
+    scale, rubric), the prompt's hash (a list has its own), the judge's identity (provider, model, custom base
+    URL, parameters, replica) and, if it `reads` labels, the label. Ids, ranks, retriever scores, the rest of
+    the request and the output mode are not.
     """
     return keys_of(question, [question.item], identity, prompt_hash, label)[0]
 

@@ -74,8 +74,7 @@ class AboutPassage(Question[A]):
 class Relevance(AboutPassage[Grade]):
     """The question whether a passage is relevant to the query.
 
-    `rubric` defines the four grades: `trec` as UMBRELA does, `usefulness` by how far the passage helps to
-    answer.
+    `rubric` defines the grades: `trec` as UMBRELA does, `usefulness` by how far the passage helps to answer.
     """
 
     kind: ClassVar[str] = "relevance"
@@ -89,10 +88,7 @@ class Relevance(AboutPassage[Grade]):
         return _payload()
 
     def payload_type(self, payload: Json = None) -> type[PayloadModel]:
-        """Return the payload type for the question's scale, or for the fields of a given payload.
-
-        By its fields a person's yes or no stays one, though a grade was asked for.
-        """
+        """Return the payload type for the question's scale, or for a given payload, which may be a yes or no."""
         fields = payload if isinstance(payload, dict) else {}
         binary = self.scale == "binary" or ("relevant" in fields and "grade" not in fields)
         return _payload(binary=binary, probabilities="probabilities" in fields)

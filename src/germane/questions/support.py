@@ -28,8 +28,7 @@ class ContextSetQuestion(Question[A]):
     """A question about a set of contexts; their order does not change the question.
 
     `contexts` are sorted by text, without repeated and empty ones, and judges number them in that order;
-    `parse` returns ranks instead. The same passages in another ranking must be the same item, key and
-    request, since otherwise a verdict would depend on ranks that are in no key.
+    `parse` returns ranks instead. So the same passages in another ranking are the same item, key and request.
     """
 
     __slots__ = ()

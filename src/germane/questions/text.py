@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 
 __all__ = ["folded", "stem", "words"]
 
@@ -58,15 +58,12 @@ def folded_with_offsets(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
     if whole == lower and len(lower) == len(text) and unicodedata.is_normalized("NFKC", text):
         return whole, range(len(text)), range(1, len(text) + 1)
     starts, ends, pieces = list[int](), list[int](), list[str]()
-    at = 0
-    while at < len(text):
-        end = at + 1
-        while end < len(text) and _joins(text[end]):
-            end += 1
-        pieces.append(_folded_piece(text[at:end]))
-        starts += [at] * len(pieces[-1])
-        ends += [end] * len(pieces[-1])
-        at = end
+    begins = [at for at, char in enumerate(text) if at == 0 or not _joins(char)]
+    for start, end in pairwise([*begins, len(text)]):
+        piece = _folded_piece(text[start:end])
+        pieces.append(piece)
+        starts += [start] * len(piece)
+        ends += [end] * len(piece)
     return "".join(pieces), starts, ends
 
 

@@ -1,7 +1,6 @@
 """Majority votes: combine several answers to one question, field by field, according to the JSON Schema.
 
-Votes are counted for grades, yes or no, enums (listed best first) and lists of context numbers. Free text is
-taken from an answer that agrees with the verdict.
+Grades, yes or no, enums (best first) and context numbers are counted; free text is from a vote that agrees.
 """
 
 from __future__ import annotations

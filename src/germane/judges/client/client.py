@@ -219,7 +219,7 @@ class ModelClient:
             call.estimated, sent, back = True, size, got.size // BYTES_PER_TOKEN
         call.count(sent, back, got.cached_tokens)
         call.last = got
-        slot.correct(sent + back)
+        slot.limits.limiter.correct(slot.taken, sent + back)
         if got.refusal:
             raise GaveUp(got.refusal)
         full = call.limit and (got.output_tokens or 0) >= call.limit  # whatever the server calls it

@@ -154,8 +154,7 @@ Action: TypeAlias = Literal[
 def next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
     """Return what to do after a response without an answer: the action of the first rule that applies.
 
-    `text` is the error message on one line, `body` the beginning of the whole body; `worked` is True if the
-    endpoint has answered before.
+    `text` is the error message, `body` the beginning of the whole body; `worked`: it has answered before.
     """
     low, busy = text.lower(), status in {429, 503, 529}
     poor = is_out_of_money(text, body)

@@ -81,10 +81,7 @@ class ModelCapabilities:
     def body(
         self, ask: Ask, note: Correction | None = None, limit: int | None = None, mode: int = 0
     ) -> bytes:
-        """Return the JSON body of a request, with the constant instructions first and the text last.
-
-        `limit` is the token limit of the answer: 0 sends none, None is the usual one.
-        """
+        """Return the JSON body of a request; `limit` is the answer's token limit: 0 sends none, None is the usual."""
         mode, limit = max(mode, self.mode), self.limit(ask) if limit is None else limit
         request: dict[str, Json] = {"model": self.model, "messages": self._messages(ask, note, mode)}
         if self.temperature is not None:

@@ -127,11 +127,10 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
         )
     model = model or provider.model
     if not model:
-        raise InputError(
-            f"the provider {provider_name} has no default model", fix=f"write {provider_name}:MODEL"
-        )
+        fix = f"write {provider_name}:MODEL"
+        raise InputError(f"the provider {provider_name} has no default model", fix=fix)
     value = base_url or url or os.environ.get(provider.base, "").strip()
-    if value and value not in {base_url, url} and provider is PROVIDERS["ollama"]:
+    if value and not (base_url or url) and provider is PROVIDERS["ollama"]:
         value = _ollama(value.strip("\"'"))
     if not (value or provider.url):
         raise InputError(
@@ -196,15 +195,12 @@ def _tidy(url: str, provider: Provider) -> str:
         valid = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port)
     except ValueError:  # of the port
         valid = False
+    fix = "write http://HOST:PORT/v1"
     if not valid:
-        raise InputError(
-            f"{mask_urls(url)!r} is not the base URL of a server", fix="write http://HOST:PORT/v1"
-        )
+        raise InputError(f"{mask_urls(url)!r} is not the base URL of a server", fix=fix)
     if parts.username or parts.password:
-        raise InputError(
-            "the base URL contains a user name or password",
-            fix="write http://HOST:PORT/v1, and give the key by environment or api_key",
-        )
+        fix += ", and give the key by environment or api_key"
+        raise InputError("the base URL contains a user name or password", fix=fix)
     check_unmasked(url)
     path = f"/{parts.path.strip('/')}".removesuffix("/chat/completions").rstrip("/") or provider.path
     if provider.extra:
@@ -217,15 +213,11 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """A price in US dollars per million tokens.
-
-    `cached` is the price of input from the provider's prompt cache; None if it is the same. Raises InputError
-    if a price is not a number from 0.
-    """
+    """A price in US dollars per million tokens. Raises InputError if one is not a number from 0."""
 
     input: float
     output: float
-    cached: float | None = None
+    cached: float | None = None  # of input from the provider's prompt cache; None if it is the same
 
     def __post_init__(self) -> None:
         """Raise InputError for an invalid price now, not after the first paid answer."""

@@ -196,8 +196,7 @@ class EndpointLimits:
     """All limits of one endpoint: requests in flight, requests and tokens per minute, and pauses.
 
     A pause holds all requests back until the time of a Retry-After, or for the backoff of an endpoint that is
-    down. An answer to a request that was sent after the refused one ends the pause early, since the refusal
-    was not for all.
+    down. An answer to a request that was sent after the refused one ends it early.
     """
 
     def __init__(self, concurrency: AdaptiveConcurrency, limiter: RateLimiter | None = None) -> None:
@@ -248,10 +247,6 @@ class Slot:
     taken: float
     sent: float = field(default_factory=monotonic)
     _released: bool = False
-
-    def correct(self, tokens: float) -> None:
-        """Replace the estimated tokens of the request by the real number, known from its answer."""
-        self.limits.limiter.correct(self.taken, tokens)
 
     def release(self) -> None:
         """Let another request be sent in place of this one; further calls do nothing."""

@@ -42,25 +42,16 @@ class Secrets:
     """The API keys in the headers and URL of one server, which must be masked if the server repeats them."""
 
     def __init__(self, headers: Mapping[str, str], key: str = "", url: str = "") -> None:
-        sent = [*headers.items(), *hidden_in(url).items()]
-        values = {key} | {
-            words[-1]  # without a scheme such as Bearer
-            for name, value in sent
-            if (words := value.split()) and (len(value) >= _HEADER_LONG or _OF_KEYS.search(name))
-        }
+        values = {key}
+        for name, value in (*headers.items(), *hidden_in(url).items()):
+            if value.strip() and (len(value) >= _HEADER_LONG or _OF_KEYS.search(name)):
+                values.add(value.split()[-1])  # without a scheme such as Bearer
         values |= set(map(unquote, values))
         self._keys = sorted(filter(None, values), key=len, reverse=True)
         long = [key for key in self._keys if len(key) >= _LONG]
-        slashes = r"\\*"
         self._plain = [key.encode() for key in long]
-        # JSON may write any character as an escape, and JSON in a text of JSON escapes that again
-        spelt = (
-            "".join(
-                rf"(?:{slashes * (char == '/')}{re.escape(char)}|\\+u(?i:{ord(char):04x}))" for char in key
-            )
-            for key in long
-        )
-        self._escaped = re.compile("|".join(spelt).encode()) if long else None
+        spelt = "|".join("".join(map(_as_json, key)) for key in long)
+        self._escaped = re.compile(spelt.encode()) if long else None
 
     def mask(self, data: bytes) -> bytes:
         """Return a response's body with every key of 16 or more characters masked, also in JSON escapes."""
@@ -84,11 +75,16 @@ class Secrets:
         return status, headers, self.mask(body)
 
 
-class HTTPTransport:
-    """A transport that sends every request as a POST to one URL.
+def _as_json(char: str) -> str:
+    """Return a pattern for a character, also as an escape of JSON, or of JSON in a text of JSON."""
+    slashes = r"\\*" if char == "/" else ""
+    return rf"(?:{slashes}{re.escape(char)}|\\+u(?i:{ord(char):04x}))"
 
-    `connect` is the seconds to wait for a connection (the caller sets the timeout of an answer), `most` the
-    maximum of requests in flight.
+
+class HTTPTransport:
+    """A transport that sends every request as a POST to one URL, with `most` requests in flight.
+
+    `connect` is the seconds to wait for a connection; the caller sets the timeout of an answer.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], *, connect: float, most: int) -> None:
