@@ -78,6 +78,7 @@ _public: Callable[[str], Callable[..., Judge]] = __getattr__
 
 
 def _loaded(value: Any, options: Mapping[str, Json]) -> Judge:
+    """Return one judge, as `load_judge` describes."""
     if not isinstance(value, str):
         from germane.judges.judge import with_defaults
 

@@ -24,9 +24,7 @@ from germane.questions.text import sentences, stem, stems, words
 from germane.types import FrozenDict, Json
 
 ON_TOPIC, HELPS, ANSWERS = 0.3, 0.6, 0.95  # the coverage from which a passage has grade 1, 2 and 3
-BEARS = (
-    0.5  # the coverage of the query, or of a sentence of the reference, from which a statement is relevant
-)
+BEARS = 0.5  # the coverage of the query, or a sentence of the reference, from which a statement is relevant
 SUPPORTED = 0.75  # the coverage of a claim's words from which a context supports it
 NAMED = 6  # the words that a reasoning names before it says "and n more"
 
@@ -112,6 +110,7 @@ def _sufficiency(question: Sufficiency) -> Json:
 
 
 def _missing(required: Terms, present: frozenset[str]) -> list[str]:
+    """Return the required words, as they were written, whose stem is not present."""
     return [word for stem, (word, _) in required.items() if stem not in present]
 
 
@@ -173,23 +172,22 @@ def carries(required: Terms, present: frozenset[str]) -> bool:
 
 
 def _pair(required: Terms, covered: Sequence[frozenset[str]]) -> list[int]:
+    """Return the numbers of the first two contexts that together support a claim; [] if no two do."""
     first = {kept: position for position, kept in reversed(list(enumerate(covered, start=1))) if kept}
     useful = sorted((position, kept) for kept, position in first.items())  # those with equal words count once
     pairs = ([a, b] for (a, value), (b, other) in combinations(useful, 2) if carries(required, value | other))
     return next(pairs, [])
 
 
-VERY_COMMON, COMMON, TELLING = 0.4, 0.7, 1.0
-"""The weights of English's commonest 200 content words, of the next 800, and of every other word."""
-
-Terms: TypeAlias = Mapping[str, tuple[str, float]]
-"""Content words by the stem that they are compared by: as each was written, and how much it tells."""
+VERY_COMMON, COMMON, TELLING = 0.4, 0.7, 1.0  # English's commonest 200 content words, the next 800, others
+Terms: TypeAlias = Mapping[str, tuple[str, float]]  # by stem: the word as it was written, and its weight
 
 _ACRONYM = re.compile(r"\b[A-Z]{2,}\b")
 
 
 @lru_cache(maxsize=1)
 def _weights() -> MappingProxyType[str, float]:
+    """Return the weight of each common word; function words have 0."""
     lists = tomllib.loads((Path(__file__).parent / "common_words.toml").read_text("utf-8"))
     weights = dict.fromkeys(lists["first"].split(), VERY_COMMON)
     weights |= dict.fromkeys(lists["second"].split(), COMMON)

@@ -297,11 +297,11 @@ def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
     """Return True if requests set a token limit per question, and the limit's parameter names to try.
 
     Only a server of the user's own gets such limits: hosted models stop by themselves, and the provider
-    reserves the requested tokens.
+    reserves the requested tokens. OpenAI's newer models refuse the older name with an error; most other
+    servers silently ignore the newer one.
     """
     own_server = service.provider in PROVIDERS and bool(service.custom or service.traits.local)
     limited = own_server and not service.traits.extra
-    # OpenAI's newer models refuse the older name with an error; most others silently ignore the newer one
     newer = service.provider == "azure" or (service.provider == "openai" and not service.custom)
     return limited, LIMIT_NAMES[::-1] if newer else LIMIT_NAMES
 

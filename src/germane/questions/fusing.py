@@ -19,8 +19,7 @@ from germane.types import Json
 
 __all__ = ["Ask", "FusedRequest", "render_request"]
 
-ORDER = ("relevance", "statements", "entities", "claims", "support")
-"""Verdict first, then what is listed: the order of tasks inside a FusedRequest."""
+ORDER = ("relevance", "statements", "entities", "claims", "support")  # of the tasks in a FusedRequest
 EXTRACTED = 8000  # characters of text in one list of extractions, on average
 
 

@@ -147,11 +147,8 @@ Whole: TypeAlias = Annotated[int, BeforeValidator(_whole), Field(strict=True)]
 YesNo: TypeAlias = StrictBool  # true or false, and no word for it
 _TEXT = StringConstraints(strict=True, strip_whitespace=True, pattern=r"[^\p{C}\p{Z}]")
 Text: TypeAlias = Annotated[str, _TEXT]
-"""A text that says something, without white space around it.
-
-One that shows nothing (white space, invisible characters) is refused and not dropped: the numbers of what follows in a
-list would no longer be the judge's.
-"""
+"""A text that says something, stripped. One that shows nothing (white space, invisible characters) is refused and not
+dropped: the numbers of what follows in a list would no longer be the judge's."""
 Numbers: TypeAlias = tuple[Whole, ...]  # the numbers, from 1, of contexts in a question
 Reason: TypeAlias = Annotated[StrictStr, BeforeValidator(lambda value: "" if value is None else value)]
 """The reason, in the judge's words. It may be missing or null: weak models, people and rules give none."""

@@ -181,8 +181,7 @@ def section_order(name: str) -> int:
     return FIRST.index(name) if name in FIRST else len(FIRST)
 
 
-_SUSPECT = re.compile("[<\uff1c\ufe64\u2039\u3008\u27e8]")
-"""The bracket of a tag, and characters that a model may take for one."""
+_SUSPECT = re.compile("[<\uff1c\ufe64\u2039\u3008\u27e8]")  # a tag's bracket and its look-alikes
 
 
 @lru_cache(64)

@@ -48,11 +48,9 @@ class Question(ABC, Generic[A]):
     kind: ClassVar[str]  # the same name in the ledger, in prompt files and on the command line
     batched: ClassVar[bool] = False  # one request may ask this about several texts, if the user wants that
     item_fields: ClassVar[tuple[str, ...]] = ()  # they make the item; the last is the text (or contexts)
-    context_fields: ClassVar[tuple[str, ...]] = ()
-    """Further fields that the prompt shows where they hold anything; they are in the key, not in the item."""
+    context_fields: ClassVar[tuple[str, ...]] = ()  # shown where they hold anything; in the key, not the item
     hidden_fields: ClassVar[tuple[str, ...]] = ()  # fields of the item that the prompt does not show
-    by_program: ClassVar[str] = ""
-    """The class of the judge that answers it, `module:object`, called with `ask`; "" = the judge of the evaluation."""
+    by_program: ClassVar[str] = ""  # its own judge, `module:object`, called with `ask`; "" = the usual one
     free_text: ClassVar[bool] = False  # the answer is the judge's text as it stands, `{"text": ...}`
     Payload: ClassVar[type[PayloadModel]]  # the JSON Schema is made from it, and answers are checked by it
     lists: ClassVar[str] = ""

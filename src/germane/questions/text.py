@@ -140,6 +140,7 @@ def sentences(text: str) -> list[str]:
 
 
 def _ends(text: str, start: int, gap: re.Match[str]) -> bool:
+    """Return True if the sentence that begins at `start` ends before the gap."""
     before, after = text[max(start, gap.start() - _LOOK_BACK) : gap.start()], text[gap.end() : gap.end() + 1]
     if "\n" in gap.group() or not before.endswith("."):
         return bool(before.strip())

@@ -84,6 +84,7 @@ class GroupCall:
         return replies
 
     def _fail(self, why: str, items: Sequence[FusedRequest]) -> None:
+        """Give the questions that have no answer an error."""
         for item in items:
             for question in item.questions:
                 if self._results[id(question)].payload is None:

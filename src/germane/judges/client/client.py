@@ -43,8 +43,7 @@ STEPS = 12  # requests for one answer at most, whatever the endpoint does not ta
 _HOPELESS = 30  # requests that an endpoint which never answered may refuse before it is given up
 _DOWN = 2  # failures after which the backoff equals the pause between requests to an endpoint that is down
 
-_LONG_CHARACTERS, _SMALLEST_TOKENS = 4000, 512
-"""Characters of a text that no server cuts off, and tokens of the smallest context."""
+_LONG_CHARACTERS, _SMALLEST_TOKENS = 4000, 512  # of a text that no server cuts off; of the smallest context
 _CUT_OFF_CHARACTERS, _FULL_CHARACTERS = 8, 5
 """Characters per token that no script reaches, and that few texts reach. Above the first a prompt was cut off; above the
 second it was where the server read exactly as many tokens as a context of a usual size holds."""
@@ -56,13 +55,15 @@ _log = logging.getLogger("germane")
 
 @dataclass(slots=True)
 class ModelCall:
-    """The state of one call (one group of questions), from its first request to its last."""
+    """The state of one call (one group of questions), from its first request to its last.
+
+    `used` counts `requests`, those asked to wait (`waits`) or failed in transit (`faults`), unusable answers asked
+    again (`reasked`), and tokens (`input`, `output`, `cached` input).
+    """
 
     left: float  # seconds until the call's deadline
     id: str = field(default_factory=lambda: uuid4().hex)  # names the call in judgements
     started: float = field(default_factory=monotonic)
-    # counts of `requests`, of those asked to wait (`waits`) or failed in transit (`faults`), of unusable
-    # answers asked again (`reasked`), and of tokens (`input`, `output`, `cached` input)
     used: Counter[str] = field(default_factory=Counter)
     estimated: bool = False  # tokens were estimated from bytes: the endpoint does not count them
     last: Completion = NOTHING  # the last answer

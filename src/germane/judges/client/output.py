@@ -22,9 +22,7 @@ __all__ = ["MODES", "PROMPT"]
 MODES = ("schema", "tool", "prompt")
 PROMPT = MODES.index("prompt")
 
-LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
-"""The names of the limit of an answer's tokens: OpenAI renamed it, and not all servers have followed."""
-
+LIMIT_NAMES = ("max_tokens", "max_completion_tokens")  # OpenAI renamed it, and not all servers have followed
 BYTES_PER_TOKEN = 4  # the estimate where the endpoint does not count tokens; most texts have fewer bytes each
 ROOM = 4096  # tokens to ask for after an answer was cut off though the request named no limit
 _IGNORED_ANSWERS = 2  # first answers not of the schema after which the server is assumed to ignore it
@@ -47,8 +45,7 @@ _SYSTEM = re.compile(
 
 _log = logging.getLogger("germane")
 
-Correction: TypeAlias = tuple[str, str]
-"""An unusable answer and what was wrong with it, to be shown to the model."""
+Correction: TypeAlias = tuple[str, str]  # an unusable answer and what was wrong with it, to show to the model
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,7 +78,10 @@ class ModelCapabilities:
     def body(
         self, ask: Ask, note: Correction | None = None, limit: int | None = None, mode: int = 0
     ) -> bytes:
-        """Return the JSON body of a request; `limit` is the answer's token limit: 0 sends none, None is the usual."""
+        """Return the JSON body of a request, with the constant instructions first and the text last.
+
+        `limit` is the token limit of the answer: 0 sends none, None is the usual one.
+        """
         mode, limit = max(mode, self.mode), self.limit(ask) if limit is None else limit
         request: dict[str, Json] = {"model": self.model, "messages": self._messages(ask, note, mode)}
         if self.temperature is not None:

@@ -141,6 +141,7 @@ def _count(value: Json) -> int | None:
 
 
 def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """Return an object's fields as a dict. Raises AnswerError if two have the same name."""
     result = dict(pairs)
     if len(result) < len(pairs):
         raise AnswerError("the answer has the same field twice")

@@ -213,11 +213,15 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """A price in US dollars per million tokens. Raises InputError if one is not a number from 0."""
+    """A price in US dollars per million tokens.
+
+    `cached` is the price of input from the provider's prompt cache; None if it is the same. Raises InputError
+    if a price is not a number from 0.
+    """
 
     input: float
     output: float
-    cached: float | None = None  # of input from the provider's prompt cache; None if it is the same
+    cached: float | None = None
 
     def __post_init__(self) -> None:
         """Raise InputError for an invalid price now, not after the first paid answer."""

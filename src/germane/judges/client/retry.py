@@ -56,12 +56,12 @@ class RetryPolicy:
     def wait(self, asked: float | None, waits: int) -> float:
         """Return the seconds to wait after the n-th Retry-After of `asked` seconds (None: no time named).
 
-        From the second one on, it is at least `delay`.
+        From the second one on, it is at least `delay`. A random tenth is added, so that waiting requests do not
+        come back all at once.
         """
         backoff = self.delay(waits)
         if asked is None:
             return backoff
-        # a random tenth, so that waiting requests do not come back all at once
         seconds = asked + random.uniform(0, min(1.0, asked / 10))  # noqa: S311 - no secret
         return max(seconds, backoff) if waits > 1 else seconds
 

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     import httpx2
 
 LARGEST = 8_000_000  # maximum bytes of a response: no answer is that long
-SHARED_BY = (
-    8  # requests per client: a pool visits all of its connections for each, so small pools are cheaper
-)
+SHARED_BY = 8  # requests per client: a pool visits all of its connections for each, so small ones are cheaper
 
 Response = tuple[int, Mapping[str, str], bytes]  # an HTTP response: its status, headers and body
 
@@ -31,9 +29,7 @@ _HEADERS = {
     "user-agent": f"germane/{__version__}",
 }
 
-_LONG = (
-    16  # characters of a key that no answer holds by chance; a shorter one is masked in errors and headers
-)
+_LONG = 16  # characters of a key that no answer holds by chance; shorter ones: masked in errors, headers
 _HEADER_LONG = 9  # characters of a header's value that may be a key, whatever the header is called
 _OF_KEYS = re.compile("auth|key|token|secret|cookie|^sig|^code$|pass", re.IGNORECASE)
 
