@@ -53,14 +53,14 @@ class Later:
     """
 
     def __init__(self, spec: Spec) -> None:
-        self._later, self._max_cost, self._max_calls = spec.later, spec.max_cost, spec.max_calls
+        self._spec = spec
         for name in ("until", "engine", "replay"):
-            if self._later and spec.get(name):
+            if spec.later and spec.get(name):
                 raise InputError(f"--{name} and --later do not go together", fix="leave one of them out")
 
     def check(self, judge: Judge) -> None:
         """Raise InputError if the judge has no batches."""
-        if self._later and not any(map(has_batches, _models(judge))):
+        if self._spec.later and not any(map(has_batches, _models(judge))):
             problem = f"{judge.name}: germane knows no batch API of this provider"
             fix = "leave --later out, or write the requests to a file: germane questions"
             raise InputError(problem, fix=fix)
@@ -78,7 +78,7 @@ class Later:
     ) -> None:
         """Fetch the answers of batches that have ended, and send what is open; AskedLater if anything is in a batch then."""
         table = AskedTable(ledger)
-        if not self._later:
+        if not self._spec.later:
             if waiting := sum(row.requests for row in table.batches(opened=True) if row.run == run):
                 asked = counted(waiting, "request is", "requests are")
                 raise AskedLater(f"{asked} in batches, whose answers only --later fetches")
@@ -88,7 +88,7 @@ class Later:
         try:
             rounds = Round(ledger, table, clients, usage_log, run)
             await rounds.fetch()
-            await rounds.send(await open_questions(), callbacks.note, self._max_cost, self._max_calls)
+            await rounds.send(await open_questions(), callbacks.note, self._spec)
             if pending := rounds.open():
                 asked = counted(sum(row.requests for row in pending), "request is", "requests are")
                 raise AskedLater(f"{asked} in batches")
@@ -189,13 +189,7 @@ class Round:
         known = self._clients[row.endpoint].model.capabilities
         return known.learn(row.why, known.mode, limited=True)
 
-    async def send(
-        self,
-        asked: Sequence[Asked],
-        note: Callable[[str], None],
-        max_cost: float | None,
-        max_calls: int | None,
-    ) -> None:
+    async def send(self, asked: Sequence[Asked], note: Callable[[str], None], limits: Spec) -> None:
         """Send the questions that are in no batch yet.
 
         Raises LimitReached if all batches would exceed a limit, NoneAnswered if those fetched only failed,
@@ -217,7 +211,7 @@ class Round:
             new = [question for question in questions if judge.key(question) not in in_flight]
             for some in _split(requests_of(judge, client.model, new, price_later(judge))):
                 row = self._row(client.model, some)
-                self._check_limits(row, max_cost, max_calls)
+                self._check_limits(row, limits)
                 await self._create(row, client, some)
                 price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
                 note(f"sent {counted(row.requests, 'request')} in the batch {row.name}{price}")
@@ -238,18 +232,18 @@ class Round:
             at=now(),
         )
 
-    def _check_limits(self, row: BatchRow, max_cost: float | None, max_calls: int | None) -> None:
+    def _check_limits(self, row: BatchRow, limits: Spec) -> None:
         """Raise LimitReached if this batch, together with what is paid or in progress, would exceed a limit."""
         batches = [*(batch for batch in self.open() if batch.run == self._run), row]
         paid = self._usage_log.earlier + self._usage_log.spent
         calls = paid.calls + sum(batch.questions for batch in batches)
-        if max_calls is not None and calls > max_calls:
+        if limits.max_calls is not None and calls > limits.max_calls:
             asked = counted(calls, "question")
-            raise LimitReached(f"--max-calls {max_calls} is less than the {asked} of all batches")
+            raise LimitReached(f"--max-calls {limits.max_calls} is less than the {asked} of all batches")
         cost = paid.cost_usd + sum(batch.cost_usd or 0.0 for batch in batches)
-        if max_cost is not None and cost > max_cost:
+        if limits.max_cost is not None and cost > limits.max_cost:
             all_of = f"what all batches would cost, about ${cost:.4f}"
-            raise LimitReached(f"--max-cost {max_cost:g} is less than {all_of}")
+            raise LimitReached(f"--max-cost {limits.max_cost:g} is less than {all_of}")
 
     async def _create(self, row: BatchRow, client: BatchClient, some: Sequence[Request]) -> None:
         """Store the intent to create a batch of these requests, and create it."""

@@ -34,9 +34,8 @@ class Share:
         match = _SHARE.fullmatch(text.strip())
         number, of = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= number <= of:
-            raise InputError(
-                f"--part {text!r} is not a part", fix="write --part 3/16: the third of 16, from 1/16 to 16/16"
-            )
+            fix = "write --part 3/16: the third of 16, from 1/16 to 16/16"
+            raise InputError(f"--part {text!r} is not a part", fix=fix)
         return cls(number, of)
 
     def has(self, query: str) -> bool:
@@ -56,9 +55,8 @@ class Share:
 
         limits = {"rpm": spec.rpm, "tpm": spec.tpm, "max_cost": spec.max_cost}
         portions = {name: limit and limit / self.of for name, limit in limits.items()}
-        jobs = whole(spec.jobs)
-        own = None if jobs is None else max(1, jobs)
-        return spec.but(**portions, max_calls=whole(spec.max_calls), jobs=own)
+        jobs = None if spec.jobs is None else max(1, whole(spec.jobs) or 0)
+        return spec.but(**portions, max_calls=whole(spec.max_calls), jobs=jobs)
 
     @property
     def folder(self) -> str:

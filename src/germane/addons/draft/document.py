@@ -19,7 +19,7 @@ from germane.cli.keyboard import keyboard
 from germane.cli.values import print_lines
 from germane.encoding import now
 from germane.errors import InputError
-from germane.samples.files import write_whole
+from germane.samples.files import read_json_lines, write_whole
 from germane.statistics.intervals import clopper_pearson
 from germane.types import Json, Judgement
 
@@ -151,8 +151,7 @@ def spending(attempts: Iterable[Attempt]) -> dict[str, Any]:
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a JSON lines file, or none if it does not exist."""
-    text = path.read_text("utf-8") if path.exists() else ""
-    return [json.loads(line) for line in text.splitlines() if line.strip()]
+    return [row for _, row in read_json_lines(path)] if path.exists() else []
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Json]]) -> None:
