@@ -320,10 +320,7 @@ def _find(named: str, folder: Path) -> Path | None:
 
 def _input_files(messages: tuple[Message, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the files of the messages: guidelines (instructions, prompts), and the others."""
-    files = [
-        piece["path"]
-        for message in messages
-        for piece in (message.content if isinstance(message.content, tuple) else ())
-        if isinstance(piece, dict) and "path" in piece and piece.get("type") == "file"
-    ]
+    contents = (message.content for message in messages if isinstance(message.content, tuple))
+    pieces = (piece for content in contents for piece in content if isinstance(piece, dict))
+    files = [piece["path"] for piece in pieces if "path" in piece and piece.get("type") == "file"]
     return tuple(filter(is_guideline, files)), tuple(filterfalse(is_guideline, files))

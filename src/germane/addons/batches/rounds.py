@@ -140,10 +140,10 @@ class Round:
         """Store the answers of a batch if it has ended; forget one that was never made."""
         if row.state == SENDING:
             name = await client.find(row.id)
-            age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(row.at)
-            if name is None and age.total_seconds() >= GRACE:
-                self._table.forget(row)
             if name is None:
+                age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(row.at)
+                if age.total_seconds() >= GRACE:
+                    self._table.forget(row)
                 return
             self._table.sent(row, name)
         try:

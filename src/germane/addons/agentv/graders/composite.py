@@ -198,13 +198,8 @@ def _bounds(result: GraderResult, *, share: bool) -> tuple[float, float]:
 def _sent(result: GraderResult, *, agentv: bool) -> dict[str, Json]:
     """Return a member's result as a script or a model reads it."""
     hits, misses = list(result.hits), list(result.misses)
-    fields: dict[str, Json] = {
-        "score": result.score,
-        "verdict": result.verdict,
-        "hits": hits,
-        "misses": misses,
-    }
-    fields["expectedAspectCount"] = max(1, len(hits) + len(misses))
+    fields: dict[str, Json] = {"score": result.score, "verdict": result.verdict}
+    fields |= {"hits": hits, "misses": misses, "expectedAspectCount": max(1, len(hits) + len(misses))}
     fields |= {"reasoning": result.reasoning} if result.reasoning else {}
     if not agentv:
         fields |= {"assertions": result.assertions, "status": result.status, "why": result.why}
