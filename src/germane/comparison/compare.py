@@ -46,7 +46,6 @@ from germane.tables.counterparts import texts_of
 from germane.types import Json, Sample
 
 _MOST_MOVED = 5
-"""The most queries that are listed as worse, and as better."""
 
 
 def compare(
@@ -246,11 +245,9 @@ def _pairing_note(pair: DecidedPair, unpaired: int) -> str:
 def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureComparison]:
     """Return the comparisons of each measure within each group of queries that `by` defines."""
     samples = pair.a.read() if pair.by_query else chain(pair.a.read(), pair.b.read())
-    numbers = pair.a.scores.numbers
     rows = []
     for title, cases in slices_of(samples, by).items():
-        keep = np.zeros(len(numbers), bool)
-        keep[[numbers[case] for case in cases if case in numbers]] = True
+        keep = np.array([case in cases for case in pair.a.scores.cases], bool)
         rows += [pair.compare(name, keep, title) for name in names]
     return [row for row in rows if row.due]
 

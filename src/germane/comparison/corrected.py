@@ -247,9 +247,6 @@ def _joined(sides: Sequence[ScoreTerms]) -> dict[tuple[str, str], list[float]]:
     return rows
 
 
-# Who judged
-
-
 def verdicts_of(sides: Iterable[Side], measure: str) -> Literal["judge", "labels", "mixed"]:
     """Return where a measure's verdicts come from: a judge, labels (gold or people's), or a mix of both."""
     sources = {side.source(measure) for side in sides}

@@ -271,12 +271,8 @@ def _cells(
     difference: float | None, interval: Interval, p: float | None, p_holm: float | None
 ) -> dict[str, str]:
     """Return the text of a difference, its interval and p-values, by column heading."""
-    return {
-        "difference": in_digits(difference, "+"),
-        "interval": interval_in_words(interval.ends, sign="+"),
-        "p": p_in_words(p),
-        "p (Holm)": p_in_words(p_holm),
-    }
+    change = in_digits(difference, "+"), interval_in_words(interval.ends, sign="+")
+    return dict(zip(_NUMBERS, (*change, p_in_words(p), p_in_words(p_holm)), strict=False))
 
 
 def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:

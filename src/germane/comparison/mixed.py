@@ -34,8 +34,7 @@ from germane.types import Context, Sample
 
 MOST_SPLIT = 20_000
 """The most cases for which a difference is split, as each list must be scored once more."""
-_BLOCK = 500
-"""The number of cases that are scored together."""
+_CASES_PER_BLOCK = 500
 _TEXTS = ("reference", "criterion")
 """Fields, besides query and contexts, whose text may be part of a measure's questions."""
 _GOLD = ("qrels", "gold", "evidence", "answerable", "forbidden", "grade_scale")
@@ -80,7 +79,7 @@ def _scored_again(
     graders, find = graders_of(tuple(measures.values())), _shared_verdicts(a.report, b.report)
     sums = {name: np.zeros(len(a.scores.cases)) for name in measures}
     trials, texts_differ = np.zeros(len(a.scores.cases)), False
-    for some in batched(pair.samples_in_both(), _BLOCK):
+    for some in batched(pair.samples_in_both(), _CASES_PER_BLOCK):
         jobs, case_of = list[Job](), list[int]()
         for case, before, after in some:
             first, other = before[0], after[0]

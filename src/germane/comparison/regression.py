@@ -151,10 +151,9 @@ def _change_in_words(difference: float | None, interval: Interval) -> str:
 
 def _pairs(report: ReportData, baseline: ReportData) -> Iterator[DecidedPair | str]:
     """Yield each system of the report paired with its baseline, or the reason why it has none."""
+    alone = len(baseline.systems) == len(report.systems) == 1
     for system in report.systems:
-        match = system
-        if system not in baseline.systems and len(baseline.systems) == len(report.systems) == 1:
-            (match,) = baseline.systems
+        match = baseline.systems[0] if alone else system
         if match in baseline.systems:
             yield DecidedPair(Side("the baseline", baseline, match), Side("this report", report, system))
         else:

@@ -32,8 +32,7 @@ from germane.types import Sample
 HALF = 0.5
 """The share of claims from which on contexts hold the answer, a response states it, or is faithful."""
 _NEEDED = ("context_recall", "nugget_recall(text=response)", "faithfulness")
-_BLOCK = 500
-"""Samples whose verdicts are looked up together."""
+_SAMPLES_PER_BLOCK = 500
 BlameKind: TypeAlias = Literal["answered", "not_retrieved", "ignored", "unsupported", "unknown"]
 """What became of a query, as `BlameLine` explains."""
 _WORDS: dict[BlameKind, str] = {
@@ -108,7 +107,7 @@ def blame_of(report: ReportData) -> dict[str, Blame]:
     graders, cases = graders_of(tuple(measures)), defaultdict[str, list[_Case]](list)
     answered = (sample for sample in report.samples() if sample.reference and sample.response)
     samples = (sample for sample in answered if sample.answerable is not False and not sample.failed)
-    for some in batched(samples, _BLOCK):
+    for some in batched(samples, _SAMPLES_PER_BLOCK):
         block = Block([Job(sample=sample, graders=graders) for sample in some], settings)
         results = block.outcomes(results_of(block.programs, answers.values))
         for sample, outcomes in zip(some, results, strict=True):

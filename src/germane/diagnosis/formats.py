@@ -75,9 +75,6 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
     yield from (Text(f"note     {clean(note)}") for note in report.notes)
 
 
-# What would help
-
-
 def diagnosis_page(systems: Sequence[SystemDiagnosis]) -> Json:
     """Return the diagnoses as JSON for the report's HTML page, with retrieval or generation in words."""
     rows = json_of(systems)

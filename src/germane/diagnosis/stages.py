@@ -71,9 +71,6 @@ class Journeys:
     notes: Sequence[str] = ()
 
 
-# Runs
-
-
 def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -> Journeys:
     """Return the ranks of the documents of grade `rel` or more in the runs of several stages, in order.
 
@@ -128,9 +125,6 @@ def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
         lengths=np.vstack([journeys.lengths, np.minimum(journeys.lengths[-1], k)]),
         cut=True,
     )
-
-
-# Samples
 
 
 def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> dict[str, Journeys]:
@@ -251,9 +245,6 @@ def _merge(names: list[str], others: Sequence[str]) -> None:
         if name not in names:
             names.insert(at, name)
         at = names.index(name) + 1
-
-
-# What became of them
 
 
 class StageRow(Line):

@@ -65,13 +65,11 @@ class AgainLine(Line, kw_only=True):
 
     def lines(self) -> list[str]:
         """Return the lines that `germane audit` prints: whether the judge changed, its flips, shifts of means."""
-        verdict = {
-            True: "the judge has changed",
-            False: "no change of the judge",
-            None: f"cannot say: {self.why}",
-        }
+        verdict = "the judge has changed" if self.changed else "no change of the judge"
+        if self.changed is None:
+            verdict = f"cannot say: {self.why}"
         if not self.asked:
-            return [verdict[self.changed]]
+            return [verdict]
         flips = f"{self.flips} of {counted(self.asked, 'verdict')} asked again flipped"
         flips += "" if self.kappa is None else f", kappa {self.kappa:.2f}"
         if self.flips:
@@ -81,7 +79,7 @@ class AgainLine(Line, kw_only=True):
             for name, line in self.means.items()
             if line.shift is not None and line.interval is not None
         ]
-        return [f"{verdict[self.changed]}: {flips}", *shifts]
+        return [f"{verdict}: {flips}", *shifts]
 
 
 class AuditDocument(Line):
@@ -170,11 +168,7 @@ def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | N
     labelled = next(iter(report.labels()), None) is not None
     read = AuditedJudge.of(report, every=every) if labelled else AuditedJudge({}, {}, ())
     kinds = list(_against_people(read))
-    warnings = [*_label_warnings(read, kinds), *_judge_warnings(report)]
-    if not report.judge.source:
-        problem = "no judge was asked, so there are no verdicts to compare with people's labels"
-        warnings = [f"{problem}; run germane run SAMPLES --judge JUDGE"]
-    return AuditDocument(1, report.judge.source, kinds, warnings, again or UNSET)
+    return AuditDocument(1, report.judge.source, kinds, [*_warnings(report, read, kinds)], again or UNSET)
 
 
 def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
@@ -205,8 +199,12 @@ def yes(grade: float, scale: str) -> float:
     return float(grade >= (1 if scale == "binary" else HELPS))
 
 
-def _label_warnings(read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> Iterator[str]:
-    """Yield warnings about labels that were not drawn at random, are missing, or are few."""
+def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> Iterator[str]:
+    """Yield the warnings about the labels, then about the judge, or that the report has no judge."""
+    if not report.judge.source:
+        problem = "no judge was asked, so there are no verdicts to compare with people's labels"
+        yield f"{problem}; run germane run SAMPLES --judge JUDGE"
+        return
     yield from not_counted(read.left_out)
     if not kinds:
         yield "there are no people's labels to compare the judge with; run germane label REPORT --budget 100"
@@ -220,6 +218,13 @@ def _label_warnings(read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> Iter
         if line.illegal:
             text = ", ".join(f"{grade} ({count})" for grade, count in line.illegal.items())
             yield f"{line.kind}: the judge gave grades outside the scale: {text}"
+    if stand_in := report.judge.stand_in:
+        yield stand_in
+    asked = report.manifest.get("asked") or {}
+    failed = {kind: counts["errors"] for kind, counts in asked.items() if counts.get("errors")}
+    if failed:
+        have = counted(sum(failed.values()), "question to the judge has", "questions to the judge have")
+        yield f"{have} no usable answer ({', '.join(sorted(failed))}); run germane run --resume REPORT"
 
 
 def few_items(count: int, singular: str, plural: str) -> Iterator[str]:
@@ -233,20 +238,6 @@ def not_counted(labels: Iterable[Label]) -> Iterator[str]:
     if count := len(list(labels)):
         are = counted(count, "label is", "labels are")
         yield f"{are} not counted: only labels drawn at random count, not targeted or imported ones; --all counts all"
-
-
-def _judge_warnings(report: ReportData) -> Iterator[str]:
-    """Yield the warnings about the judge: it is only a stand-in for a model, or some questions have no answer."""
-    if stand_in := report.judge.stand_in:
-        yield stand_in
-    asked = report.manifest.get("asked") or {}
-    failed = {kind: counts["errors"] for kind, counts in asked.items() if counts.get("errors")}
-    if failed:
-        have = counted(sum(failed.values()), "question to the judge has", "questions to the judge have")
-        yield f"{have} no usable answer ({', '.join(sorted(failed))}); run germane run --resume REPORT"
-
-
-# in words
 
 
 def audit_document(audit: AuditDocument) -> TextDocument:

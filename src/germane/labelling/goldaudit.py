@@ -18,10 +18,7 @@ from germane.reports.data import ReportData
 from germane.show.table import Table, TextDocument
 from germane.statistics.agreement import doubt_of_labels
 
-MOST = 1000
-"""The number of documents that the audit lists."""
-SHOWN = 20
-"""The number of documents that the text shows."""
+_MOST_LISTED, _MOST_SHOWN = 1000, 20
 
 
 class GoldDocument(Line, kw_only=True):
@@ -69,7 +66,7 @@ def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
     for row, doubt in zip(documents, doubts, strict=True):
         row.doubt = doubt
     judges = [report.judge.source for report in reports]
-    suspects = sorted(documents, key=lambda row: -round(row.doubt, 9))[:MOST]
+    suspects = sorted(documents, key=lambda row: -round(row.doubt, 9))[:_MOST_LISTED]
     return GoldAudit(judges=judges, counts_from=rel, places=len(documents), suspects=suspects)
 
 
@@ -105,7 +102,7 @@ def gold_document(audit: GoldAudit) -> TextDocument:
     """Return the audit of the gold as text, with a table of the most doubtful documents."""
     judges = ", ".join(map(str, audit.judges))
     suspects = Table(["doubt", "query", "document", "gold", "judges"], "rllrl")
-    for suspect in audit.suspects[:SHOWN]:
+    for suspect in audit.suspects[:_MOST_SHOWN]:
         grades = ", ".join("-" if grade is None else f"{grade:g}" for grade in suspect.grades)
         query, document = shorten(suspect.query, 60), shorten(suspect.id, 60)
         suspects.add([f"{suspect.doubt:.2f}", query, document, suspect.gold, grades])

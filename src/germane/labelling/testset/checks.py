@@ -19,8 +19,7 @@ from germane.statistics.comparison import POWER
 from germane.statistics.distributions import t_quantile
 from germane.statistics.intervals import UPPER, mean_interval
 
-EXAMPLES = 10
-"""Examples that a check names."""
+_MOST_EXAMPLES = 10
 COPIED = 0.05
 """The share of copied questions from which on they are a warning."""
 FOUND, AHEAD = 0.94, 0.1
@@ -75,14 +74,8 @@ def check_test_set(data: TestSet) -> list[SetCheck]:
     queries = data.queries
     known = {word for text in data.texts.values() for word in words(text)}
     groups = repeated(queries, known=known)
-    return [
-        _duplicates(queries, groups),
-        _leaks(data, queries),
-        _one_system(queries, data.systems.keys()),
-        _dead(data, queries),
-        _classes(queries),
-        _width(queries, groups),
-    ]
+    checks = [_duplicates(queries, groups), _leaks(data), _one_system(data), _dead(data), _classes(queries)]
+    return [*checks, _width(queries, groups)]
 
 
 def _unchecked(name: CheckName, why: str) -> SetCheck:
@@ -92,7 +85,7 @@ def _unchecked(name: CheckName, why: str) -> SetCheck:
 def _checked(
     name: CheckName, count: int, of: int, examples: Sequence[str], note: str, *, warn: bool
 ) -> SetCheck:
-    return SetCheck(name, "warning" if warn else "ok", count, of, [*examples[:EXAMPLES]], note)
+    return SetCheck(name, "warning" if warn else "ok", count, of, [*examples[:_MOST_EXAMPLES]], note)
 
 
 def _duplicates(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:
@@ -113,10 +106,11 @@ def _duplicates(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -
     return _checked("duplicates", count, size, examples, note, warn=count > 0)
 
 
-def _leaks(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
+def _leaks(data: TestSet) -> SetCheck:
     """Check how many questions are copied from the words of their gold passage."""
+    queries, texts_of = data.queries, data.texts
     passages = [
-        [*query.quotes, *(data.texts[name] for name in query.gold if name in data.texts)] for query in queries
+        [*query.quotes, *(texts_of[name] for name in query.gold if name in texts_of)] for query in queries
     ]
     asked = [at for at, texts in enumerate(passages) if texts and queries[at].text]
     if not asked:
@@ -151,9 +145,10 @@ def shares_by_depth(
     }
 
 
-def _one_system(queries: Sequence[TestQuery], systems: AbstractSet[str]) -> SetCheck:
+def _one_system(data: TestSet) -> SetCheck:
     """Check whether only one system found the gold, as happens if only that system's results were labelled."""
     name: CheckName = "one-system gold"
+    queries, systems = data.queries, data.systems.keys()
     if len(systems) < 2:
         have = "the results of only one system" if systems else "no results of a system"
         return _unchecked(name, f"the test set holds {have}: name runs or samples of two or more")
@@ -197,11 +192,11 @@ def one_sided(
     return all(ends is not None and ends[0] >= ahead for ends in limits)
 
 
-def _dead(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
+def _dead(data: TestSet) -> SetCheck:
     """Check which gold ids the corpus lacks."""
     if data.absent is None:
         return _unchecked("dead gold", "there is no corpus to check the gold ids with: give --corpus PATH")
-    gold = {name for query in queries for name in query.gold}
+    gold = {name for query in data.queries for name in query.gold}
     if not gold:
         return _unchecked("dead gold", "no query has gold with a document id")
     absent, size, note = len(data.absent), len(gold), f"all {counted(len(gold), 'gold id')} are in the corpus"
@@ -212,8 +207,8 @@ def _dead(data: TestSet, queries: Sequence[TestQuery]) -> SetCheck:
         are = f"{absent} of {counted(size, 'gold id')} {'is' if absent == 1 else 'are'}"
         note = f"{are} not in the corpus, so no system can find the documents; {fix}"
     examples = []
-    for name in [*data.absent][:EXAMPLES]:
-        holders = [query.id for query in queries if name in query.gold]
+    for name in [*data.absent][:_MOST_EXAMPLES]:
+        holders = [query.id for query in data.queries if name in query.gold]
         examples.append(f"{name} ({', '.join(holders[:3])})")
     return _checked("dead gold", absent, size, examples, note, warn=absent > 0)
 

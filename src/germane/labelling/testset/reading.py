@@ -76,7 +76,14 @@ class TestSet:
         self._corpus = corpus or next(inside, None)
         self._read(files, grades)
         if self._corpus is not None:
-            self._search(Corpus(self._corpus))
+            gold = {name for query in self.queries for name in query.gold}
+            self.absent = dict.fromkeys(sorted(gold))
+            for name, text in Corpus(self._corpus).documents():
+                self.document = self.document or name
+                self._draw(text)
+                if name in gold:
+                    self.texts[name] = text
+                    self.absent.pop(name, None)
 
     @property
     def queries(self) -> list[TestQuery]:
@@ -135,17 +142,6 @@ class TestSet:
             self.rest.append(text)
         elif (at := int(self._random.integers(self._count))) < DRAWN:
             self.rest[at] = text
-
-    def _search(self, corpus: Corpus) -> None:
-        """Read gold documents' texts and a sample of passages from the corpus, not from the samples."""
-        gold = {name for query in self.queries for name in query.gold}
-        self.absent = dict.fromkeys(sorted(gold))
-        for name, text in corpus.documents():
-            self.document = self.document or name
-            self._draw(text)
-            if name in gold:
-                self.texts[name] = text
-                self.absent.pop(name, None)
 
 
 def is_gold(path: Path) -> bool:
