@@ -85,12 +85,9 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
         problem = f"no document in the gold has a grade of {rel} or more"
         raise InputError(problem, fix="give a lower grade, e.g. --rel 1, or other gold")
     kept, query = np.unique(np.repeat(np.arange(known), first.gold.sizes)[relevant], return_inverse=True)
-    positions = np.full(len(first.gold.rows.number), -1)
-    positions[relevant] = np.arange(len(relevant))
-    ranks = np.zeros((len(runs), len(relevant)), np.int64)
-    for number, hits in enumerate(runs):
-        at = positions[hits.doc]
-        ranks[number, at[at >= 0]] = hits.rank[at >= 0]
+    ranks = np.zeros((len(runs), len(first.gold.rows.number)), np.int64)
+    for row, hits in zip(ranks, runs, strict=True):
+        row[hits.doc] = hits.rank
     left = known - len(kept)
     have = "has no relevant document and is" if left == 1 else "have no relevant document and are"
     notes = [f"{left} of {counted(known, 'query')} {have} left out"] if left else []
@@ -102,7 +99,7 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
             notes.append(f"{name}: {have} no gold, and no effect here")
     journeys = Journeys(
         names=list(stages),
-        ranks=ranks,
+        ranks=ranks[:, relevant],
         lengths=np.maximum(np.stack([hits.lengths for hits in runs]), 0)[:, kept],
         query=query.astype(np.int64),
         queries=list(first.gold.queries[kept]),

@@ -76,6 +76,7 @@ MOST = 0.5
 """Share of a quote that a document must hold to have it, where no document holds it whole."""
 _Split: TypeAlias = tuple[list[str], list[str]]
 """Documents that certainly hold a piece of gold, and those that may."""
+_Grades: TypeAlias = tuple[dict[str, int], dict[str, int]]
 
 
 def _known_texts(samples: Iterable[Sample]) -> dict[str, str]:
@@ -141,8 +142,7 @@ def _moved(
     best = max((grade for grade in qrels.values() if grade > 0), default=1)
     for document, quote in quoted if sample.qrels is not None or sample.gold is None else ():
         grade = max(qrels.get(document, best) if document else best, 1)
-        if not _assign_grade(of_quote[quote], grade, (sure, unsure), moved):
-            moved.lost.append({"sample": sample.id, "what": quote})
+        _assign_grade(of_quote[quote], grade, (sure, unsure), moved, (sample.id, quote))
     by_quote = {document for document, _ in quoted}  # a quote without a document stands for all gold
     names: dict[str, list[str]] = {}
     for document in gold_ids(sample):
@@ -156,8 +156,8 @@ def _moved(
         elif grade > 0:
             holders = of_document.get(document, ([], []))
             names[document] = [*holders[0], *holders[1]]
-            if document in qrels and not _assign_grade(holders, grade, (sure, unsure), moved):
-                moved.lost.append({"sample": sample.id, "what": document})
+            if document in qrels:
+                _assign_grade(holders, grade, (sure, unsure), moved, (sample.id, document))
     unsure = {document: grade for document, grade in unsure.items() if document not in sure}
     groups = sample.gold and tuple(
         tuple(dict.fromkeys(new for name in group for new in names.get(name) or [name]))
@@ -169,9 +169,9 @@ def _moved(
 
 
 def _assign_grade(
-    holders: _Split, grade: int, gold: tuple[dict[str, int], dict[str, int]], moved: LabelsMoveDocument
-) -> bool:
-    """Grade the holders of a piece of gold, sure and unsure, and count the outcome; return False without any."""
+    holders: _Split, grade: int, gold: _Grades, moved: LabelsMoveDocument, of: tuple[str, str]
+) -> None:
+    """Grade the holders of a piece of gold, and count the outcome; `of` is its sample's id and its text or id."""
     for grades, documents in zip(gold, holders, strict=True):
         grades |= {document: max(grade, grades.get(document, grade)) for document in documents}
     if holders[0]:
@@ -181,7 +181,7 @@ def _assign_grade(
     else:
         number = 1 + sum(name.startswith("*") for name in gold[1])
         gold[1][f"*{number}"] = grade
-    return any(holders)
+        moved.lost.append({"sample": of[0], "what": of[1]})
 
 
 def _quotes(sample: Sample) -> list[tuple[str | None, str]]:
