@@ -26,15 +26,7 @@ from typing_extensions import TypeIs
 
 from germane.errors import MeasureError
 from germane.measures.measure import Definition, Measure, Param, define, one_of
-from germane.places.table import (
-    Bools,
-    Floats,
-    Ints,
-    RankedLabels,
-    pointers_of,
-    reached,
-    relevant_known,
-)
+from germane.places.table import Bools, Floats, Ints, RankedLabels, pointers_of, reached, relevant_known
 from germane.types import FrozenDict
 
 _GOLD = one_of("source of the labels", "gold", "judge", "human", "best")
