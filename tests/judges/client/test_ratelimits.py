@@ -340,7 +340,8 @@ def test_longer_than_a_call_may_take_ends_the_run(count: int, seconds: str) -> N
         judge = LLMJudge("openai:test", base_url=server.url, api_key="k", concurrency=4)
         with pytest.raises(LimitReached, match=r"asks to wait .* minutes \(HTTP 429: daily limit\)"):
             evaluate(rows(count), "context_precision@1", judge=judge)
-    assert server.count <= 1 + (8 if count > 1 else 0)
+    # four are answered, four are refused; a slow machine sends some more before the first refusal is read
+    assert server.count <= (1 if count == 1 else 4 + 2 * 4)
 
 
 def test_the_deadline_of_the_retry_policy_decides() -> None:
