@@ -209,3 +209,14 @@ def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:
         report["RR"]
     with pytest.raises(KeyError, match="num_ret was not measured for c"):
         report.explain("c", "num_ret")
+
+
+def test_a_series_of_grades_is_gold_by_its_index() -> None:
+    """Of documents' ids and grades; a series of ids alone is a list of them."""
+    rows = [
+        {"query": "q", "qrels": pd.Series({"d1": 2, "d2": 0})},
+        {"query": "q", "qrels": pd.Series([1.0], index=[7])},
+        {"query": "q", "qrels": pd.Series(["d1", "d2"])},
+    ]
+    found = [sample.qrels for sample in evaluate(rows, "num_rel").samples()]
+    assert found == [{"d1": 2, "d2": 0}, {"7": 1}, {"d1": 1, "d2": 1}]

@@ -10,7 +10,7 @@ from typing import Any
 
 from germane.errors import InputError, SourceLocation, install_extra
 from germane.samples.cells import TableRow
-from germane.samples.fields import OF_GOLDENS, id_in, yes_no
+from germane.samples.fields import OF_GOLDENS, SPELLINGS, id_in, yes_no
 from germane.samples.files import check_readable, shown_name
 from germane.types import Json, Sample
 
@@ -107,7 +107,9 @@ def in_columns(table: Any) -> Any:
 
 
 def _fields(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
-    for key, value in row.items():
+    for key, cell in row.items():
+        grades = SPELLINGS.get(key) == "qrels" and hasattr(cell, "to_dict") and cell.dtype.kind in "iuf"
+        value = cell.to_dict() if grades else cell  # a pandas Series of grades by document id
         made = value if type(value) in _PLAIN else plain(value)
         if made is not None:
             yield str(key), yes_no(made) if key == "answerable" else made
