@@ -353,7 +353,7 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.8) -> str | None:
     folded = {fold(choice): choice for choice in reversed(list(names))}
     near = difflib.get_close_matches(fold(name), folded, n=1, cutoff=cutoff)
     near = near or [choice for choice in folded if sorted(choice) == sorted(fold(name))]
-    return folded[near[0]] if near else None
+    return folded[near[-1]] if near else None
 
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+')

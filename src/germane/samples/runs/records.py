@@ -95,6 +95,7 @@ def _rows_in(
         yield line, query, *_one_document(record, kind, bare=not names)
         return
     docs = _in_cell(record.get(kind.list_role), column := names.get(kind.list_role, kind.list_role))
+    values = _in_cell(record.get(kind.value), names.get(kind.value, kind.value))
     if docs is None:
         return
     if isinstance(docs, str):
@@ -104,7 +105,6 @@ def _rows_in(
         if is_joined_ids(docs):
             reading.cells.add("ids", column, reading.at(line))
     yield line, query, None, None, None
-    values = _in_cell(record.get(kind.value), names.get(kind.value, kind.value))
     if isinstance(docs, list) and isinstance(values, list):
         docs = _paired(docs, values)
     if isinstance(docs, Mapping):
