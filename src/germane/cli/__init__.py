@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from germane.lazy import lazily
-
-if TYPE_CHECKING:
-    from germane.cli.values import print_document, say
-
-__all__ = ["main", "print_document", "say"]
-
-__getattr__ = lazily(__name__, dict.fromkeys(("print_document", "say"), "values"))
-"""Functions that commands share, imported when first used."""
+__all__ = ["main"]
 
 
 def main() -> None:

@@ -74,21 +74,17 @@ def _flushed(code: int) -> int:
     return code
 
 
-def _message(error: BaseException) -> str:
-    """Return an error's message; for an error of the operating system, the file and the reason."""
-    if not isinstance(error, OSError) or error.filename is None:
-        return str(error)
-    path = str(error.filename)
-    exists = os.access(path, os.F_OK)
-    fix = "check the path and its permissions" if exists else "name a folder that can be written"
-    return f"{path}: {error.strerror}; {fix}"
-
-
 def _report_error(error: BaseException) -> int:
+    """Print an error's message, for one of the operating system the file and the reason, and return the exit code."""
     if isinstance(error, BrokenPipeError):
         return EXIT_SIGPIPE
+    message = str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        exists = os.access(error.filename, os.F_OK)
+        fix = "check the path and its permissions" if exists else "name a folder that can be written"
+        message = f"{error.filename}: {error.strerror}; {fix}"
     with suppress(OSError):  # whoever does not read has the exit code
         if os.environ.get("GERMANE_DEBUG"):
             import_module("traceback").print_exc()
-        print(f"germane: {clean_lines(_message(error))}", file=sys.stderr)
+        print(f"germane: {clean_lines(message)}", file=sys.stderr)
     return 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2

@@ -104,27 +104,20 @@ _Measures = Annotated[
 
 
 def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[GraderSpec, ...]:
-    """Return the graders with unique names, each equal grader once.
+    """Return the graders, each equal one once.
 
-    Names written in the file are kept; a name derived from the type gets a number if it is already used. Two different
-    graders with the same written name are an error, which is appended to `faults`.
+    Two different graders with the same written name are an error, which is appended to `faults`.
     """
-    listed = tuple(graders)
     written: dict[str, GraderSpec] = {}
-    for grader in listed:
+    distinct: dict[tuple[str, Json], GraderSpec] = {}
+    for grader in graders:
         if grader.has_name and written.setdefault(grader.name, grader).spec != grader.spec:
             problem = f"two different graders are named {grader.name!r}"
             fault = grader.node.fault(problem, "give each grader its own name")
             if str(fault) not in map(str, faults):
                 faults.append(fault)
-    specs: dict[str, GraderSpec] = {}
-    for grader in listed:
-        name, number = grader.name, 1
-        while not grader.has_name and (specs.get(name) or written.get(name, grader)).spec != grader.spec:
-            number += 1
-            name = f"{grader.name}-{number}"
-        specs.setdefault(name, grader if name == grader.name else replace(grader, name=name))
-    return tuple(specs.values())
+        distinct.setdefault((grader.name, grader.spec), grader)
+    return tuple(distinct.values())
 
 
 def _gate(value: Any) -> tuple[str, SourceLocation]:

@@ -181,10 +181,11 @@ def graders_of_specs(
     Raises InputError for the first error, or appends every error to `faults` if given. If `leave` is given, no Python file
     is imported: it is called with the name of each measure in one and the entry, which is left out.
     """
-    graders: dict[str, Grader] = {}
+    graders, listed = dict[str, Grader](), tuple(specs)
+    written = {spec.name for spec in listed if spec.has_name}
     folder, compatibility, imports = file.path.resolve().parent, file.compatibility, leave is None
     where = Where(folder=folder, warn=warn, compatibility=compatibility, settings=settings, imports=imports)
-    for spec in specs:
+    for spec in listed:
         try:
             made = grader_of(spec.node, where, faults)
         except NotImported as measure:
@@ -196,7 +197,7 @@ def graders_of_specs(
             continue
         name = first = spec.name if spec.has_name or made.named_by_value else made.label
         number = 1
-        while name in graders:
+        while name in graders or (name in written and not spec.has_name):
             number += 1
             name = f"{first}-{number}"
         grader = scored(made.model_copy(update={"name": name}))

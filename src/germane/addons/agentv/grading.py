@@ -16,7 +16,7 @@ import httpx2
 from pydantic import PlainValidator
 
 from germane.clean import fold
-from germane.cli import print_document, say
+from germane.cli.values import print_document, say
 from germane.encoding import replace_surrogates
 from germane.errors import AnswerError, InputError, JudgeError, SourceLocation
 from germane.evalfiles import Case
