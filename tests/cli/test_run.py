@@ -263,6 +263,18 @@ def test_each_eval_file_queries_the_target_of_its_own_folder(inside: Cli, tmp_pa
     assert [score["value"] for score in document["scores"]] == [1.0, 1.0]
 
 
+def test_a_written_name_is_kept(inside: Cli, tmp_path: Path) -> None:
+    """A measure before it that is called so by itself gets a number."""
+    suite = eval_file(tmp_path, "measures: [RR, {measure: P@1, name: RR}]\ndata: rows.jsonl\n")
+    contexts = [{"id": "b", "text": "t"}, {"id": "a", "text": "u"}]
+    write_jsonl(tmp_path / "rows.jsonl", {"query": "q", "qrels": {"a": 1}, "contexts": contexts})
+    scores = inside("run", suite, "--json").json["scores"]
+    assert [(score["measure"], score["type"], score["value"]) for score in scores] == [
+        ("RR-2", "RR", 0.5),
+        ("RR", "P@1", 0.0),
+    ]
+
+
 def test_a_strict_measure_fails_a_case_with_noise(inside: Cli, tmp_path: Path) -> None:
     """Its score stays; the result of the case is fail, and the score says why."""
     suite = eval_file(
