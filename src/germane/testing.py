@@ -56,9 +56,6 @@ class RecordedSample(NamedTuple):
     part: BlockRows
 
 
-_WIDTH = 100
-
-
 def assert_retrieval(
     sample: Retrieved,
     *checks: str,
@@ -99,7 +96,7 @@ def assert_retrieval(
     if report.verdict.passed:
         return
     facts = Explainer(report).facts(next(report.samples()), list(report.scores()))
-    raise AssertionError("\n".join([*report.verdict.lines(), "", *lines_of(facts, _WIDTH)]))
+    raise AssertionError("\n".join([*report.verdict.lines(), "", *lines_of(facts, 100)]))
 
 
 @dataclass(slots=True)

@@ -40,8 +40,7 @@ from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 __all__ = [
     "Count", "Flag", "JsonMapping", "Keys", "Node", "Number", "Positive", "Scalar", "Share", "Texts", "WholeNumber", "YamlModel", "as_list",
-    "fill_slots", "folder_of", "for_model", "names_of", "node_of", "parse_yaml", "plain", "plain_value", "read_model",
-    "with_variables",
+    "fill_slots", "filled", "folder_of", "for_model", "names_of", "node_of", "parse_yaml", "plain", "plain_value", "read_model",
 ]  # fmt: skip
 
 _EXPANSION = 100_000
@@ -203,20 +202,20 @@ def unset_variables(node: Node) -> list[str]:
     return [f"the environment variable {name} (it is not set)" for name in names if name not in os.environ]
 
 
-def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
-    """Return the tree with `{{name}}` and `{{name.key}}` replaced by their values; unknown names are left unchanged.
+def filled(document: Json, values: Mapping[str, Json]) -> Json:
+    """Return a document with `{{name}}` and `{{name.key}}` replaced by their values; unknown names are left unchanged.
 
     A text that is nothing but one `{{name}}` becomes the value itself, such as a list.
     """
-
-    def changed(scalar: Node) -> Node:
-        text = scalar.text or ""
-        whole = _SLOT.fullmatch(text.strip())
-        if whole and (value := _value_of(whole, values)) is not None:
-            return node_of(value, scalar.location)
-        return replace(scalar, text=fill_slots(text, values))
-
-    return node.changed(changed)
+    if isinstance(document, dict):
+        return {key: filled(inner, values) for key, inner in document.items()}
+    if isinstance(document, list):
+        return [filled(inner, values) for inner in document]
+    if not isinstance(document, str):
+        return document
+    whole = _SLOT.fullmatch(document.strip())
+    value = None if whole is None else _value_of(whole, values)
+    return fill_slots(document, values) if value is None else value
 
 
 def fill_slots(text: str, values: Mapping[str, Json], quote: Callable[[str], str] = str) -> str:

@@ -105,11 +105,11 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
 
 def _add_arguments(parser: _Parser, flags: Sequence[Flag], values: dict[str, Any], words: list[str]) -> None:
     """Add the words after `--`, which are arguments whatever they begin with."""
-    for flag in flags:
-        if flag.argument and "..." in flag.spelling:
+    for flag in (flag for flag in flags if flag.argument):
+        if flag.several:
             values[flag.parameter] = [*(values[flag.parameter] or ()), *map(flag.kind, words)]
             words = []
-        elif flag.argument and words and values[flag.parameter] is None:
+        elif words and values[flag.parameter] is None:
             values[flag.parameter] = flag.kind(words.pop(0))
     for word in words:
         parser.error(f"unexpected argument {word!r}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -86,19 +86,18 @@ class TargetAnswers:
             return
         tables = StoredTables(folder)
         if not replaces and tables.files["samples"].path.exists():
-            self._prepared = set(self._keep(tables.samples))
+            self._prepared = self._keep(tables.samples)
         for _, _, line in TableFile(self._path).lines():
             with suppress(
                 ValueError, RecursionError, KeyError, TypeError, InputError
             ):  # an incomplete last line
-                self._prepared -= set(self._keep(samples_from([object_in(line)["sample"]])))
+                self._prepared -= self._keep(samples_from([object_in(line)["sample"]]))
 
-    def _keep(self, samples: Iterable[Sample]) -> Iterator[SampleKey]:
-        """Remember the answered samples that did not fail, and yield their keys; a failed sample is queried again."""
-        for sample in samples:
-            if find_contexts(sample)[0].error is None:
-                self._found[sample.key] = sample
-                yield sample.key
+    def _keep(self, samples: Iterable[Sample]) -> set[SampleKey]:
+        """Remember the answered samples that did not fail, and return their keys; a failed sample is queried again."""
+        found = {each.key: each for each in samples if find_contexts(each)[0].error is None}
+        self._found |= found
+        return set(found)
 
     def answered(self, planned: PlannedCase) -> PlannedCase | None:
         """Return the case with the stored answer to its query, or None if there is no stored answer."""
@@ -109,7 +108,7 @@ class TargetAnswers:
 
     def add(self, sample: Sample) -> None:
         """Remember an answered sample and append it to the file of answers."""
-        deque(self._keep([sample]), 0)
+        self._keep([sample])
         self._prepared.discard(sample.key)
         if self._path is None:
             return

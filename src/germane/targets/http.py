@@ -20,7 +20,7 @@ from germane.judges.client.transport import Secrets
 from germane.samples.fields import failure_of
 from germane.targets.target import LARGEST, Target
 from germane.types import Json
-from germane.yamltext import Positive, WholeNumber, as_text, fill_slots, plain, with_variables
+from germane.yamltext import Positive, WholeNumber, as_text, fill_slots, filled, plain
 
 if TYPE_CHECKING:
     import httpx2
@@ -57,7 +57,6 @@ class HttpTarget(Target):
     any pointers the response is read as {response, contexts}. A redirect is an error that names the new URL.
     """
 
-    nodes = ("body",)
     aliases: ClassVar = {
         "url": ("endpoint",),
         "answer_at": ("answer", "response"),
@@ -68,7 +67,7 @@ class HttpTarget(Target):
     url: Annotated[str, Field(examples=["https://host/search"]), AfterValidator(_address)]
     method: str = ""
     headers: Annotated[dict[str, str], plain] = Field(default_factory=dict)
-    body: Any = None
+    body: Annotated[Any, plain] = None
     answer_at: Pointer | None = None
     contexts_at: Pointer | None = None
     context: Annotated[dict[str, Pointer], plain] = Field(default_factory=dict)
@@ -143,7 +142,7 @@ class HttpTarget(Target):
         method = (self.method or ("GET" if self.body is None else "POST")).upper()
         url = fill_slots(self.url, values, partial(quote, safe=""))
         headers = {name: fill_slots(value, values) for name, value in self.headers.items()}
-        body = None if self.body is None else with_variables(self.body, values).json()
+        body = filled(self.body, values)
         sent = {"content": body.encode()} if isinstance(body, str) else {} if body is None else {"json": body}
         return self._client.build_request(method, url, headers=headers, **sent)  # type: ignore[no-any-return]
 
