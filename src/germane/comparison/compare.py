@@ -105,10 +105,9 @@ def compare(
     judged = [name for name in chosen if verdicts_of(sides, name) != "labels"]
     differ = list(dict.fromkeys(words for pair in against if (words := how_judged(*pair, judged))))
     if differ and judged and not across_judges:
-        raise InputError(
-            f"{differ[0]}: the difference in {judged[0]} may be due to the judge",
-            fix="judge both systems alike, or split the difference with --across-judges (across_judges=True)",
-        )
+        problem = f"{differ[0]}: the difference in {judged[0]} may be due to the judge"
+        fix = "judge both systems alike, or split the difference with --across-judges (across_judges=True)"
+        raise InputError(problem, fix=fix)
     pairs = [DecidedPair(side, other) for side, other in against]
     rows, notes = list[MeasureComparison](), [*guesses, *(differ if judged else [])]
     for pair in pairs:

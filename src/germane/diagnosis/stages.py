@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -142,11 +143,9 @@ def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None
         else:
             systems.setdefault(sample.system, []).append((sample, lists))
     if not systems:
-        whys = dict.fromkeys(why for counts in left.values() for why in counts)
-        raise InputError(
-            f"no sample has a relevant document to follow: {'; '.join(whys) or 'there are no samples'}",
-            fix='give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"',
-        )
+        whys = "; ".join(dict.fromkeys(chain.from_iterable(left.values()))) or "there are no samples"
+        fix = 'give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"'
+        raise InputError(f"no sample has a relevant document to follow: {whys}", fix=fix)
     return {system: _journeys(some, left.get(system, Counter()), rel, k) for system, some in systems.items()}
 
 

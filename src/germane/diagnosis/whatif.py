@@ -124,10 +124,8 @@ def _diagnoses(report: ReportData, measure: Measure) -> Iterator[SystemDiagnosis
     listed = {system: _Lists(measure, samples, settings, answers) for system, samples in systems.items()}
     if not any(lists.samples for lists in listed.values()):
         whys = dict.fromkeys(why for lists in listed.values() for why in lists.left)
-        raise InputError(
-            f"{measure} cannot be computed for any sample: {'; '.join(whys) or 'there are no samples'}",
-            fix="name a measure whose labels the report holds, e.g. -m nDCG@10",
-        )
+        problem = f"{measure} cannot be computed for any sample: {'; '.join(whys)}"
+        raise InputError(problem, fix="name a measure whose labels the report holds, e.g. -m nDCG@10")
     for system, lists in listed.items():
         if lists.samples:
             yield lists.diagnosis(system, len(systems[system]))
