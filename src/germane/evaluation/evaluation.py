@@ -184,7 +184,13 @@ def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
     with suppress(RuntimeError):
         running = asyncio.get_running_loop() is not None
     if not running:
-        return asyncio.run(in_own_loop(work))
+        results = list[T]()  # a result of the task itself would be written out: asyncio compares signal handlers by repr
+
+        async def run() -> None:
+            results.append(await in_own_loop(work))
+
+        asyncio.run(run())
+        return results[0]
     calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
 

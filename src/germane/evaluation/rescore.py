@@ -51,7 +51,7 @@ def rescore(
     """Return a report with these measures, scored from a report's samples and judgements without calls.
 
     The rows of a report in a folder (a path will do) are read one by one, and the new report is written to
-    `folder`, or else kept in memory. Without measures, only the gates are decided again: these `gates`, or
+    `folder`, or else to a temporary one. Without measures, only the gates are decided again: these `gates`, or
     the report's own. `by` is the field to slice by. Raises InputError if the report lacks verdicts.
     """
     parsed = [Gate.parse(gate) for gate in gates]
@@ -65,9 +65,11 @@ def rescore(
         slices_of(source.samples, by)
     answers, people = StoredAnswers(source.judgements), list(source.people())
     existed = folder is not None and Path(folder).exists()
-    writer = FolderWriter(folder).lock() if folder is not None and isinstance(source, StoredTables) else None
+    writer = None
+    if isinstance(source, StoredTables):
+        writer = FolderWriter.temporary(source) if folder is None else FolderWriter(folder).lock()
     try:
-        if writer is not None:
+        if writer is not None and folder is not None:
             writer.refuse_other()
             writer.start()
         rows = BlockRows()
@@ -83,7 +85,7 @@ def rescore(
         scored = Report.build(rows if writer is None else writer.tables, made, gates=parsed)
         if answers.unknown:
             _require_verdicts(scored.summaries, source)
-        if writer is not None:
+        if writer is not None and folder is not None:
             scored.finish(writer)
     except BaseException:
         if writer is not None and not existed:

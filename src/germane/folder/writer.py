@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -51,6 +54,22 @@ class FolderWriter:
         self._files: dict[Table, IO[bytes]] = {}
         self._written = set[bytes]()
         self._kept: IO[bytes] | None = None
+
+    @classmethod
+    def temporary(cls, source: StoredTables) -> FolderWriter:
+        """Return a started writer for a report that is scored again without being saved.
+
+        Samples and labels stay in the files of `source`, scores are held in memory, and the files that are
+        written are deleted with the tables.
+        """
+        writer = cls(tempfile.mkdtemp(prefix="germane-"))
+        weakref.finalize(writer.tables, shutil.rmtree, writer.path, ignore_errors=True)
+        writer.start()
+        writer.tables.folder = None
+        for name in ("samples", "labels", "scores"):
+            writer._files.pop(name).close()
+            writer.tables.files[name] = source.files[name]
+        return writer
 
     # the folder
 
@@ -129,19 +148,19 @@ class FolderWriter:
 
     def add(self, rows: Tables) -> None:
         """Write a batch of rows; judgements that were written before are skipped."""
-        tables, files = self.tables, self._files
-        files["samples"].writelines(_sample_lines(rows, list(map(tables.number_of, rows.graders))))
+        tables = self.tables
+        self._write("samples", _sample_lines(rows, list(map(tables.number_of, rows.graders))))
         tables.clusters().update(rows.clusters())
-        files["places"].writelines(json_lines(rows.places))
-        files["judgements"].writelines(map(judgement_line, self._new(rows.judgements)))
+        self._write("places", json_lines(rows.places))
+        self._write("judgements", map(judgement_line, self._new(rows.judgements)))
         self.append_labels(rows.labels)
         tables.scores.extend(rows.scores, distinct=True)
-        files["scores"].writelines(rows.scores.lines())
+        self._write("scores", rows.scores.lines())
         tables.add_counts(rows)
 
     def append_labels(self, labels: Iterable[Label]) -> None:
         """Append labels to the rows that are being written."""
-        self._files["labels"].writelines(json_lines(labels))
+        self._write("labels", json_lines(labels))
         self.tables.forget("labels")
 
     def copy(self, name: Table, lines: Iterable[bytes]) -> None:
@@ -157,6 +176,10 @@ class FolderWriter:
                 self._written.add(name)
                 count_asked(self.tables.asked, [judgement])
                 yield judgement
+
+    def _write(self, name: Table, texts: Iterable[bytes]) -> None:
+        if (file := self._files.get(name)) is not None:  # a temporary report leaves out what its source holds
+            file.writelines(texts)
 
     # the end
 
