@@ -294,8 +294,7 @@ class Sample(Record, frozen=True, kw_only=True):
         return self.error is not None and (listed or (self.response is None and not self.messages))
 
     def __post_init__(self) -> None:
-        for name in _LISTS:
-            value = getattr(self, name)
+        for name, value in zip(_LISTS, _lists_of(self), strict=True):
             if value is not None and type(value) is not tuple:
                 force_setattr(self, name, tuple(value))
         if self.gold:
@@ -349,6 +348,7 @@ class Sample(Record, frozen=True, kw_only=True):
 key_of: Callable[[Sample], tuple[str, str, int]] = attrgetter("id", "system", "trial")
 _LISTS = tuple(name for name, kind in Sample.__annotations__.items() if kind.startswith("tuple["))
 """The fields that hold lists."""
+_lists_of = attrgetter(*_LISTS)
 _GRADE = (
     'write 0, 1, 2 or 3; for a yes or no write "relevant": true or false; '
     'for other grades set the scale: "grade_scale": [0, 4]'

@@ -65,13 +65,8 @@ def rescore(
         slices_of(source.samples, by)
     answers, people = StoredAnswers(source.judgements), list(source.people())
     existed = folder is not None and Path(folder).exists()
-    writer = None
-    if isinstance(source, StoredTables):
-        writer = FolderWriter.temporary(source) if folder is None else FolderWriter(folder).lock()
+    writer = _writer(source, folder)
     try:
-        if writer is not None and folder is not None:
-            writer.refuse_other()
-            writer.start()
         rows = BlockRows()
         settings, graders = Settings.stored(manifest, LabelBook(people) or None), graders_of(tuple(measures))
         jobs = (Job(sample=sample, graders=graders) for sample in source.samples)
@@ -95,6 +90,21 @@ def rescore(
         if writer is not None:
             writer.close()
     return scored if folder is None or writer is not None else scored.save(folder)
+
+
+def _writer(source: Tables, folder: Path | str | None) -> FolderWriter | None:
+    """Return the started writer of the new report, or None if the rows are in memory."""
+    if not isinstance(source, StoredTables):
+        return None
+    if folder is None:
+        return FolderWriter.temporary(source)
+    writer = FolderWriter(folder).lock()
+    try:
+        writer.refuse_other()
+        return writer.start()
+    except BaseException:
+        writer.close()
+        raise
 
 
 def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> None:

@@ -144,9 +144,10 @@ def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
 
 def _ids(values: Json) -> Json:
     """Return a list of ids as texts, or a value that is not a list unchanged."""
-    if type(values) is list and all(type(value) is str and value for value in values):
-        return values
-    return _each(read_id)(values)
+    for value in values if type(values) is list else (None,):
+        if type(value) is not str or not value:
+            return _each(read_id)(values)
+    return values
 
 
 def _question(value: Json) -> Json:

@@ -262,7 +262,10 @@ class ScoreTable:
         names = [(encode(name), encode(canonical)) for name, canonical in self._measures]
         parts = [b'"measure":%b,"type":%b,"value":' % both for both in names]
         whys, sample, head = self.whys, -1, b""
-        for row, number in enumerate(self._sample):
+        values = encode(self._value.tolist())[1:-1].split(b",")  # NaN is null
+        for row, (number, measure, value) in enumerate(
+            zip(self._sample, self._measure, values, strict=False)
+        ):
             if number != sample:
                 sample, (name, system, trial) = number, self.keys[number]
                 head = b'{"sample":%b,"system":%b,"trial":%d,' % (encode(name), encode(system), trial)
@@ -273,8 +276,7 @@ class ScoreTable:
                 bounds = encode(None if math.isnan(low) else (low, high))
                 rest = encode(STATUSES[status]), encode(whys[why]), bounds
                 end = b',"status":%b,"why":%b,"bounds":%b}\n' % rest
-            value = encode(self._value[row])  # NaN is null
-            yield b"%b%b%b%b" % (head, parts[self._measure[row]], value, end)
+            yield b"%b%b%b%b" % (head, parts[measure], value, end)
 
     def add_row(self, row: ScoreRow) -> None:
         """Append a stored row; an upper bound of null means infinity. Raises ValueError if it is invalid."""
