@@ -16,7 +16,14 @@ from germane.samples.runs.formats import Floats, NotPlain, Numbers
 Keys: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]
 _ODD, _SEED = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_POWERS = 10 ** np.arange(19)
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], np.uint64)
+_TENS = 10.0 ** np.arange(19)
+_DIGITS = 15
+"""The most digits of a number that is computed from its digits: below 2**53 the one division is exactly rounded."""
+_ZEROS, _HIGH, _TO_HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x80, 0x46))
+"""Words of eight equal bytes: the digit `0`, the highest bit, and the number that sets this bit when added to a byte above `9`."""
+_PAIRS = np.uint64(0x000000FF000000FF)
 _SLOT_BITS = 4
 """The lookup table of an Index has 2**4 to 2**5 slots per text, so that most unknown texts hit an empty slot."""
 
@@ -375,14 +382,57 @@ class Fields:
 
         Raises NotPlain for an invalid number; with `whole` also for a number that is not a plain integer.
         """
-        texts = self.texts(column)
-        words = np.stack(texts.words or [np.zeros(len(texts), np.uint64)], axis=-1)
-        spelt = words.view(f"S{8 * words.shape[1]}").ravel()
-        written = spelt.tobytes()
-        odd = written.translate(None, b"-0123456789\0") if whole else b"_" in written
-        if odd or (texts.start == texts.end).any():
-            raise NotPlain("a value is no plain number")
-        try:
-            return spelt.astype(np.float64)
-        except ValueError:
-            raise NotPlain("a value is no number") from None
+        return _numbers(self.data, *self.bounds(column), whole=whole)
+
+
+def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) -> Floats:
+    """Parse the numbers between offsets in a buffer: from their digits if that is exact, else with Python's float()."""
+    negative = data[start] == 45
+    points = np.flatnonzero(data == 46)
+    second: NDArray[np.bool_] | bool = False
+    if len(points) == len(start) and (points >= start).all() and (points < end).all():  # one in each
+        dot = points
+    else:
+        points = np.append(points, [len(data)] * 2)
+        at = np.searchsorted(points, start)
+        dot, second = np.minimum(points[at], end), points[at + 1] < end
+    before, behind = dot - start - negative, np.maximum(end - dot - 1, 0)
+    odd = (before > 8) | (behind > 8) | (before + behind > _DIGITS) | (before + behind < 1) | second
+    padded = np.concatenate([np.zeros(8, np.uint8), data])
+    before_byte: Keys = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))
+    upper, is_number = _digits(before_byte[dot], before)
+    lower, is_decimal = _digits(before_byte[end], behind)
+    odd |= ~(is_number & is_decimal)
+    if whole and (odd | (dot < end)).any():
+        raise NotPlain("a grade is not a whole number")
+    result: Floats = (upper * _POWERS.take(behind, mode="clip") + lower) / _TENS.take(behind, mode="clip")
+    np.negative(result, out=result, where=negative)
+    if odd.any():
+        rows = np.flatnonzero(odd)
+        result[rows] = _as_python_does(Texts(data, start[rows], end[rows]))
+    return result
+
+
+def _digits(word: Keys, length: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
+    """Parse the last `length` bytes of each word as an integer (0 for no bytes); also return whether all are digits."""
+    others = _MASKS.take(8 - length, mode="clip")
+    word = (word & ~others) | (_ZEROS & others)
+    are_digits = (((word + _TO_HIGH) | (word - _ZEROS)) & _HIGH) == 0
+    word = word - _ZEROS
+    word = word * np.uint64(10) + (word >> np.uint64(8))
+    word = (word & _PAIRS) * np.uint64(100 + (1_000_000 << 32)) + (
+        (word >> np.uint64(16)) & _PAIRS
+    ) * np.uint64(1 + (10_000 << 32))
+    return (word >> np.uint64(32)).astype(np.int64), are_digits
+
+
+def _as_python_does(texts: Texts) -> Floats:
+    """Return texts as floats, parsed as Python's float() does. Raises NotPlain for an invalid number."""
+    words = np.stack(texts.words, axis=-1) if texts.words else np.zeros((len(texts), 1), np.uint64)
+    spelt = words.view(f"S{8 * words.shape[1]}").ravel()
+    if b"_" in spelt.tobytes() or (texts.start == texts.end).any():
+        raise NotPlain("a value is no number")
+    try:
+        return spelt.astype(np.float64)
+    except ValueError:
+        raise NotPlain("a value is no number") from None
