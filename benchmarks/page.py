@@ -22,7 +22,7 @@ from pathlib import Path
 
 _WORDS = [f"{a}{b}{c}" for a in "bdfgklmn" for b in "aeiou" for c in ("", "ra", "to", "li")]
 _READ = "import sys\nfor path in sys.argv[1:]:\n    print(sum(map(len, open(path, 'rb'))))"
-_FILES = ("samples", "items", "judgements", "scores")
+_FILES = ("samples", "places", "judgements", "scores")
 
 
 def main(*, quick: bool = False, peers: Sequence[str] = ()) -> None:
