@@ -55,7 +55,7 @@ from germane.ledger.store import COLUMNS
 from germane.measures.measure import Measure
 from germane.reports.formats import FORMATS
 from germane.samples import samples_from
-from germane.samples.reading import rows_of
+from germane.samples.reading import read_questions
 from germane.samples.rows import sample_to_json
 from germane.samples.runs.source import RowSource, read_qrels
 from germane.targets import open_target
@@ -496,7 +496,7 @@ def use_frame(_: Bench, path: Path) -> None:
     """The rows of CSV as pandas reads them, as texts: a cell of a frame is what it is in the file."""
     with contextlib.suppress(ValueError, OverflowError):  # pandas reads no such file
         frame = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
-        sound([sample_to_json(one) for one in samples_from(rows_of(frame))])
+        sound([sample_to_json(one) for one in read_questions(frame)])
 
 
 def use_samples(_: Bench, path: Path) -> None:
