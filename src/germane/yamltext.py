@@ -461,7 +461,7 @@ class Keys:
         """
         if (near := nearest(key, names)) is None:
             return False
-        self.fault(f"{self.what} has no key {key!r}", f"did you mean {near!r}?{instead}", key)
+        self.fault(f"{self.what} has the unknown key {key!r}", f"did you mean {near!r}?{instead}", key)
         return True
 
     def fault(self, problem: str, fix: str, key: str) -> None:
@@ -504,9 +504,11 @@ class YamlModel(BaseModel):
         for key in keys.others:
             if key.startswith(("$", "x-", "_")):
                 continue
-            problem = f"{keys.what} has no key {key!r}"
+            problem = f"{keys.what} has the unknown key {key!r}"
             if fold(key) in cls.refused:
-                keys.fault(f"{problem}: germane does not support it", "remove the key", key)
+                keys.fault(
+                    f"{keys.what} has the key {key!r}, which germane does not support", "remove the key", key
+                )
                 continue
             fix, names = cls.unread.get(fold(key)), (*cls.spellings(), *cls.ignored)
             if fix is None and cls.any_key and (near := nearest(key, names)):

@@ -452,7 +452,7 @@ def test_batches_do_without_the_cluster(tmp_path: Path) -> None:
     done = without(tmp_path / "src", tmp_path, *asked, "--dry-run")
     assert (done.returncode, "in all 1 request" in done.stdout) == (0, True), done.stderr
     done = without(tmp_path / "src", tmp_path, *asked, "--until", "0.1")
-    assert (done.returncode, "--until and --later do not go together" in done.stderr) == (2, True)
+    assert (done.returncode, "--until and --later cannot be combined" in done.stderr) == (2, True)
 
 
 def test_the_names_of_absent_addons_are_those_that_they_declare() -> None:

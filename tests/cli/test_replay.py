@@ -112,9 +112,9 @@ def test_a_dry_run_forecasts_what_is_missing(inside: Cli, recorded: tuple[list[s
         (["--replay", "none.jsonl"], "is not a file"),
         (["--replay", "first"], "is not a file"),
         (["--replay", "data.jsonl"], "data.jsonl:1: has no key"),
-        (["--replay", "answers.jsonl", "--no-cache"], "do not go together"),
-        (["--replay", "answers.jsonl", "--ledger", "l.sqlite"], "do not go together"),
-        (["--replay", "answers.jsonl", "--resume", "first"], "do not go together"),
+        (["--replay", "answers.jsonl", "--no-cache"], "cannot be combined"),
+        (["--replay", "answers.jsonl", "--ledger", "l.sqlite"], "cannot be combined"),
+        (["--replay", "answers.jsonl", "--resume", "first"], "cannot be combined"),
     ],
 )
 def test_what_cannot_be_replayed_is_said(

@@ -110,7 +110,9 @@ def test_an_unknown_provider_is_told_the_known_ones(tmp_path):
 def test_unknown_keys(tmp_path):
     """One that is close to a known key is an error, any other (also the `model` of AgentV's targets) a warning."""
     entry = "targets:\n  - name: a\n    provider: mock\n    response: y\n"
-    with pytest.raises(InputError, match=r":5:5: a target has no key 'respons'; did you mean 'response'\?"):
+    with pytest.raises(
+        InputError, match=r":5:5: a target has the unknown key 'respons'; did you mean 'response'\?"
+    ):
         open_target("a", write(tmp_path, f"{entry}    respons: x\n"))
     notices = Notices()
     open_target("a", write(tmp_path, f"{entry}    colour: red\n    model: m\n"), warn=notices)

@@ -33,7 +33,7 @@ def audit(
     list the documents where judges and the first report's gold disagree most. Default report: the latest in germane-reports.
 
     With --again 200, ask stored verdicts again (those that flip once more) and say whether the judge has changed; no measure
-    reads the answers. Exit code 1 if it changed, 3 if that cannot be said.
+    reads the answers. Exit code 1 if it changed, 3 if that cannot be decided.
     """
     folders = folders or latest_reports("audit")
     suffix = output.suffix.lower() if output is not None else ""

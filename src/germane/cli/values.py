@@ -74,7 +74,7 @@ def spec_of(flags: Mapping[str, Any]) -> Spec:
     for name in ("ledger", "no_cache", "resume"):
         if flags.get("replay") is not None and flags.get(name):
             flag = f"--{name.replace('_', '-')}"
-            raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
+            raise InputError(f"--replay and {flag} cannot be combined", fix=f"leave {flag} out")
     if flags.get("reask") and not flags.get("resume"):
         fix = "write germane run --resume REPORT --judge JUDGE --reask, or leave it out"
         raise InputError("--reask continues a report with another judge, and --resume names none", fix=fix)

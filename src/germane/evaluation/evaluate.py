@@ -385,7 +385,7 @@ evaluate.__name__ = evaluate.__qualname__ = "evaluate"
 
 
 def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
-    """Return measures, measure names and graders as graders. Raises InputError for none, or equal names."""
+    """Return measures, measure names and graders as graders. Raises InputError for an empty list or equal names."""
     single = isinstance(measures, Measure | str) or hasattr(measures, "grade")
     several = isinstance(measures, Iterable) and not single
     listed = cast("Iterable[Asked]", measures if several else [measures])

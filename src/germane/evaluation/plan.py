@@ -75,7 +75,7 @@ class Plan:
     Attributes:
         files: The eval files among `paths`, read.
         measures: Measures from flags, which replace the files' own.
-        usual: Measures for data whose measures nobody names.
+        usual: Measures for data for which no measures are named.
         dry: True if nothing that an eval file names may be imported or run.
         defaults: The `usual` measures chosen by the data, with the reason; None if they were named.
         left_out: The number of cases that `--filter` left out, and the `--limit` if it left out any.
@@ -311,7 +311,7 @@ class Plan:
         return [file for path in plain for file in (data_files(path) if path.is_dir() else [path])]
 
     def with_defaults(self) -> Plan:
-        """Return the plan with measures that the data allow, if none is named. Raises InputError for none."""
+        """Return the plan; if no measure is named, with those that the data allow. Raises InputError if they allow none."""
         paths, spec = tuple(path for path in self.paths if path not in self.files), self.spec
         if self.measures or self.usual or not paths:
             return self

@@ -43,7 +43,7 @@ def draw_rows(
 
 
 def goals_of(width: float, graders: Sequence[Grader]) -> dict[str, float]:
-    """Return the half-width that --until sets for each judged measure. Raises InputError for none."""
+    """Return the half-width that --until sets for each judged measure. Raises InputError if no measure is judged."""
     judged = [grader.name for grader in graders if (grader.by or grader.measure).asks]
     if not judged:
         problem = f"--until {width:g} applies to judged measures, and no measure of this run asks a judge"

@@ -130,7 +130,7 @@ class PanelJudge(Judge):
 
 
 def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
-    """Return a panel of the judges (or of samples of each), or the only one. Raises InputError for none."""
+    """Return a panel of the judges (or of samples of each), or the only one. Raises InputError for an empty list."""
     members = judges if repeat == 1 else [member for judge in judges for member in repeated(judge, repeat)]
     if not members:
         raise InputError("the list of judges is empty", fix='name at least one, as in "openai:gpt-4o-mini"')

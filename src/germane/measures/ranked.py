@@ -249,7 +249,7 @@ def _stops(table: RankedLabels, top: int | None) -> Floats:
 
 
 def _require_certain(table: RankedLabels) -> None:
-    """Raise MeasureError if a label is uncertain: the mean of 2**grade needs more than the mean grade."""
+    """Raise MeasureError if a label is uncertain: the mean of 2**grade does not follow from the mean grade."""
     uncertain = table.several is not None and table.several.any()
     if table.chances is not None:
         uncertain |= ((table.chances > _CERTAINTY) & (table.chances < 1 - _CERTAINTY)).any()
@@ -259,7 +259,7 @@ def _require_certain(table: RankedLabels) -> None:
 
 
 def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
-    """Return expected reciprocal rank (ERR) at cut-off k for each row."""
+    """Return expected reciprocal rank (ERR) at cut-off k for each row; `top` is the highest grade of the scale."""
     stops = _stops(table, top)
     graded = _within(table, k) & (stops > 0)
     row, rank, stops = table.row[graded], table.rank[graded], stops[graded]

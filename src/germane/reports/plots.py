@@ -41,7 +41,7 @@ _MOST_SYSTEMS = 8  # with a chart of relevance by rank
 
 
 def tag(name: str, *children: str, **attributes: object) -> str:
-    """Return an SVG element with `children` (SVG texts) and escaped attributes: `text_anchor` is text-anchor.
+    """Return an SVG element with `children` (SVG texts) and escaped attributes; `text_anchor` is written as text-anchor.
 
     `color` names a colour of `_COLOURS`, which has a light and a dark form.
     """

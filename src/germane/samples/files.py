@@ -89,7 +89,7 @@ _readable_paths: ContextVar[tuple[Path, ...] | None] = ContextVar("readable_path
 
 @contextmanager
 def untrusted(paths: Iterable[str | Path]) -> Iterator[None]:
-    """Context manager for untrusted files: they may run and send nothing, expand no variables, and read only these paths.
+    """Treat eval files as untrusted: they may read only `paths`, run no commands, send no requests, read no variables.
 
     Symbolic links are resolved before a path is checked.
     """

@@ -171,7 +171,7 @@ class HttpTarget(Target):
         return response, body.decode("utf-8", "replace")
 
     def _fields(self, document: Json) -> Json:
-        """Return the values at the target's pointers, or the whole response without pointers. Raises TargetError if it has none."""
+        """Return the values at the target's pointers, or `document` if it has none; TargetError if a value is missing."""
         if not (self.answer_at or self.contexts_at):
             return document
         result: dict[str, Json] = {}
@@ -182,7 +182,7 @@ class HttpTarget(Target):
         if self.contexts_at is not None:
             listed = _at(document, self.contexts_at)
             if not isinstance(listed, list):
-                fix = "set contexts: of the target to the pointer of the list"
+                fix = "set contexts: in the target to the JSON pointer of the list of contexts"
                 raise TargetError(f"the response has no list at {self.contexts_at}; {fix}")
             result["contexts"] = [
                 {name: _at(value, pointer, needed=False) for name, pointer in self.context.items()} or value

@@ -97,13 +97,16 @@ def test_what_does_not_run_is_named_with_its_place(
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("turns: [{input: hi}]", "e.yaml:4:5: a case has no key 'turns': germane does not support it"),
-        ("vars: {a: b}", "e.yaml:4:5: a case has no key 'vars': germane does not support it"),
-        ("workspace: {template: a}", "no key 'workspace': it is kept as metadata"),
-        ("execution: {workers: 3}", "execution has no key 'workers': it is ignored"),
+        (
+            "turns: [{input: hi}]",
+            "e.yaml:4:5: a case has the key 'turns', which germane does not support",
+        ),
+        ("vars: {a: b}", "e.yaml:4:5: a case has the key 'vars', which germane does not support"),
+        ("workspace: {template: a}", "unknown key 'workspace': it is kept as metadata"),
+        ("execution: {workers: 3}", "execution has the unknown key 'workers': it is ignored"),
         (
             "execution: {skip_defaults: true}",
-            "execution has no key 'skip_defaults': germane does not support it",
+            "execution has the key 'skip_defaults', which germane does not support",
         ),
     ],
 )

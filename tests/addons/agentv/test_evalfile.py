@@ -250,7 +250,9 @@ def test_unknown_keys(read):
         (7, 1, "remove it"),
         (6, 5, "put it under metadata:"),
     ]
-    with pytest.raises(InputError, match=r"1:1: an eval file has no key 'descripton'; did you mean 'descr"):
+    with pytest.raises(
+        InputError, match=r"1:1: an eval file has the unknown key 'descripton'; did you mean 'descr"
+    ):
         read(text)
 
 
@@ -267,7 +269,7 @@ def test_misspelt_keys(read, text, place, key):
     """On every level of the file."""
     faults: list[InputError] = []
     read(f"{text}\ncases: [{{query: a}}]\n", faults=faults)
-    (found,) = (fault for fault in faults if "no key" in fault.problem)
+    (found,) = (fault for fault in faults if "unknown key" in fault.problem)
     assert str(found.place).endswith(f"e.yaml:{place}")
     assert found.fix == f"did you mean {key!r}?"
 
@@ -293,7 +295,9 @@ def test_keys_of_agentv_are_no_misspellings(where, model):
         except InputError as fault:
             faults.append(fault)
         assert not [
-            fault for fault in faults if "has no key" in fault.problem and "support" not in fault.problem
+            fault
+            for fault in faults
+            if "has the unknown key" in fault.problem and "support" not in fault.problem
         ], key
 
 
@@ -309,7 +313,7 @@ def test_keys_of_agentv_are_no_misspellings(where, model):
         ("evalcases: []\ntests: []", 1, 1, "two lists of cases"),
         ("cases: [a]", 1, 9, "a case is the text 'a'"),
         ("cases: [{id: a}]", 1, 9, "no query"),
-        ("cases:\n  - {id: a, query: b}\n  - {id: a, query: c}", 3, 5, "'a' is there already, on line 2"),
+        ("cases:\n  - {id: a, query: b}\n  - {id: a, query: c}", 3, 5, "'a' was already used on line 2"),
         ("cases: [{query: a, contexts: [{text: t, grade: 7}]}]", 1, 41, "contexts[0].grade is the number 7"),
         ("cases: [{query: a, question: b}]", 1, 20, "'query' and 'question' are two names of the key"),
         ("cases: [{query: a, input: [{content: b}]}]", 1, 27, "a message has no role"),

@@ -138,10 +138,10 @@ def test_explicit_contexts_override_those_of_the_answer(inside: Cli) -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"strikt": True}, "config has no key 'strikt': it is ignored; did you mean 'strict'?"),
+        ({"strikt": True}, "config has the unknown key 'strikt': it is ignored; did you mean 'strict'?"),
         (
             {"zz": 1},
-            "config has no key 'zz': it is ignored; remove it",
+            "config has the unknown key 'zz': it is ignored; remove it",
         ),
         ({"strict": "yes"}, "strict is the text 'yes'; write a valid boolean"),
         (

@@ -165,7 +165,7 @@ def test_assertions_of_the_newer_generation(inside: Cli, folder: Path) -> None:
         "composite": 0.5,
     }
     assert "newer.yaml:12:" in ran.err
-    assert "no key 'effort'" in ran.err
+    assert "unknown key 'effort'" in ran.err
 
 
 def test_a_dry_run_runs_nothing_of_the_file(inside: Cli, folder: Path) -> None:

@@ -152,7 +152,7 @@ def test_a_script_beside_the_eval_files_folder_is_found(tmp_path: Path, script: 
 def test_a_misspelt_key_of_a_script() -> None:
     """It is an error beside the script; under config any key stands, and beside it one that is close to none."""
     with pytest.raises(
-        InputError, match=r"e\.yaml:2:1: code_judge has no key 'timout'; did you mean 'timeout'\?"
+        InputError, match=r"e\.yaml:2:1: code_judge has the unknown key 'timout'; did you mean 'timeout'\?"
     ):
         read("script: cat\ntimout: 5")
     grader, notices = read("script: cat\ncolour: red\nconfig: {timout: 5, requird: true}")
@@ -297,20 +297,24 @@ def test_mistakes_say_where_and_what_to_write(text: str, message: str) -> None:
 def test_a_warning_names_the_grader_as_the_file_does(text: str, called: str) -> None:
     """Its name, else its type as it was written: one mapping stands beside many."""
     _, (one,) = read(f"{text}\nfoo: 1")
-    assert one.problem == f"{called} has no key 'foo': it is ignored"
+    assert one.problem == f"{called} has the unknown key 'foo': it is ignored"
 
 
 @pytest.mark.parametrize(
     ("text", "place", "problem"),
     [
-        ("type: field_accuracy\nfields:\n- path: a\n  tolerence: 1", "4:3", "a field has no key 'tolerence'"),
-        ("type: contains\nvalue: x\nrequird: true", "3:1", "contains has no key 'requird'"),
-        ("type: nDCG@5\ntreshold: 1", "2:1", "nDCG@5 has no key 'treshold'"),
-        ("type: token_usage\nmax_total: 1\nnmae: x", "3:1", "token_usage has no key 'nmae'"),
+        (
+            "type: field_accuracy\nfields:\n- path: a\n  tolerence: 1",
+            "4:3",
+            "a field has the unknown key 'tolerence'",
+        ),
+        ("type: contains\nvalue: x\nrequird: true", "3:1", "contains has the unknown key 'requird'"),
+        ("type: nDCG@5\ntreshold: 1", "2:1", "nDCG@5 has the unknown key 'treshold'"),
+        ("type: token_usage\nmax_total: 1\nnmae: x", "3:1", "token_usage has the unknown key 'nmae'"),
         (
             "type: composite\ngraders: [{type: contains, value: x, wieght: 2}]",
             "2:38",
-            "contains has no key 'wieght'",
+            "contains has the unknown key 'wieght'",
         ),
     ],
 )

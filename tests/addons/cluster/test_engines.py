@@ -191,7 +191,7 @@ def test_what_an_engine_refuses(inside: Cli, data: Path) -> None:
     for more, problem in (
         (("--engine", "spark"), "is not an engine"),
         (("--engine", "processes:0"), "is not an engine"),
-        (("--engine", "processes:2", "--part", "1/2"), "do not go together"),
+        (("--engine", "processes:2", "--part", "1/2"), "cannot be combined"),
     ):
         ran = inside(*base, *more)
         assert ran.code == 2

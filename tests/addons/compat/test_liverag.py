@@ -128,8 +128,8 @@ def test_results_of_one_question_are_merged_by_the_original():
 @pytest.mark.parametrize(
     ("results", "references", "said"),
     [
-        ([result("1", "d"), result("1", "d")], [gold("1", "d")], "results:2: the qid '1' is there already"),
-        ([result("1", "d")], [gold("1", "d"), gold(1, "d")], "references:2: the qid '1' is there already"),
+        ([result("1", "d"), result("1", "d")], [gold("1", "d")], "results:2: the qid '1' was already used"),
+        ([result("1", "d")], [gold("1", "d"), gold(1, "d")], "references:2: the qid '1' was already used"),
         ([result("1", "d")], [gold("2", "d")], "no qid of the results is among the references"),
         ([{"qid": "1"}], [gold("1", "d")], "results:1: no doc_ids"),
         ([{"qid": "1", "doc_ids": None}], [gold("1", "d")], "results:1: no doc_ids"),

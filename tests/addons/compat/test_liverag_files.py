@@ -214,7 +214,7 @@ def test_one_object_is_one_row(tmp_path):
             "r.tsv:4: this row has 2 cells, but the header has 3",
         ),
         ("r.tsv", "qid\tdoc_ids\n1\t\n", "r.tsv:2: doc_ids is empty; write [] where nothing was retrieved"),
-        ("r.tsv", "qid\tids\n1\t[]\n", "no doc_ids, only qid, ids"),
+        ("r.tsv", "qid\tids\n1\t[]\n", "this row has no doc_ids, only the fields qid, ids"),
         ("r.tsv", "qid\tqid\n1\t2\n", "r.tsv:1: two columns are named 'qid'"),
         ("r.tsv", "qid\tdoc_ids\n", "nothing in it"),
         ("r.jsonl", '{"doc_ids": []}\n[1]\n', "r.jsonl:2"),

@@ -41,7 +41,7 @@ _CASES = ("evalcases", "tests", "cases")
 
 
 def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
-    """Return statements and items of a rubric as one grader, asked of a model."""
+    """Return the statements and items of a rubric as one grader, which a model checks."""
     location = nodes[0].location
     pairs = node_of({"type": "rubrics", "name": "rubrics", "weight": weight}, location).pairs or {}
     pairs["rubrics"] = Node(location, items=list(nodes))
@@ -55,7 +55,7 @@ def _rubrics(value: Any) -> tuple[GraderSpec, ...]:
 
 
 def assertions_in(value: Any) -> tuple[GraderSpec, ...]:
-    """Return the assertions of AgentV 4: its texts, which must be true of the answer, are one rubric."""
+    """Return the graders in a list of AgentV 4 assertions; all its plain texts together become one rubric."""
     nodes = grader_nodes(value)
     stated = [node for node in nodes if node.pairs is None]
     kept = (node for node in nodes if node.pairs is not None or node is stated[0])
@@ -150,7 +150,7 @@ def read_file(
             case = _case(node, number, file, warn, faults, replaced=replaced)
             if (first := cases.setdefault(case.sample.key, case)) is not case:
                 line = first.location.line if first.location else 0
-                problem = f"the case {case.sample.id!r} is there already, on line {line}"
+                problem = f"the id {case.sample.id!r} was already used on line {line}"
                 faults.append(InputError(problem, fix="give each case its own id", place=node.location))
         except InputError as fault:
             faults.append(fault)
@@ -207,18 +207,18 @@ class CaseEntry(GraderLists):
         for key in keys.others:
             location = keys.node.keys[key]
             if fold(key) in cls.refused:
-                problem = f"a case has no key {key!r}: germane does not support it"
+                problem = f"a case has the key {key!r}, which germane does not support"
                 raise InputError(problem, fix="write what it says into each case", place=location)
             known = key in SPELLINGS or key == "note"
             if not known and (fold(key) in _UNREAD or not keys.refuse(key, (*SPELLINGS, *cls.spellings()))):
-                problem = f"a case has no key {key!r}: it is kept as metadata"
+                problem = f"a case has the unknown key {key!r}: it is kept as metadata"
                 keys.warn(problem, "put it under metadata:", location)
 
 
 def _case(
     node: Node, number: int, file: AgentVFile, warn: Warn | None, faults: list[InputError], *, replaced: bool
 ) -> Case:
-    """Return one case; without an id it gets `number`. Faults are appended where reading can go on."""
+    """Return one case; without an id it gets `number`. Errors that allow reading to continue are added to `faults`."""
     folder = file.path.resolve().parent
     entry = read_model(CaseEntry, node, faults, folder=folder, warn=warn)
     asked = _messages_at(entry.input_messages, "user", folder)
@@ -262,7 +262,7 @@ def _case(
 def _graders(
     entry: CaseEntry, file: AgentVFile, location: SourceLocation, faults: list[InputError], *, replaced: bool
 ) -> tuple[GraderSpec, ...]:
-    """Return the graders of a case: its own and the file's; under `evalcases` its own alone, where it has any (`replaced`).
+    """Return the graders of a case: its own and the file's; with `replaced` (`evalcases`), only its own if it has any.
 
     A case without any that says what a good answer does is graded by a model.
     """

@@ -68,7 +68,7 @@ class _Runner:
         self._secrets = Secrets(self._headers, url=url)
 
     async def ainvoke(self, messages: Sequence[tuple[str, str]]) -> str:
-        """Return the raw text of the answer; GaveUp if the runner refuses, as past its limit of calls."""
+        """Return the raw text of the answer; GaveUp if the runner refuses, for example beyond its limit of calls."""
         system = "\n\n".join(text for role, text in messages if role == "system")
         question = prompt_of([turn for turn in messages if turn[0] != "system"])
         body = {"question": question, "systemPrompt": system}
@@ -79,7 +79,7 @@ class _Runner:
             raise GaveUp(why)
         result = json.loads(self._secrets.mask(response.content))
         if not isinstance(result, dict) or not isinstance(result.get("rawText"), str):
-            raise AnswerError("the proxy returned no text")
+            raise AnswerError('the runner\'s judge proxy returned no text in "rawText"')
         return str(result["rawText"])
 
 
@@ -109,7 +109,7 @@ _PROTOCOL = {
 
 
 def _options(document: Mapping[str, Json], warn: Warn | None = None) -> GradeOptions:
-    """Return the options in the document's `config`, or beside it. InputError for an invalid value."""
+    """Return the options in the document's `config` or at its top level. InputError for an invalid value."""
     names = {fold(spelt): name for spelt, name in GradeOptions.spellings().items()}
     known = {key: name for key in document if (name := names.get(fold(key))) in _ON_TOP}
     result: dict[str, Json] = {name: document[key] for key, name in known.items()}
@@ -207,7 +207,7 @@ def grade_stdin(
 ) -> int:
     """Grade one case: a code-judge document or a sample line on stdin, its score, hits, misses and reasoning on stdout.
 
-    Options of the measure stand in the document's `config`. Exit code 0 whenever there is a score, 3 when the judge failed, 2 on
+    The measure's options come from the document's `config`. Exit code 0 whenever there is a score, 3 when the judge failed, 2 on
     unusable input (nothing on stdout then).
     """
     try:

@@ -13,7 +13,7 @@ from germane.results import MeasuredRow, canonical_measure, measured
 
 
 def results_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredRow]:
-    """Yield a row per case and grader (of a case without graders its score); a case again is a trial."""
+    """Yield a row per case and grader, or one with the score of a case without graders; a repeated case is a new trial."""
     graded = [{one["name"]: one.get("score") for one in row.get("scores") or ()} for row in rows]
     names = list(dict.fromkeys(name for scores in graded for name in scores)) or ["score"]
     times: Counter[tuple[str, str]] = Counter()

@@ -64,7 +64,7 @@ class ScriptGrade(Question[GraderResult]):
         return payload
 
     def printed(self, text: str) -> Json:
-        """Return the document; as AgentV reads it, the last of several values of one key counts."""
+        """Return the printed JSON; of several values for one key the last counts, as in AgentV."""
         return json.loads(text, parse_constant=lambda _: None) if self.agentv else parse_strict_json(text)
 
     def parse(self, payload: Json) -> GraderResult:

@@ -256,7 +256,7 @@ def _printed(finished: Finished) -> str:
 
 
 def _failed(question: ScriptGrade, why: str, theirs: str, ms: float | None) -> Reply:
-    """Return the reply of a program that failed: an error with `why`, or for AgentV a score of 0 with its words, `theirs`."""
+    """Return the reply of a program that failed: an error with `why`, or for AgentV a score of 0 with the message `theirs`."""
     if not question.agentv:
         return Reply(error=why, ms=ms)
     payload = {"score": 0, "misses": [f"Code evaluator failed: {theirs}"], "reasoning": theirs}
@@ -264,7 +264,7 @@ def _failed(question: ScriptGrade, why: str, theirs: str, ms: float | None) -> R
 
 
 def _agentv_payload(stdout: bytes) -> dict[str, Json]:
-    """Return the result that AgentV reads from a program's output: without an object, or a number as score, it is 0."""
+    """Return the result that AgentV reads from a program's output: score 0 if it is not an object with a numeric score."""
     try:
         payload = json.loads(stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
     except (ValueError, RecursionError):

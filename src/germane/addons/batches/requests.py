@@ -194,7 +194,7 @@ def has_batches(model: LLMJudge) -> bool:
 
 
 def price_later(judge: Judge) -> Price | None:
-    """Return the price of a judge's tokens in batches; None if unknown or without batches."""
+    """Return the price of a judge's tokens in batches; None if it is unknown or the judge has no batches."""
     model = model_of(judge)
     if model is None or model.price is None or not has_batches(model):
         return None
@@ -258,7 +258,7 @@ def requests_for_file(asked: Iterable[tuple[Judge, Sequence[AnyQuestion]]]) -> I
 
 
 class _RecordedJudge(Judge):
-    """The judge of a record; `rows` describe its questions as they were asked, by their id()."""
+    """Stands in for the judge that a stored request was made for; `rows` maps id(question) to its stored row."""
 
     def __init__(self, record: Mapping[str, Json]) -> None:
         self.name, self.identity = record["judge"], freeze(record["identity"])
@@ -286,7 +286,7 @@ class Answers:
     unknown: int = 0
 
     def take(self, line: Mapping[str, Json], record: Mapping[str, Json] | None, source: str) -> None:
-        """Read a line: `custom_id`, and a `response` (a body, or its text) or an `error`; `record` is that of its request."""
+        """Read a line: `custom_id`, and a `response` (a body, or its text) or an `error`; `record` is its request's record."""
         request = line["custom_id"]
         if record is None or request in self.done:
             self.unknown += 1
@@ -383,7 +383,7 @@ def _request_of(rows: Iterable[Mapping[str, Json]], judge: _RecordedJudge) -> Fu
         try:
             question = kinds[row["kind"]](**freeze(row["fields"]))
         except (KeyError, TypeError):
-            raise AnswerError("it was asked by another version of germane: ask again") from None
+            raise AnswerError("the question was sent by another version of germane; send it again") from None
         judge.rows[id(question)] = row
         request.questions.append(question)
     return request

@@ -47,7 +47,7 @@ _NO_LINE = "the provider's files hold no line of it that can be read"
 
 
 class Later:
-    """The source of answers for `--later`: it asks in batches what can be asked in batches, before anything is asked live.
+    """The source of answers for `--later`: it sends questions in batches where the provider has them.
 
     Without `--later` nothing is asked while batches of the run's earlier sessions are open.
     """
@@ -56,7 +56,7 @@ class Later:
         self._spec = spec
         for name in ("until", "engine", "replay"):
             if spec.later and spec.get(name):
-                raise InputError(f"--{name} and --later do not go together", fix="leave one of them out")
+                raise InputError(f"--{name} and --later cannot be combined", fix="leave one of them out")
 
     def check(self, judge: Judge) -> None:
         """Raise InputError if the judge has no batches."""
@@ -76,7 +76,7 @@ class Later:
         check: Callable[[], object],
         open_questions: Callable[[], Awaitable[Sequence[Asked]]],
     ) -> None:
-        """Fetch the answers of batches that have ended, and send what is open; AskedLater if anything is in a batch then."""
+        """Fetch the answers of ended batches and send the open questions; AskedLater if any question is then in a batch."""
         table = AskedTable(ledger)
         if not self._spec.later:
             if waiting := sum(row.requests for row in table.batches(opened=True) if row.run == run):
@@ -134,7 +134,7 @@ class Round:
             try:
                 await self._fetch(row, self._clients[row.endpoint])
             except TransportError as error:
-                raise JudgeError(f"no answer about the batch {row.name or row.id}: {error}") from None
+                raise JudgeError(f"the batch {row.name or row.id} cannot be fetched: {error}") from None
 
     async def _fetch(self, row: BatchRow, client: BatchClient) -> None:
         """Store the answers of a batch if it has ended; forget one that was never made."""

@@ -157,7 +157,7 @@ def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 
 
 def _add_counts(tables: StoredTables, manifests: Sequence[Mapping[str, Any]]) -> None:
-    """Add up the parts' counts of their rows."""
+    """Add the counts in the parts' manifests (notes, prompts, references) to `tables`."""
     for manifest in manifests:
         derived = panel_notes(asked_counts(manifest["asked"]))
         counts = BlockRows(

@@ -176,7 +176,7 @@ class PostgresLedger(Ledger):
             return {key for (key,) in db.execute(_INSERT, columns)} if rows else set()
 
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
-        """Yield the rows of a query, each through `read`."""
+        """Yield the rows of a query, each converted by `read`."""
         if self._empty:
             return
         with self._connected() as db, db.transaction(), db.cursor(name="germane_rows") as cursor:

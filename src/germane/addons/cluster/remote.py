@@ -75,6 +75,6 @@ def put(local: Path, url: str) -> None:
 
 
 def is_there(url: str) -> bool:
-    """Return True if there is something at a URL."""
+    """Return True if a file or folder exists at a URL."""
     with _store(url) as (files, path):
         return bool(files.exists(path))

@@ -158,10 +158,10 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
 
 
 def _check(plan: Plan, kind: str) -> None:
-    """Raise InputError for what cannot be run in parts, and for invalid input, before anything is paid."""
+    """Raise InputError for invalid input, or a plan that cannot be run in parts, before any paid call."""
     spec = plan.spec
     if spec.get("part"):
-        raise InputError("--part and --engine do not go together", fix="leave one of them out")
+        raise InputError("--part and --engine cannot be combined", fix="leave one of them out")
     if spec.baseline or spec.fail_on_regression:
         find_baseline(spec.baseline and local(spec.baseline))
     if "-" in spec.paths:

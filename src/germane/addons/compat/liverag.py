@@ -216,7 +216,7 @@ _Found: TypeAlias = tuple[dict[str, Number], _Rows, list[str]]
 
 
 def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
-    """Return one row per reference, those with a result first; a missing qid is the number of its record."""
+    """Return one row per reference, those with a result first; a record without qid is matched by its number."""
     gold, result = _by_qid(references, "reference"), _by_qid(results, "result")
     common = [qid for qid in result if qid in gold]
     if gold and result and not common:
@@ -254,8 +254,8 @@ def _by_qid(entries: Iterable[_Listed], what: str) -> dict[Id, _Listed]:
     for number, entry in enumerate(entries, 1):
         qid = str(number) if entry.qid in {None, ""} else str(entry.qid)
         if qid in results:
-            problem = f"the qid {qid!r} is there already, at {results[qid].location}"
-            raise InputError(problem, fix=f"keep one {what} a question", place=entry.location)
+            problem = f"the qid {qid!r} was already used at {results[qid].location}"
+            raise InputError(problem, fix=f"keep one {what} per question", place=entry.location)
         results[qid] = entry
     return results
 

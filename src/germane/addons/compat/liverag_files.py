@@ -57,7 +57,9 @@ def _checked(location: SourceLocation, row: Json, needed: str) -> dict[str, Json
         raise InputError(f"this is {describe(row)}", fix=fix, place=location)
     if needed not in row:
         text = ", ".join(row)[:200]
-        raise InputError(f"no {needed}, only {text}", fix=f"write qid and {needed}", place=location)
+        raise InputError(
+            f"this row has no {needed}, only the fields {text}", fix=f"write qid and {needed}", place=location
+        )
     if needed == "doc_ids" and row[needed] in ("", None):
         raise InputError("doc_ids is empty", fix="write [] where nothing was retrieved", place=location)
     return row

@@ -67,7 +67,7 @@ def language_of(text: str) -> tuple[str, Counter[str]]:
 
 
 def other_language(question: str, passage: str, wanted: str) -> bool:
-    """Return True if a question is recognisably not in the named language, or else not in that of the passage."""
+    """Return True if a question is recognisably not in the language `wanted` or, if that is "", in the passage's."""
     script, hits = language_of(question)
     named = next((one for one in _languages() if one.name == wanted.strip().lower()), None)
     if wanted and named is None:  # a language that the table lacks cannot be recognised
@@ -207,7 +207,7 @@ def _pointing(question: str) -> str:
 
 
 def repeat_of(candidate: Candidate, texts: set[str], bags: list[frozenset[str]]) -> str:
-    """Return what an earlier candidate has already (the question, one much like it, a quote); "" if none has.
+    """Return what repeats an earlier candidate (the question, a similar question, or a quote), or "".
 
     A new one is added to `texts`, the earlier questions and quotes, and `bags`, the words of each question.
     """

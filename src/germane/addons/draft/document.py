@@ -229,7 +229,7 @@ def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | 
 
 
 def reason_counts(attempts: Iterable[Attempt]) -> dict[str, dict[str, int]]:
-    """Count, by step and reason, the attempts that kept nothing; of an attempt's candidates the one that came furthest counts."""
+    """Count, by step and reason, the attempts that kept nothing; an attempt counts by the candidate that passed most steps."""
     ended = [attempt.dropped for attempt in attempts if attempt.dropped and not attempt.row]
     last = [max(rows, key=lambda row: _STEPS.index(row["step"])) for rows in ended]
     counts = Counter((row["step"], row["reason"]) for row in last)

@@ -221,7 +221,7 @@ class Drafter:
         attempt.row = self._row(attempt, candidate.question, {"answerable": False}, facts)
 
     async def _round_trip(self, attempt: Attempt, candidate: Candidate, alone: Alone) -> None:
-        """Ask which passages support the answer as a claim: its own must, and only few others may."""
+        """Ask which passages support the answer, and store the sample; Dropped if its own does not, or too many others do."""
         passage, question, answer = attempt.turn.passage, candidate.question.strip(), candidate.answer.strip()
         gold = list(dict.fromkeys([passage.doc, *self.search.holders(candidate.quotes)]))
         if len(gold) > 1 + MOST_RIVALS:
@@ -282,6 +282,6 @@ class Drafter:
 
 
 def _same_answer(known: str, reference: str) -> bool:
-    """Return True if most content words of the shorter of two answers stand in the other."""
+    """Return True if most content words of the shorter of two answers occur in the other."""
     a, b = set(content_words(known)), set(content_words(reference))
     return bool(a and b) and len(a & b) >= 0.8 * min(len(a), len(b))

@@ -250,7 +250,7 @@ def _progress(drafter: Drafter, n: int, done: int) -> None:
 
 
 def _why_fewer(document: files.DraftDocument) -> str:
-    """Return a sentence about attempts kept, made and wanted, and which steps dropped the rest."""
+    """Return a sentence with the numbers of attempts kept, made and wanted, and the steps that dropped the others."""
     rows = ((step, reason, n) for step, reasons in document.dropped.items() for reason, n in reasons.items())
     counts = sorted(((n, f"{n} {step}: {reason}") for step, reason, n in rows), reverse=True)
     steps = ", ".join(text for _, text in counts)
@@ -292,7 +292,7 @@ def last_line(document: files.DraftDocument, folder: Path) -> str:
 
 
 def _ease_in_words(facts: Mapping[str, Any]) -> list[str]:
-    """Return a text with what BM25 finds, for these and for the user's own questions."""
+    """Return sentences on the share of gold that BM25 ranks first, for these and for the user's own questions."""
     first = facts["drafted"]["bm25_at_1"]
     if not first["interval"]:
         return []

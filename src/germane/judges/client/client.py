@@ -316,7 +316,9 @@ class ModelClient:
                 capabilities.token_limits = False
                 return
             if call.room or not too_long:
-                raise GaveUp(f"the endpoint does not allow answers of up to {call.limit:,} tokens ({why})")
+                fix = "use another model" if call.room else "set a lower --model-parameter max_tokens=N"
+                problem = f"the endpoint does not allow answers of up to {call.limit:,} tokens ({why})"
+                raise GaveUp(f"{problem}; {fix}")
         if too_long:
             raise GaveUp(
                 f"the texts are too long for the model: about {size:,} tokens ({why})", too_long=True

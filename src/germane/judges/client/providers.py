@@ -216,7 +216,7 @@ class Price:
     """A price in US dollars per million tokens.
 
     `cached` is the price of input from the provider's prompt cache; None if it is the same. Raises InputError
-    if a price is not a number from 0.
+    if a price is negative or not a finite number.
     """
 
     input: float

@@ -117,7 +117,7 @@ class HTTPTransport:
             clients[client] -= 1
 
     def _open(self) -> dict[httpx2.AsyncClient, int]:
-        """Return the HTTP clients of the running event loop; those opened in another loop are dropped."""
+        """Return the running event loop's HTTP clients, each with its number of open requests; drop those of other loops."""
         loop = asyncio.get_running_loop()
         if not self._clients or self._loop is not loop:
             import httpx2

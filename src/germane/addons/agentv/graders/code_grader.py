@@ -86,7 +86,7 @@ class CodeGrader(CaseGrader):
         return self.max_calls is not None
 
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Run it, and read what it printed."""
+        """Run the program and return the result that it printed."""
         question = ScriptGrade(
             command=self.script,
             document=freeze(script_document(case, self.config)),

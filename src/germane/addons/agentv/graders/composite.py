@@ -116,7 +116,7 @@ class Composite(CaseGrader):
         return self.aggregator.type == "llm_judge" or any(grader.asks for grader in self.graders)
 
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Grade by every member at once, then put the results together."""
+        """Run all members concurrently, then combine their results."""
         results = yield from together(grader.grade(case) for grader in self.graders)
         rows = {grader.label: result for grader, result in zip(self.graders, results, strict=True)}
         own = {grader.label: 1.0 if self.agentv else float(grader.weight) for grader in self.graders}
@@ -188,7 +188,7 @@ class Composite(CaseGrader):
 
 
 def _bounds(result: GraderResult, *, share: bool) -> tuple[float, float]:
-    """Return the least and the most that a member can be worth: its score, or 1 where it passes."""
+    """Return the lowest and highest value that a member can count for: its score, or with `share` 1 if it passes."""
     if result.score is None:
         return result.bounds if result.bounds and not share else (0.0, 1.0)
     value = float(result.verdict == "pass") if share else result.score
@@ -196,7 +196,7 @@ def _bounds(result: GraderResult, *, share: bool) -> tuple[float, float]:
 
 
 def _sent(result: GraderResult, *, agentv: bool) -> dict[str, Json]:
-    """Return a member's result as a script or a model reads it."""
+    """Return a member's result in the form that an aggregating script or model is given."""
     hits, misses = list(result.hits), list(result.misses)
     fields: dict[str, Json] = {"score": result.score, "verdict": result.verdict}
     fields |= {"hits": hits, "misses": misses, "expectedAspectCount": max(1, len(hits) + len(misses))}

@@ -32,7 +32,7 @@ class FieldRule(YamlModel):
     """The comparison of one field.
 
     Attributes:
-        path: Where it stands: `invoice.lines[0].amount`.
+        path: Its path in the answer, such as `invoice.lines[0].amount`.
         match: `exact` (types count: 1 is not "1"), `numeric_tolerance` or `date` (year, month and day).
         required: If false, an absent field is left out; else it scores 0.
         weight: Its weight in the mean.

@@ -39,7 +39,7 @@ _SHOWN = 4
 
 
 def capped(result: GraderResult, *, agentv: bool) -> GraderResult:
-    """Return the result; for AgentV with at most as many hits and misses as it keeps."""
+    """Return the result; with `agentv`, cut to as many hits and misses as AgentV keeps."""
     return replace(result, hits=result.hits[:_SHOWN], misses=result.misses[:_SHOWN]) if agentv else result
 
 
@@ -302,7 +302,7 @@ class LLMGrader(CaseGrader):
         )
 
     def _values(self, case: Case) -> dict[str, str]:
-        """Return the values of a template's variables, under the names of both generations."""
+        """Return the values of a template's variables, under the names of both AgentV generations."""
         values = {
             "question input": question_of(case).strip(),
             "candidate_answer output": answer_of(case).strip(),

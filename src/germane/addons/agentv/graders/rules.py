@@ -98,13 +98,13 @@ class TextAssertion(DirectGrader):
 
 
 def _within(checks: Checks, reasoning: str) -> GraderResult:
-    """Return the result of these checks against limits: 1 where all are kept, else 0."""
+    """Return the result of these checks against limits: 1 if all are met, else 0."""
     result = GraderResult.of_checks(checks)
     return replace(result, score=float(not result.misses), reasoning=reasoning)
 
 
 def _check(name: str, value: float, most: float, show: Callable[[float], str]) -> tuple[bool, str]:
-    """Return whether a value is within its limit, and a text for each."""
+    """Return whether a value is within its limit `most`, and a text that states both."""
     return value <= most, f"{name} {show(value)} {'<=' if value <= most else '>'} {show(most)}"
 
 

@@ -22,7 +22,7 @@ class ExpectedCall(YamlModel):
 
     Attributes:
         tool: The tool's name.
-        args: Arguments that it must have; absent or "any": whatever they are.
+        args: Arguments that it must have; if absent or "any", all arguments are accepted.
     """
 
     what = "an expected call"
@@ -55,9 +55,9 @@ class ToolTrajectory(DirectGrader):
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.mode == "any_order" and self.minimums is None:
-            raise InputError("any_order takes minimums", fix="write minimums: {search: 1}")
+            raise InputError("mode any_order needs minimums", fix="write minimums: {search: 1}")
         if self.mode != "any_order" and self.expected is None:
-            raise InputError(f"{self.mode} takes expected calls", fix="write expected: [{tool: search}]")
+            raise InputError(f"mode {self.mode} needs expected calls", fix="write expected: [{tool: search}]")
         return self
 
     def check(self, case: Case) -> GraderResult:

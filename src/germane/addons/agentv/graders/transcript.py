@@ -26,7 +26,7 @@ def question_of(case: Case) -> str:
 
 
 def answer_of(case: Case) -> str:
-    """Return the candidate answer: the response, else the last thing that the system said."""
+    """Return the candidate answer: the response, else the last text in the system's messages."""
     if case.sample.response is not None:
         return case.sample.response
     texts = (content_text(m.content) for m in reversed(case.sample.messages) if m.role == "assistant")
