@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,12 @@ def test_every_title_and_alias_parses(known):
     """What the lists show can be typed."""
     for name in (known.title, *known.aliases, *known.presets):
         assert Measure.parse(name, lenient=True).definition is known
+
+
+def test_a_measure_without_a_docstring_is_listed_by_its_name():
+    """Such as one of one's own, of which nothing else is known."""
+    known = replace(OURS[0], name="first_hit", doc="", formula="")
+    assert listing([known]).startswith(known.heading)
 
 
 BLOCKS = re.findall(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)

@@ -217,6 +217,20 @@ def test_a_series_of_grades_is_gold_by_its_index() -> None:
         {"query": "q", "qrels": pd.Series({"d1": 2, "d2": 0})},
         {"query": "q", "qrels": pd.Series([1.0], index=[7])},
         {"query": "q", "qrels": pd.Series(["d1", "d2"])},
+        {"query": "q", "qrels": pd.DataFrame({"doc": [7], "grade": [2]}).set_index("doc")["grade"]},
     ]
     found = [sample.qrels for sample in evaluate(rows, "num_rel").samples()]
-    assert found == [{"d1": 2, "d2": 0}, {"7": 1}, {"d1": 1, "d2": 1}]
+    assert found == [{"d1": 2, "d2": 0}, {"7": 1}, {"d1": 1, "d2": 1}, {"7": 2}]
+
+
+@pytest.mark.parametrize("series", [pd.Series([20, 30]), pd.Series({20: 1}), pd.Series([30], index=[4])])
+def test_a_series_of_numbers_that_may_be_ids_or_grades_is_refused(series: Any) -> None:
+    """A column of whole ids has the numbers of its rows as index, which are no documents."""
+    with pytest.raises(InputError, match=r"may be document ids or grades; give ids as series.tolist\(\)"):
+        evaluate([{"query": "q", "qrels": series}], "num_rel")
+
+
+def test_a_table_as_gold_is_refused() -> None:
+    """As any other value that is neither a list nor a mapping of documents."""
+    with pytest.raises(InputError, match="qrels"):
+        evaluate([{"query": "q", "qrels": pd.DataFrame({"d1": [1]})}], "num_rel")

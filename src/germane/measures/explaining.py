@@ -234,6 +234,7 @@ def listing(definitions: Iterable[Definition]) -> str:
         needs = dict(definition.facts())["needs"]
         lower = "; lower is better" if definition.better == "lower" else ""
         source = f"; from {definition.reference}" if definition.reference else ""
-        head = f"{definition.heading}  {definition.doc.splitlines()[0]}"
+        first = definition.doc.partition("\n")[0]  # "" without a docstring
+        head = f"{definition.heading}  {first}"
         paragraphs.append(f"{head}\n    = {definition.formula}\n    needs {needs}{lower}{source}")
     return "\n\n".join(paragraphs)

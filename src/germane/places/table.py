@@ -51,14 +51,14 @@ class RankedLabels:
     gain     places  what a place is worth to nDCG: the grade, 0 where unjudged or negative
     level    places  compared with the threshold `rel`: the grade (a negative one as it is: bpref tells
                      it from 0), 0 where unjudged; +inf / 0 for yes / no labels
-    judged   places  whether anybody judged this place ideal_pointers rows+1, ideal: the gains of all that is
-    judged for the row's query, best first ideal_level      the same for `level`: those at or above `rel` are
-    all the relevant there are rel      scalar  the threshold of the labels' own scale: gold 1, judge and
-    human 0-3 grades 2 complete scalar  whether the ideal holds all relevant documents (gold) or only what was
-    retrieved ranks    places  the rank of each place, from 1; None: no (unjudged) place is left out, so they
-    count 1, 2, 3, ... lengths  rows    how many places each ranking has, those that are left out included;
-    None: none is chances  places  how probable it is that a place reaches level 1, 2, 3, and more (four
-    columns, more of longer scales;
+    judged   places  whether anybody judged this place
+    ideal_pointers rows+1, ideal: the gains of all that is judged for the row's query, best first
+    ideal_level      the same for `level`: those at or above `rel` are all the relevant there are
+    rel      scalar  the threshold of the labels' own scale: gold 1, judge and human 0-3 grades 2
+    complete scalar  whether the ideal holds all relevant documents (gold) or only what was retrieved
+    ranks    places  the rank of each place, from 1; None: no (unjudged) place is left out, so they count 1, 2, 3, ...
+    lengths  rows    how many places each ranking has, those that are left out included; None: none is
+    chances  places  how probable it is that a place reaches level 1, 2, 3, and more (four columns, more of longer scales;
                      the last is 0 of grades, as a yes reaches every level); nan where the label is certain; None: all are
     several  rows    whether the row holds one of several people's labels, completed by the shares of the others: measures
                      of it are expectations over yes and no at each uncertain place; None: no row does

@@ -108,11 +108,20 @@ def in_columns(table: Any) -> Any:
 
 def _fields(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
     for key, cell in row.items():
-        grades = SPELLINGS.get(key) == "qrels" and hasattr(cell, "to_dict") and cell.dtype.kind in "iuf"
-        value = cell.to_dict() if grades else cell  # a pandas Series of grades by document id
+        value = cell.to_dict() if SPELLINGS.get(key) == "qrels" and _holds_grades(cell) else cell
         made = value if type(value) in _PLAIN else plain(value)
         if made is not None:
             yield str(key), yes_no(made) if key == "answerable" else made
+
+
+def _holds_grades(cell: Any) -> bool:
+    """Return True if a value is a pandas Series of grades by document id. Raises InputError if they may be ids."""
+    if not (hasattr(cell, "to_dict") and hasattr(cell, "dtype")) or cell.dtype.kind not in "iuf":
+        return False
+    if cell.dtype.kind != "f" and cell.index.name is None and cell.index.dtype.kind in "iu" and len(cell):
+        problem = "the qrels are a Series of whole numbers, which may be document ids or grades"
+        raise InputError(problem, fix="give ids as series.tolist(), or grades by id as series.to_dict()")
+    return True
 
 
 def plain(value: Any) -> Json:
