@@ -49,7 +49,7 @@ def _is_hidden(name: str, value: str) -> bool:
 
 
 def mask_urls(value: Any) -> Any:
-    """Return a text or JSON value in whose URLs passwords and query values, which may be API keys, are replaced by ***."""
+    """Replace passwords and query values that may be API keys by *** in the URLs of a text or JSON value."""
     if isinstance(value, Mapping):
         return {name: mask_urls(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -66,15 +66,15 @@ def _masked(url: re.Match[str]) -> str:
 
 
 def hidden_in(url: str) -> dict[str, str]:
-    """Return the query parameters of a URL whose values `mask_urls` would replace, by name."""
+    """Return the query parameters (name -> value) of a URL that `mask_urls` would mask."""
     found = {name[:-1]: value for _, name, value in _PARAMETER.findall(url)}
     return {name: value for name, value in found.items() if _is_hidden(name, value)}
 
 
 def clean(text: str) -> str:
-    """Return a text as one line without control characters, terminal escapes, direction overrides and CI commands."""
+    """Return a one-line text without control characters, terminal escapes, bidi controls or CI commands."""
     if text.isascii() and text.isprintable() and ":" not in text and "#" not in text:
-        return text  # as most are
+        return text  # the usual case
     chars = (" " if char in "\n\r\t\v\f\x85\u2028\u2029" else char for char in text)
     hidden = {"Cc", "Cf", "Cs", "Co"}
     kept = (c for c in chars if c in "\u200c\u200d" or unicodedata.category(c) not in hidden)
@@ -97,12 +97,12 @@ _AT_START = re.compile(r"^([^\S\n]*)::(?=.*::|.*\Z)", re.MULTILINE)
 
 
 def clean_json(text: str) -> str:
-    """Escape control characters, direction overrides and CI commands in a JSON document; its values stay the same."""
+    """Escape control characters, bidi controls and CI commands in a JSON document; its values stay equal."""
     return _JSON_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def without_controls(text: str) -> str:
-    """Remove control characters and direction overrides, except tabs and line feeds."""
+    """Remove control characters (except tab and line feed) and Unicode bidi controls."""
     return _CONTROL.sub("", text)
 
 
@@ -139,7 +139,7 @@ class CleanStream:
 
 
 def shorten(text: str, most: int, *, end: int = 0) -> str:
-    """Return a text as one clean line of at most `most` characters: cut parts become "…", the last `end` characters stay."""
+    """Clean a text and shorten it to at most `most` characters, with "…" before the last `end` of them."""
     if end and len(text) > 4 * most:
         text = f"{text[: 2 * most]} {text[-2 * most :]}"
     line = " ".join(clean(text if end else text[: 4 * most]).split())

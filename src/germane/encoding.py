@@ -25,7 +25,7 @@ def encode(value: Json, *, sort_keys: bool = False) -> bytes:
     """Encode a JSON value as UTF-8 without spaces; lone surrogates become U+FFFD. NaN is not allowed."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
-    except orjson.JSONEncodeError:  # half a surrogate pair; a number of more than 64 bits
+    except orjson.JSONEncodeError:  # a lone surrogate, or a number of more than 64 bits
         value, between = replace_surrogates(value), (",", ":")
         text = json.dumps(value, sort_keys=sort_keys, separators=between, allow_nan=False, ensure_ascii=False)
         return text.encode()
@@ -38,7 +38,7 @@ def encode_record(record: msgspec.Struct) -> bytes:
     """Encode a record as JSON in UTF-8, without fields at their default."""
     try:
         return _encoder.encode(record)
-    except UnicodeEncodeError:  # half a surrogate pair
+    except UnicodeEncodeError:  # a lone surrogate
         return encode(msgspec.to_builtins(record, enc_hook=str))
 
 
@@ -125,7 +125,7 @@ def digest(value: Json) -> str:
 
 
 def short_name(text: bytes) -> bytes:
-    """Return a text as 16 bytes: the bytes of a 32-digit hex digest (a ledger key or an item), else a hash of the text."""
+    """Return 16 bytes that identify a text: 32 hex digits (a digest) are decoded, other texts are hashed."""
     if len(text) == 32:
         with suppress(Error):
             return unhexlify(text)
@@ -133,7 +133,10 @@ def short_name(text: bytes) -> bytes:
 
 
 def relevance_items(cells: Iterable[tuple[str, str]], history: Iterable[tuple[str, str]] = ()) -> list[str]:
-    """Return the item (digest of the judged texts) of the relevance question about each (query, passage) pair."""
+    """Return the item of each (query, passage) pair: a digest of the texts that a relevance judge is shown.
+
+    `history` holds the (role, text) turns of the conversation before the query.
+    """
     texts = {"history": [list(turn) for turn in history], "kind": "relevance"}
     return [digest({**texts, "passage": passage, "query": query}) for query, passage in cells]
 

@@ -152,7 +152,7 @@ class AnswerError(GermaneError):
 
 
 class Miscounted(AnswerError):
-    """The error for an answer that lacks or confuses verdicts on several passages, which can then be asked about one by one."""
+    """The error for an answer that lacks or mixes up verdicts on several passages; ask about each alone."""
 
 
 class Unended(AnswerError):
@@ -197,12 +197,12 @@ def describe(value: Any) -> str:
     kind = "an object" if isinstance(value, dict) else ""
     if isinstance(value, list | tuple):
         kind = "a list" if value else "an empty list"
-    node = getattr(value, "kind", None)  # of a YAML file
+    node = getattr(value, "kind", None)  # a Node of a YAML file
     return kind or (node if isinstance(node, str) else f"a value of type {type(value).__name__}")
 
 
 def excerpt(value: Any, most: int = 200) -> str:
-    """Return the first `most` characters of a value (as JSON) for error messages, after an object's keys."""
+    """Return the start of a value's JSON for error messages, and first the keys if it is an object."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -218,4 +218,4 @@ class NoneAnswered(LimitReached):
 
 
 class AskedLater(LimitReached):
-    """Raised when the questions were sent as a provider's batches; finished work is kept, and --resume fetches the answers."""
+    """Raised after the questions were sent to a provider's batch API; --resume fetches the answers later."""

@@ -1,8 +1,9 @@
 """The table of every option and argument of the command line.
 
-It defines what each verb accepts, its `--help`, the settings of germane.toml, the options of a `Spec`, the arguments of a
-model judge, and docs/reference/commands.md and config.md. To add a flag, add an entry here and use its value: as a parameter
-of the verb's function, for `run` as an attribute of the `Spec`, for a judge as a parameter of `LLMJudge`.
+It defines what each verb (such as `run`) accepts, its `--help`, the settings of germane.toml, the options of
+a `Spec`, the arguments of a model judge, and docs/reference/commands.md and config.md. To add a flag, add an
+entry here and use its value: as a parameter of the verb's function, for `run` as an attribute of the `Spec`,
+for a judge as a parameter of `LLMJudge`.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class Flag(NamedTuple):
         in_file: Whether an eval file may set it.
         read: A function that converts the typed texts, called with them and the flag. Default: the texts are the value.
         judge: The parameter of a model judge that gets the value.
-        holds: How long the value applies: to the whole evaluation; to one part or session, since it does not change
-            the answers; or to one command.
+        holds: Where the value applies: in the whole "evaluation"; in one "part" or session of it, if it does
+            not change the answers; or in one "command".
         unset: Whether the value is None if the flag is not given, because a file, a report or the config may set it.
         at_url: How a path that is a URL is handled: "copied" to a local file, "kept" for the verb to open, or "refused"
             because the verb writes to it.
@@ -117,7 +118,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def pairs(values: Iterable[str], flag: str, example: str) -> tuple[tuple[str, str], ...]:
-    """Return the values of a flag, each of the form `a=b,c=d`, as (name, value) pairs; InputError for a repeated name."""
+    """Return the (name, value) pairs in a flag's values such as `a=b,c=d`; InputError if a name repeats."""
     result: dict[str, str] = {}
     for entry in (entry for text in values for entry in text.split(",")):
         name, value = _named(entry)
@@ -330,7 +331,7 @@ def flags_of(verb: str, *, installed: bool = False) -> list[Flag]:
 
 
 def borrowed(verb: str, of: str, *spellings: str, unset: bool = False) -> list[Flag]:
-    """Return copies of the flags `spellings` of the core verb `of` for an add-on's `verb`; `unset` is as in `Flag`."""
+    """Return flags `spellings` of the built-in verb `of` for an add-on's `verb`; `unset` is as in `Flag`."""
     copies = []
     for flag in FLAGS:
         if of in flag.verbs.split(",") and flag.long in spellings:

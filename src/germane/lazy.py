@@ -9,13 +9,13 @@ from typing import Any
 
 
 def lazily(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a package's `__getattr__` that imports a public name on first use; `home` maps it to its module in the package."""
+    """Return a package's `__getattr__` that imports names on first use; `home` maps each to its module."""
 
     def get(name: str) -> Any:
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f"{package}.{home[name]}"), name)
-        setattr(sys.modules[package], name, value)  # the next use finds it there
+        setattr(sys.modules[package], name, value)  # later uses do not call `__getattr__`
         return value
 
     return get

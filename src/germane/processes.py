@@ -95,7 +95,7 @@ async def run_program(
 
     The whole process group is killed when the program ends, runs out of time, prints more than 1 MB, or the call is
     cancelled; a child that starts its own session (`setsid`) is not. `env` is the whole environment. The program need not
-    read `stdin`. Raises OSError if it cannot be started, and InputError if the file that names it is not trusted.
+    read `stdin`. Raises OSError if it cannot be started, and InputError if an untrusted eval file names it.
     """
     check_trusted(f"the program {argv[0]} would be run")
     started, pipe = time.monotonic(), asyncio.subprocess.PIPE
@@ -128,7 +128,7 @@ def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None =
     """
     kept = {*_PASSED_ON, *names}
     passed = {name: value for name, value in os.environ.items() if name in kept or name.startswith("LC_")}
-    # so that a script that calls `germane` finds the running installation
+    # a script that calls `germane` shall get the running installation
     path = os.pathsep.join([passed.get("PATH", os.defpath), str(Path(sys.executable).parent)])
     return {**passed, "PATH": path, **(own or {})}
 

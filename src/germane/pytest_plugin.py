@@ -78,7 +78,7 @@ def germane(request: pytest.FixtureRequest) -> Recorder:
 
     name = request.node.nodeid
     recorder = Recorder(name)
-    # of a test that is run again, the last time counts
+    # if a test is run again, its last run counts
     request.config.stash[_SESSION].records[name] = recorder.records
     return recorder
 

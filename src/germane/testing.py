@@ -150,7 +150,7 @@ class Recorder:
 def _sample_of(retrieved: Any, fields: Mapping[str, Any], name: str) -> Sample:
     """Return a Sample made of `retrieved` and `fields`; without an id in these, the id is `name`.
 
-    Warns (for the test's line) about suspicious fields. Raises InputError if the sample is invalid.
+    Warns about suspicious fields, at the test's line. Raises InputError if the sample is invalid.
     """
     if not isinstance(retrieved, Sample | Mapping | None):
         what = repr(retrieved) if isinstance(retrieved, str) else f"a {type(retrieved).__name__}"
@@ -249,9 +249,9 @@ _OF_CASE = ("query", "history", *_GOLD)
 
 
 def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[BlockRows], int]:
-    """Return the rows of all recorded samples, and how many became another trial of a case with their query and gold.
+    """Return the rows of all recorded samples, and the number that became further trials of a case.
 
-    Raises InputError if one id has two queries.
+    A case is a query with its gold. Raises InputError if one id has two queries or different gold.
     """
     id_of: dict[bytes, str] = {}
     case_of: dict[tuple[str, str, int], bytes] = {}
@@ -274,7 +274,7 @@ def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[Bl
 
 
 def _renamed(part: BlockRows, sample: Sample) -> BlockRows:
-    """Return the rows of one recorded sample with the id and trial of `sample`, which replaces it."""
+    """Return a recorded sample's rows for `sample`, its copy with another id or trial."""
     named = {"sample": sample.id, "trial": sample.trial}
     judgements = (
         result_row(sample, row.provenance["of"][-1], row.answer) if row.kind == GRADED else row

@@ -100,7 +100,7 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
         raise Invalid(f"holds {value}, which JSON cannot store", "write null or leave the field out")
     if isinstance(value, set | frozenset):
         return tuple([freeze(member, levels - 1) for member in sorted(value, key=repr)])
-    # what can change is not a part of a record
+    # records hold only immutable values
     return value if kind is float or isinstance(value, Hashable) else str(value)
 
 
@@ -289,7 +289,7 @@ class Sample(Record, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
-        """True if the system failed, so that every score is an error; False if only no contexts were found in an answer."""
+        """True if the system failed: every score is an error. An answer without contexts is no failure."""
         listed = self.contexts is not None or self.calls is not None
         return self.error is not None and (listed or (self.response is None and not self.messages))
 
@@ -328,7 +328,7 @@ class Sample(Record, frozen=True, kw_only=True):
                     raise Invalid(problem, fix, *path, rank, "grade")
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
-        """Return a copy of the sample with `changed` applied to every context, also in calls, and the fields `more` replaced."""
+        """Return a copy with `changed` applied to all contexts, also in calls, and the fields `more` set."""
         calls = self.calls and tuple(
             replace(call, contexts=tuple(map(changed, call.contexts))) for call in self.calls
         )

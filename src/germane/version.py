@@ -1,4 +1,4 @@
-"""germane's version number. It has its own module because reports need it and importing the package would be a cycle."""
+"""germane's version number, in a module of its own that reports can import without an import cycle."""
 
 __all__ = ["__version__"]
 

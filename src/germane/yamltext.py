@@ -127,9 +127,9 @@ class Node:
         return self.location
 
     def follow(self, path: Sequence[Step]) -> tuple[tuple[Step, ...], Node]:
-        """Return the node at a path of field names and indices, after the path with the file's own keys.
+        """Return a path of field names and indices as the file's own keys, and the node at that path.
 
-        The result stops where the path no longer exists in the file.
+        A path that the file lacks is followed as far as it exists.
         """
         node, steps = self, list[Step]()
         for step in path:
@@ -370,7 +370,7 @@ def for_model(node: Node) -> Any:
 
 
 def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Invalid]]:
-    """Return the errors that pydantic found, each with its path; of errors within one another only the innermost."""
+    """Return pydantic's errors with their paths; of two errors at nested paths only the inner one."""
     results = list(map(_in_words, error.errors(include_url=False)))
     above = {loc[:depth] for loc, _ in results for depth in range(len(loc))}
     return [(loc, wrong) for loc, wrong in results if loc not in above]
@@ -450,7 +450,7 @@ class Keys:
     context: Mapping[str, Any]
 
     def warn(self, problem: str, fix: str, location: SourceLocation) -> None:
-        """Call `warn` of the validation context, if there is one, with a Notice."""
+        """Pass a Notice to the function `warn` of the validation context, if it has one."""
         if (warn := self.context.get("warn")) is not None:
             warn(Notice(problem, fix, location))
 

@@ -155,14 +155,14 @@ def check_same_data(a: Path, b: Path) -> None:
 
 
 def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] | None:
-    """Return a report's comparison with its baseline as the `--json` document; None if that fails."""
+    """Return the `--json` document that compares a report with its baseline; None if that is impossible."""
     with suppress(InputError):
         return compare(baseline, report, across_judges=True).to_json()
     return None
 
 
 def _named(sides: Sequence[Side], chosen: str | Iterable[str], names: Sequence[str], what: str) -> list[str]:
-    """Return the reported names of the chosen measures. Raises InputError if a system lacks one of them."""
+    """Return the chosen ones of the measure `names`. Raises InputError if a system lacks one of these."""
     texts: list[str] = []
     for text in [chosen] if isinstance(chosen, str) else map(str, chosen):
         with suppress(InputError):
@@ -233,7 +233,7 @@ def _rows(
 
 
 def _pairing_note(pair: DecidedPair, unpaired: int) -> str:
-    """Return the note that queries were paired by text, or that some ids have different queries; or ""."""
+    """Return a note on queries paired by text, or ids with different queries; "" if there are none."""
     if not pair.by_query:
         return " ".join(map(str, pair.renamed_note() or ()))
     both = sum(name is not None for name in pair.by_query.values())
@@ -265,7 +265,7 @@ def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
     for side in sides:
         for summary in side.report.summaries:
             if summary.system == side.system and summary.measure in names:
-                for remark in summary.basis.remarks:  # what follows is said of the difference
+                for remark in summary.basis.remarks:  # the notes left out are given for the difference
                     if not remark.startswith("uncalibrated") and remark != summary.basis.interval_note:
                         rows.setdefault(remark, {}).setdefault(side.name, {})[summary.measure] = None
     return [

@@ -34,12 +34,12 @@ _Drawn: TypeAlias = tuple[Sequence[Draw], LabelBook, LabelBook]
 
 
 class DecidedPair(PairedSystems):
-    """Two systems, compared by the difference as people's labels correct it, if they can.
+    """Two systems, compared by their difference, which people's labels correct where possible.
 
     If only some of a query's passages are labelled, a measure that is a mean over verdicts is corrected by
-    passages. A passage in both lists counts once; its probability of being drawn is that of either report's
-    draw, 1 - (1 - chance in A)(1 - chance in B). Any other judged measure needs fully labelled queries in
-    both lists.
+    passages. A passage in both lists counts once; its probability is that of being drawn in at
+    least one report, 1 - (1 - chance in A)(1 - chance in B). Any other judged measure needs fully labelled
+    queries in both lists.
     """
 
     def __init__(self, a: Side, b: Side) -> None:
@@ -152,7 +152,7 @@ class DecidedPair(PairedSystems):
         return _of_terms(sides, drawn, numbers, clusters, judged)
 
     def _drawn(self, kind: str) -> _Drawn | str:
-        """Return the random draws from both reports with their labels, or the reason for none."""
+        """Return both reports' random draws of items to label, with the labels, or why there are none."""
         draws, labels = list[Draw](), list[Label]()
         for corrections in {id(side.report.tables): c for side, c in self._corrected}.values():
             pool, book = corrections.pool(kind), corrections.book
@@ -235,7 +235,7 @@ def _of_terms(
 
 
 def _joined(sides: Sequence[ScoreTerms]) -> dict[tuple[str, str], list[float]]:
-    """Return four sums by query and item: weight in B minus A, grades, number of grades, contribution."""
+    """Return by query and item: B's weight minus A's, sum and number of grades, difference in the score."""
     rows: dict[tuple[str, str], list[float]] = {}
     for sign, side in zip((-1, 1), sides, strict=True):
         weights = sign * side.weight

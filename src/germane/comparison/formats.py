@@ -181,7 +181,7 @@ def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
     for baseline in dict.fromkeys(row.a for row in comparison.comparisons):
         others = dict.fromkeys(clean(row.b) for row in comparison.comparisons if row.a == baseline)
         a, b = clean(baseline), ", ".join(others)
-        if len(comparison.systems) != 2 or heads[0] != a:  # else the table's head says so
+        if len(comparison.systems) != 2 or heads[0] != a:  # otherwise the table's head names them
             yield Text(f"{heads[1]} {b} against {heads[0]} {a}" if len(heads) == 2 else f"{b} against {a}")
     yield _table(comparison, comparison.comparisons).rich()
     for row in comparison.comparisons:
@@ -294,7 +294,7 @@ def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
 
 
 def _lists(comparison: Comparison, overlaps: str = "", only_in: str = "only in ") -> Iterator[str]:
-    """Yield how similar the systems' lists are, and the queries of one system; each line begins as given."""
+    """Yield lines on the overlap of lists and on queries of one system; `overlaps`, `only_in` begin them."""
     for system, overlap in comparison.overlaps.items():
         of = f" of {clean(system)}" if len(comparison.held) > 1 else ""
         yield f"{overlaps}rank-biased overlap{of}: {overlap}"

@@ -100,7 +100,7 @@ def _scored_again(
 
 
 def _judged_otherwise(a: Side, b: Side) -> Container[str]:
-    """Return the cases of B with an item to which A has a different stored answer."""
+    """Return the cases of B with an item for which A stores another answer than B."""
     ours: dict[str, bytes] = {}
     for item, answer in a.report.tables.answers():
         if answer is not None:

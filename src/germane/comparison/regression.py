@@ -111,7 +111,7 @@ def within_margin(row: MeasureComparison) -> GateResult:
 def _result(
     row: MeasureComparison, name: str, outcome: GateOutcome, more: str = "", sentence: str = ""
 ) -> GateResult:
-    """Return a gate's result for a change; undecided if the comparison cannot be decided."""
+    """Return a gate's result for a change, undecided if the comparison is; `more` is added to its detail."""
     difference, interval, _ = row.deciding
     text = f"{_change_in_words(difference, interval)} over {counted(row.n, 'query')}"
     if row.corrected is not None:

@@ -30,11 +30,11 @@ from germane.tables.columns import batched
 from germane.types import Sample
 
 HALF = 0.5
-"""The share of claims from which on contexts hold the answer, a response states it, or is faithful."""
+"""The smallest value of each of the three measures that counts as yes."""
 _NEEDED = ("context_recall", "nugget_recall(text=response)", "faithfulness")
 _SAMPLES_PER_BLOCK = 500
 BlameKind: TypeAlias = Literal["answered", "not_retrieved", "ignored", "unsupported", "unknown"]
-"""What became of a query, as `BlameLine` explains."""
+"""The outcome of a query; `BlameLine` explains each."""
 _WORDS: dict[BlameKind, str] = {
     "answered": "answered from the contexts",
     "not_retrieved": "not retrieved",
@@ -63,7 +63,7 @@ class BlameLine(Line):
 
 
 Blame: TypeAlias = dict[BlameKind, BlameLine]
-"""The queries with a reference and a response, by what became of them."""
+"""The queries with a reference and a response, by outcome."""
 
 
 def missing_verdicts(blame: Blame) -> list[str]:
@@ -148,13 +148,13 @@ def _is_known(outcome: Outcome) -> bool:
 
 
 def _kind_of(outcomes: Sequence[Outcome]) -> BlameKind:
-    """Return what became of a query (answered, ignored, ...) from the values of the three measures."""
+    """Return the outcome of a query (answered, ignored, ...) from the values of the three measures."""
     held, stated, faithful = outcomes
     if not all(map(_is_known, outcomes)) or held.value is None or stated.value is None:
         return "unknown"
     answered = stated.value >= HALF
-    # the share that the contexts hold of the claims that the response states, or of those that it lacks; of all claims
-    # where the sample has nuggets of its own, which are other claims
+    # the contexts' share of the claims that the response states, or lacks if it is wrong; of all claims if
+    # the sample has its own nuggets, which are other claims
     wanted = {item.text for item in stated.items if bool(item.held) is answered}
     same = [float(bool(item.held)) for item in held.items if item.text in wanted]
     retrieved = (fsum(same) / len(same) if same else held.value) >= HALF

@@ -20,9 +20,9 @@ from germane.show.terminal import hanging
 from germane.types import Json
 
 _BAR = 24
-"""Signs of a bar of all relevant documents."""
+"""The characters of a bar that stands for all relevant documents."""
 _SHOWN = 10
-"""The number of lost documents that are shown of a system."""
+"""The number of lost documents shown per system."""
 
 
 def document_of(systems: Sequence[SystemDiagnosis] | Sequence[SystemStages]) -> Json:

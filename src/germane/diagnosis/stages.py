@@ -32,9 +32,9 @@ from germane.statistics.intervals import IntervalEnds, mean_interval
 from germane.types import Context, Sample
 
 RETURNED, BELOW, LOST, NEVER = "returned", "below k", "lost", "never retrieved"
-"""The ends of a relevant document."""
+"""The possible outcomes of a relevant document."""
 FIRST = 10
-"""The first places that are looked at where samples have no stages, longer lists, and no k is given."""
+"""The default of k for samples without stages whose lists are longer."""
 _CONTEXTS, _CALLS = "contexts", "calls"
 
 Ranks: TypeAlias = Mapping[str, int]
@@ -168,7 +168,7 @@ def _journeys(samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: 
     staged = any(sample.stages for sample, _ in samples)
     last_two = [lists[-2:] for _, lists in samples if len(lists) > 1 and lists[-1][0] == _CONTEXTS]
     if staged and all(before.keys() == after.keys() for (_, before), (_, after) in last_two):
-        # the contexts are what the last stage handed on
+        # the contexts are the last stage's list
         samples = [
             (sample, lists[:-1] if len(lists) > 1 and lists[-1][0] == _CONTEXTS else lists)
             for sample, lists in samples
@@ -225,7 +225,7 @@ def _has_ids(contexts: Sequence[Context]) -> bool:
 
 
 def _ids(contexts: Sequence[Context]) -> Ranks:
-    """Return the ranks of the documents in a list of contexts; a context without an id keeps its place."""
+    """Return the ranks of the documents in a list of contexts; a context without an id takes up a rank."""
     return _ranks(context.id or f"\0{number}" for number, context in enumerate(contexts))
 
 

@@ -32,7 +32,7 @@ from germane.statistics.intervals import SAME, IntervalEnds
 from germane.types import Sample
 
 _Changed: TypeAlias = tuple["ChangeRow", Floats]
-"""A change with the value of each sample after it."""
+"""A change, and the measure's value of each sample after it."""
 _DEPTHS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
 
 
@@ -227,7 +227,7 @@ class _Lists:
             yield self.change(now, then, "k", f"k = {depth} instead of {k}", k=depth)
 
     def change(self, now: Floats, then: Floats, kind: Any, change: str, **more: float) -> _Changed:
-        """Return the row of a change from the values `now` to the values `then`, with the latter."""
+        """Return the row of a change that turns the values `now` into `then`, together with `then`."""
         by = paired_difference(now, then, clusters=self.clusters, value_range=self.measure.definition.range)
         if (note := by.interval.note) and note not in self.notes:
             self.notes.append(note)

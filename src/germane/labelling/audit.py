@@ -26,11 +26,11 @@ Grades: TypeAlias = Mapping[str, tuple[float, str]]
 """The judge's grade of each item, and its scale."""
 
 FEW = 30
-"""Labels below which an agreement says little."""
+"""With fewer labels than this, an agreement says little."""
 SLIGHT = 0.2
-"""Kappa below which an agreement is at most slight (Landis and Koch, 1977)."""
+"""The kappa below which agreement is at most slight (Landis and Koch, 1977)."""
 _OFF_SCALE = re.compile(r'"grade": Input should be .* not (-?\d+(?:\.\d+)?)$')
-"""The end of the error of a judgement whose grade is outside the scale."""
+"""Matches the error of a judgement whose grade is outside the scale; the group is the grade."""
 _SCALES: dict[str, tuple[float, ...]] = {"graded": (0, 1, 2, 3), "binary": (0, 1)}
 
 
@@ -188,7 +188,7 @@ def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
                 pairs["binary"].append((label.item, *both))
         for scale, rows in pairs.items():
             items, judge, people = zip(*rows, strict=True)
-            grades = _SCALES.get(scale) or sorted({*judge, *people})  # of another scale those that occur
+            grades = _SCALES.get(scale) or sorted({*judge, *people})  # else those that occur
             queries = [read.query_of.get(item, item) for item in items]
             result = agreement(judge, people, scale=grades, queries=queries)
             yield result.replace(kind=kind, scale=scale)

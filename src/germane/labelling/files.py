@@ -51,8 +51,8 @@ def import_labels(
 ) -> tuple[list[Label], list[str]]:
     """Read labels for a report from a file: .jsonl, .csv, or TREC qrels (any other extension).
 
-    A row names its `item`, or its sample and its document (`id`), with `grade`, `relevant` or `answer`. It
-    keeps its queue only together with the random design that drew it; else its queue is `import`. Rows
+    A row names its `item`, or its sample and its document (`id`), with `grade`, `relevant` or `answer`. Its
+    queue `random` is kept only if its `design` has a probability; any other row gets the queue `import`. Rows
     without a person become labels of `who`, else of `user`, or of UNNAMED if two such rows contradict each
     other. Return the labels of items in the report, and notes on rows about other items, rows without an
     answer, and labels that change nothing. Raises InputError if no row is about an item of the report.
@@ -138,7 +138,7 @@ class LabelFile:
                 self._labels.setdefault(label.item, []).append(label)
         for some in self._labels.values():
             if len({(label.who, label.answer, label.scale) for label in some}) == 1:
-                del some[:-1]  # the same label again
+                del some[:-1]  # the same label, repeated
         others = (label.scale for label in alone if label.scale not in {"graded", "binary"})
         self._scale = scale_ends(other) if (other := next(others, None)) else None
         return self
@@ -214,7 +214,7 @@ def _answer(row: _Row, location: SourceLocation) -> tuple[Json, str]:
     """Return a row's answer (None for unsure) and its scale. Raises InputError if the answer is unusable."""
     name = next((name for name in _ANSWERS if row.get(name) not in (None, "")), "")
     scale, value = str(row.get("scale") or ""), row.get(name)
-    if not name and "item" in row:  # unsure, or taken back
+    if not name and "item" in row:  # the person was unsure, or took the answer back
         return None, scale or "graded"
     if isinstance(value, str):
         text = value.strip().casefold()

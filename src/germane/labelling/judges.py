@@ -20,7 +20,7 @@ from germane.statistics.intervals import IntervalEnds
 from germane.tables.labels import LabelBook
 
 ALPHA = 0.05
-"""The p below which a judge is told apart from the best one."""
+"""The p-value below which a judge counts as worse than the best one."""
 
 
 class JudgeOnLabels(Line, kw_only=True):

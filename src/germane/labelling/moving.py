@@ -33,8 +33,8 @@ class QuoteRow(Line):
 
 
 LabelOutcome: TypeAlias = Literal["same", "carried", "unsure", "lost", "others"]
-"""What became of a label: a document is its passage, it holds of another document, documents hold a part of the passage, or none
-does; others are labels of no single passage."""
+"""What became of a label. same: a document equals its passage; carried: it moved to another document; unsure:
+documents contain a part of the passage; lost: none does; others: it is not about a single passage."""
 
 
 class LabelsCheckDocument(Line):
@@ -71,11 +71,11 @@ class LabelsMoveDocument(Line):
 
 
 WHOLE = 0.95
-"""Share of a passage that a document must hold to be as relevant."""
+"""The least share of a passage that a document must contain to be as relevant."""
 MOST = 0.5
-"""Share of a quote that a document must hold to have it, where no document holds it whole."""
+"""The least share of a quote that a document must contain, if no document contains the whole quote."""
 _Split: TypeAlias = tuple[list[str], list[str]]
-"""Documents that certainly hold a piece of gold, and those that may."""
+"""The documents that certainly contain a piece of gold, and those that may."""
 _Grades: TypeAlias = tuple[dict[str, int], dict[str, int]]
 
 
@@ -112,8 +112,8 @@ def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocume
 def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample], LabelsMoveDocument]:
     """Return the samples with their gold moved to the documents of a corpus, and counts of the outcomes.
 
-    They have no contexts. `qrels` holds the documents that are certainly relevant, `unsure` those that may
-    be, with the grade that they would have; `*1`, `*2`, ... stand for gold that was not found. Groups
+    The samples have no contexts. `qrels` holds the documents that are certainly relevant, `unsure` those that
+    may be, with the grade that they would have; `*1`, `*2`, ... stand for gold that was not found. Groups
     (`gold`) name every document that a member moved to.
     """
     before = _known_texts(samples)
@@ -143,7 +143,7 @@ def _moved(
     for document, quote in quoted if sample.qrels is not None or sample.gold is None else ():
         grade = max(qrels.get(document, best) if document else best, 1)
         _assign_grade(of_quote[quote], grade, (sure, unsure), moved, (sample.id, quote))
-    by_quote = {document for document, _ in quoted}  # a quote without a document stands for all gold
+    by_quote = {document for document, _ in quoted}  # a quote without a document counts for all gold
     names: dict[str, list[str]] = {}
     for document in gold_ids(sample):
         grade = qrels.get(document, 1)
@@ -171,7 +171,10 @@ def _moved(
 def _assign_grade(
     holders: _Split, grade: int, gold: _Grades, moved: LabelsMoveDocument, of: tuple[str, str]
 ) -> None:
-    """Grade the holders of a piece of gold, and count the outcome; `of` is its sample's id and its text or id."""
+    """Give the documents (`holders`) of a piece of gold its grade, and count the outcome in `moved`.
+
+    `of` holds the sample's id, and the text or id of the piece.
+    """
     for grades, documents in zip(gold, holders, strict=True):
         grades |= {document: max(grade, grades.get(document, grade)) for document in documents}
     if holders[0]:
@@ -192,14 +195,14 @@ def _quotes(sample: Sample) -> list[tuple[str | None, str]]:
 def _holders_of_quote(matches: Sequence[TextMatch]) -> _Split:
     """Return the documents that contain a quote (at least half of it if none has all), and those with less."""
     whole = [at for at in matches if at.share == 1.0]
-    if whole:  # words that only match without their signs are another place, where one matches to the letter
+    if whole:  # with an exact match, matches that differ in punctuation are other passages
         return [at.document for at in whole if at.exact or not whole[0].exact], []
     return _split(matches, [at.share >= MOST for at in matches])
 
 
 def _holders_of_text(matches: Sequence[TextMatch]) -> _Split:
     """Return the documents that contain an old passage, and those that contain only a part of it."""
-    if any(at.exact for at in matches):  # the same words with other signs may be another passage
+    if any(at.exact for at in matches):  # with other punctuation, the words may be another passage
         return _split(matches, [at.exact for at in matches])
     return _split(matches, [at.share >= WHOLE for at in matches])
 

@@ -35,7 +35,7 @@ _NOTHING = {
     "support": ("claims", "run it with context_recall or faithfulness"),
     "sufficiency": ("verdicts on sufficiency", "run it with context_sufficiency"),
 }
-"""The kinds of things that people label; what is missing where there are none, and how to have some."""
+"""For each kind of label, the noun of its items and the fix, for the error that a report has none."""
 _TEXTS = ("reference", "criterion", "response")
 
 
@@ -109,7 +109,7 @@ def _all_passages(report: ReportData) -> Iterator[LabelTask]:
 def _add_passages(
     tasks: dict[tuple[str, str], LabelTask], sample: Sample, places: Places, number: int
 ) -> None:
-    """Add a task for each judged passage of a sample, which is the one with this number in `places`."""
+    """Add a task for each judged passage of a sample; `number` is the sample's number in `places`."""
     questions = places.questions(number)
     for call, rank, at in places.ranks_of(number):
         asked = places.verdict[at]
@@ -124,7 +124,7 @@ def _add_passages(
 def queue_of(
     report: ReportData, kind: str = "relevance", design: Design = "passages", **how: Any
 ) -> LabelQueue:
-    """Return the queue of a report's labelling tasks of one kind. Raises InputError if there are none."""
+    """Return a report's LabelQueue for one kind, with the fields `how`. Raises InputError without tasks."""
     pool, tasks = pool_of(report.tables, kind), label_tasks(report, kind)
     judged = [task for task in tasks if task.item in pool.get(task.sample, ())]
     return LabelQueue(tasks=judged or tasks, design=design, pool=fingerprint(pool), **how)
@@ -152,7 +152,7 @@ def _task(sample: Sample, item: str, question: AnyQuestion, claim: int = 0, **mo
 
 
 def _doubt(verdict: float, *, binary: bool) -> float:
-    """Return how doubtful a verdict is: the more, the nearer it is to the threshold; 0 if it is nan."""
+    """Return the doubt about a verdict: higher nearer the threshold, 0.5 for any yes or no, 0 for nan."""
     if isnan(verdict):
         return 0.0
     return 0.5 if binary else 1 - abs(verdict - (HELPS - 0.5)) / HELPS
@@ -203,7 +203,7 @@ class LabelQueue:
 
     @property
     def cases(self) -> list[str]:
-        """The id of each task's query, in the order of the draw, for all tasks whatever the budget."""
+        """The id of each task's query, in the order of the draw, including tasks beyond the budget."""
         return [self.tasks[position].sample for position, _ in self._order(len(self.tasks))]
 
     def _order(self, size: int) -> Iterator[tuple[int, float]]:

@@ -23,7 +23,7 @@ Pair: TypeAlias = tuple[str, str]
 
 _EXAMPLES = 3
 _MOST_SAMPLES = 1_000
-"""Samples in which gold ids are compared with the retrieved ids in the search for other spellings."""
+"""The most samples whose gold ids are compared with the retrieved ids, to find other spellings."""
 
 
 def _spelling(name: str) -> str:

@@ -16,7 +16,7 @@ Range = tuple[float, float]
 SHARE, ANY, COUNT = (0.0, 1.0), (-math.inf, math.inf), (0.0, math.inf)
 
 KNOWN: Sequence[tuple[str, Range, bool]] = (
-    # trec_eval's and ir_measures' that germane does not have
+    # measures of trec_eval and ir_measures that germane lacks
     (r"infap|rprecmult.*|11ptavg|setmap|(set)?relativep.*|rndcg|ndcgrel|g|bing|compat.*|inst.*|bpm.*|n?nrbp.*|n?err_?ia.*|apia.*|pia.*", SHARE, True),
     (r"gmmap|gmbpref|yaap|sdcg.*|utility.*", ANY, True),
     (r"num(nonrel|q).*|unj.*", COUNT, False),
@@ -24,7 +24,7 @@ KNOWN: Sequence[tuple[str, Range, bool]] = (
     # MLflow's judged metrics, whose grades are 1 to 5
     (r"(answer(similarity|correctness|relevance)|relevance|faithfulness)/v\d+/score", (1.0, 5.0), True),
     (r"(ari|fleschkincaid)gradelevel(/v\d+/score)?", ANY, False),
-    # all programs: what is counted or spent
+    # all programs: counts and costs
     (r".*(latency|duration|seconds|runtime|cost|costusd|price|tokens|tokencount)(ms|s)?(/v\d+/score)?", COUNT, False),
     (r"perplexity|loss|mae|mse|rmse", COUNT, False),
     (r"wer|cer|worderrorrate|charactererrorrate", COUNT, False),
@@ -57,7 +57,7 @@ def canonical_measure(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return a measure's name without MLflow's suffix /score or /value, which stays after a version (/v1/score)."""
+    """Return a measure's name without MLflow's suffix /score or /value; after a version (/v1) it stays."""
     return re.sub(r"(?<!/v\d)/(score|value)$", "", name.strip())
 
 
@@ -66,7 +66,7 @@ def _parsed(name: str) -> Measure | None:
     text = name.strip()
     plain = _plain(text)
     for spelling in dict.fromkeys((text, plain, re.sub(r"_at_(\d+)$", r"@\1", plain))):
-        if re.search(r"[:/\\]", spelling):  # the name of a file, which would be loaded
+        if re.search(r"[:/\\]", spelling):  # a file name, which would be loaded
             continue
         with suppress(InputError):
             measure = Measure.parse(spelling)
@@ -103,7 +103,7 @@ def parse_directions(texts: Iterable[str] | Mapping[str, bool]) -> dict[str, boo
     if isinstance(texts, Mapping):
         texts = [f"{name}={value}" for name, value in texts.items()]
     for text in [texts] if isinstance(texts, str) else texts:
-        stated = "=" in text[text.rfind(")") + 1 :]  # that of AP(rel=2) is a parameter's
+        stated = "=" in text[text.rfind(")") + 1 :]  # the = in AP(rel=2) belongs to a parameter
         name, _, word = text.rpartition("=") if stated else (text, "", "yes")
         better = {"yes": True, "true": True, "no": False, "false": False}.get(word.strip().casefold())
         if better is None or not name.strip():

@@ -42,7 +42,7 @@ def read_results(path: str | Path) -> ResultFile | None:
     name = shown_name(path)
     try:
         results = _results(path, name)
-    except (AttributeError, KeyError, TypeError, ValueError) as fault:  # somewhere in a log or an export
+    except (AttributeError, KeyError, TypeError, ValueError) as fault:  # in a log or an export
         problem = f"this log or export has an unknown form: {type(fault).__name__}: {fault}"
         fix = "write a table with the columns id, measure and value"
         raise InputError(problem, fix=fix, place=SourceLocation(name)) from None
@@ -86,7 +86,7 @@ def _json_rows(lines: Lines, name: str) -> list[Located] | Mapping[str, Any]:
     """Return the rows of a JSON list or of JSON Lines, each with its location, or the object if the file is one JSON object."""
     number, first = lines[0]
     if len(lines) > 1 and first.lstrip().startswith("{"):
-        with suppress(JsonFault):  # of the first line of an object that goes on
+        with suppress(JsonFault):  # the first line of an object that spans several lines
             parse_strict_json(first, infinite=True)
             values = ((json_in(line, name, at, infinite=True), at) for at, line in lines)
             return [_row(value, SourceLocation(name, at)) for value, at in values]
@@ -306,14 +306,14 @@ def _deepeval(cases: Iterable[Object]) -> Iterator[MeasuredRow]:
     for case in cases:
         name = str(case.get("name") or "")
         metadata = case.get("metadata") or case.get("additionalMetadata") or {}
-        automatic = not name or re.fullmatch(r"(conversational_)?test_case_\d+", name)  # named by its place
+        automatic = not name or re.fullmatch(r"(conversational_)?test_case_\d+", name)  # by its position
         text = str(case.get("input") or case.get("scenario") or name)
         sample = case_id(metadata, NAMES) or (text if automatic else name)
         times[sample, text] += 1
         for metric in case.get("metrics_data") or case.get("metricsData") or ():
             value, why = measured(metric.get("score"), str(metric.get("error") or ""))
             limit, success, higher = metric.get("threshold"), metric.get("success"), None
-            # version 4 turned some of its metrics round
+            # version 4 reversed the direction of some metrics
             if None not in {value, limit, success} and value != limit:
                 higher = (value > limit) == bool(success)
             measure, trial = canonical_measure(str(metric.get("name"))), times[sample, text] - 1

@@ -159,7 +159,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[
     filled = {name for name in names if any(not is_empty(_text(row.get(name))) for row in rows)}
     case = next((folded[name] for name in IDS if folded.get(name) in filled), None)
     if case is None and "" in filled and [row[""] for row in rows] != [str(at) for at in range(len(rows))]:
-        case = ""  # the index of a frame, unless it only counts rows
+        case = ""  # the unnamed index of a DataFrame is the id, unless it only numbers the rows
     have = f"the columns are {', '.join(names)}"[:300]
     if case is None:
         fix = "name the column with the ids of the cases: id"

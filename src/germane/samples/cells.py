@@ -57,14 +57,14 @@ def table_rows(
     `note` is called with a message if a CSV file has another separator. Raises InputError for a row that is not valid CSV.
     """
     lines = iter(lines)
-    first: list[str] = []  # blank lines and the first that is not
+    first: list[str] = []  # the first line with content, and the blank ones before it
     while not (first and first[-1].strip()) and (line := next(lines, "")):
         first.append(line)
     between = delimiter_of(first[-1] if first else "", delimiter)
     if between != delimiter:
         text = "the cells of this CSV file were read as separated by {}, since its first line has no comma"
         note(text.format("a tab" if between == "\t" else repr(between)))
-    csv.field_size_limit(2**31 - 1)  # ten passages in a cell are more than the module's 128 KiB
+    csv.field_size_limit(2**31 - 1)  # ten passages in one cell exceed the default of 128 KiB
     rows = chain(first, lines)
     reader = csv.reader(_quote_letters(rows) if between == "\t" else rows, delimiter=between, strict=True)
     while True:
@@ -82,10 +82,10 @@ def table_rows(
 
 
 def _quote_letters(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of a TSV file with those quotes escaped that begin a cell but do not enclose it.
+    """Yield the lines of a TSV file, and escape quotes that open a cell but do not close it (as in MS MARCO).
 
-    MS MARCO has such queries and passages. Only lines with as many cells as the first are changed, unless the
-    next line has another number: then the quote may enclose line breaks.
+    If this line or the next has more or fewer cells than the first line, the quote may enclose a line break,
+    and the line is left unchanged.
     """
     width = 0
     for line, following in pairwise(chain(lines, [""])):
@@ -162,7 +162,7 @@ def list_in_cell(text: str) -> Json:
 
 
 def refuse_printed_array(text: str) -> None:
-    """Raise Invalid if a text is a printed NumPy array, whose quoted texts (without commas) Python would join to one."""
+    """Raise Invalid for a printed NumPy array: it lacks commas, so Python would join its strings into one."""
     keeps = "to_json(orient='records', lines=True) or to_parquet"
     fix = f"write JSON; pandas and datasets keep lists with {keeps}"
     if "array(" in _STRING.sub("", text):

@@ -68,7 +68,7 @@ def _found_in(
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("```"))
     blocks = _blocks("\n".join(lines)) if broken else ()
     note = f"the answer looks like JSON, but is not valid: {FALLBACK}"
-    # one block would be the broken JSON itself
+    # a single block would be the broken JSON itself
     return ({"contexts": blocks}, note) if blocks[1:] else ({}, "")
 
 
@@ -116,7 +116,7 @@ def _calls(messages: Sequence[Message]) -> Iterator[dict[str, Json]]:
 
 
 def _results(output: Json) -> tuple[tuple[Context, ...] | None, str | None]:
-    """Return the contexts in a tool's output (or in the tool calls nested in it) and the error it reports, None for either."""
+    """Return the contexts in a tool's output (or its nested tool calls) and its error; each may be None."""
     if isinstance(output, str):
         output = _json(output)
     if not isinstance(output, dict):

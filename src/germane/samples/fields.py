@@ -161,7 +161,7 @@ def _qrels(value: Json) -> Json:
     """Return qrels as a mapping from document ids to grades; a list of ids gives each id the grade 1."""
     if isinstance(value, _LISTS):
         return dict.fromkeys(_ids(value), 1)
-    # keys that are no texts: of Python, numbers of a table
+    # keys that are not texts: from Python, or numbers from a table
     if isinstance(value, dict) and not (
         {*map(type, value)} <= {str} and {*map(type, value.values())} <= {int}
     ):
@@ -298,7 +298,7 @@ def passages(values: Json) -> Json:
     if not isinstance(values, _LISTS):
         return values
     with suppress(msgspec.ValidationError, AttributeError):  # a Context has no `get`
-        # a record: a bare type is inspected in each call
+        # passed as a record type: msgspec inspects any other type at each call
         made = msgspec.convert({"contexts": values}, Call).contexts
         short = [row for row, it in zip(values, made, strict=True) if it.id is None or not it.text]
         if not any(map(_is_unclear, short)):
@@ -307,7 +307,7 @@ def passages(values: Json) -> Json:
 
 
 def _is_unclear(row: Mapping[str, Json]) -> bool:
-    """Return True if a passage with germane's own keys may have an empty text, no text, or an id in metadata."""
+    """Return True if a passage has an empty text, neither text nor id, or perhaps its id in the metadata."""
     if not row.get("text") and ("text" in row or not row.get("id")):
         return True
     return bool(row.get("metadata")) and row.get("id") is None

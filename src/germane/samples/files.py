@@ -78,7 +78,7 @@ def copied(path: Path, name: str) -> Path:
 
 
 def check_unmasked(url: str) -> None:
-    """Raise InputError if the key in a URL was masked when the URL was stored."""
+    """Raise InputError for a stored URL in which an API key was replaced by ***."""
     if f"={MASK}" in url or f":{MASK}@" in url:
         problem = f"the URL {url} lacks its key, which reports do not store"
         raise InputError(problem, fix="give the URL again, with the key")
@@ -89,7 +89,7 @@ _readable_paths: ContextVar[tuple[Path, ...] | None] = ContextVar("readable_path
 
 @contextmanager
 def untrusted(paths: Iterable[str | Path]) -> Iterator[None]:
-    """Treat eval files as untrusted: they may read only `paths`, run no commands, send no requests, read no variables.
+    """Context manager in which eval files may read only `paths`, and use no command, request or variable.
 
     Symbolic links are resolved before a path is checked.
     """
@@ -101,7 +101,7 @@ def untrusted(paths: Iterable[str | Path]) -> Iterator[None]:
 
 
 def check_trusted(does: str, named_at: SourceLocation | None = None) -> None:
-    """Raise InputError within `untrusted`; called before a file runs a command, sends a request or reads a variable.
+    """Raise InputError inside `untrusted`; called before a file's command, request or variable is used.
 
     `does` says what would happen, and `named_at` is the location in the file that asks for it.
     """
@@ -116,7 +116,7 @@ def repository_root(folder: Path) -> Path:
 
 
 def dataset_files(folder: Path, name: str) -> list[Path]:
-    """Return the files of a BEIR or MTEB data set that hold its `queries` or `corpus` (the `name`): JSON Lines or Parquet."""
+    """Return the JSON Lines or Parquet files of a BEIR or MTEB data set; `name` is "queries" or "corpus"."""
     for end in (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"):
         if (file := folder / f"{name}{end}").exists():
             return [file]
@@ -124,7 +124,7 @@ def dataset_files(folder: Path, name: str) -> list[Path]:
 
 
 def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> None:
-    """Raise InputError within `untrusted` if a path is outside the folders that may be read."""
+    """Raise InputError inside `untrusted` if a path is outside the folders that may be read."""
     paths, real = _readable_paths.get(), Path(path).resolve()
     if paths is not None and not any(real.is_relative_to(path) for path in paths):
         outside = f"the path {real} is outside the repository"
@@ -221,7 +221,7 @@ def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
             unfinished.unlink(missing_ok=True)
     except OSError as fault:
         if fault.filename is not None and not str(fault.filename).endswith(".part"):
-            raise  # of another file
+            raise  # the error is about another file
         raise OSError(fault.errno, fault.strerror, str(path)) from None
 
 

@@ -32,7 +32,7 @@ def records(source: Any) -> Iterator[Any]:
 
 def _mapping(row: Mapping[Any, Any]) -> dict[str, Json]:
     fields = dict(_fields(row))
-    if "context" in fields:  # whose meaning depends on the others, those that hold nothing included
+    if "context" in fields:  # its meaning depends on the other keys, even those without a value
         fields |= {name: None for name in OF_GOLDENS & row.keys() if name not in fields}
     return fields
 
@@ -63,7 +63,7 @@ _BATCH = 1 << 16
 def parquet_batches(
     path: str | Path, columns: Callable[[list[str]], Iterable[str]] = lambda names: names
 ) -> Iterator[Any]:
-    """Yield a Parquet file in batches, each a polars DataFrame; `columns` selects the columns to read from their names.
+    """Yield a Parquet file as polars DataFrames; `columns` maps all column names to those to read.
 
     Raises InputError if polars is not installed or the file cannot be read.
     """

@@ -71,7 +71,7 @@ def read_samples(
 
 
 def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
-    from germane.samples.runs.source import read_qrels  # which other files have no use for
+    from germane.samples.runs.source import read_qrels  # other files do not need it
 
     gold, cells = read_qrels(folder), RowReader().cells
     for file in dataset_files(folder, "queries"):
@@ -108,7 +108,7 @@ def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> lis
                 if len(faults) >= most:
                     return faults
         if not faults and str(path) != "-":  # standard input cannot be read again
-            deque(read_samples(path, columns=columns), maxlen=0)  # ids that are there twice
+            deque(read_samples(path, columns=columns), maxlen=0)  # raises InputError for repeated ids
     except InputError as fault:
         faults.append(fault)
     return faults
@@ -233,7 +233,7 @@ _TOGETHER = 64
 
 
 def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str) -> Iterator[Sample]:
-    """Yield the samples built from rows. Raises InputError for a repeated key, or if there are no rows.
+    """Yield the samples of rows. Raises InputError for a repeated (id, system, trial), or without any rows.
 
     `unit` ("line" or "row") names the numbers of rows in messages.
     """
@@ -291,7 +291,7 @@ _ENDS = b"}\n", b"}\r\n", b"}"
 def _rows_of_lines(lines: Sequence[bytes]) -> list[Json] | None:
     """Return the JSON values of lines, or None if a line may be invalid, be blank or have duplicate keys."""
     unusual = [1 for line in lines if not line.startswith(b"{") or not line.endswith(_ENDS)]
-    if unusual and len(lines) > 1:  # else no value goes on in the next line: none has } before {
+    if unusual and len(lines) > 1:  # otherwise no value continues on the next line
         return None
     try:
         rows = parse_json_lines(b"".join(lines))

@@ -77,7 +77,7 @@ class RowReader:
         return None if name in self._taken and key not in self._mapped else name
 
     def read(self, row: Json, number: int, where: Locate) -> Sample:
-        """Return the Sample of a row; without an id, `number` is the id. Raises InputError with the location, by `where`."""
+        """Return a row's Sample; its id is `number` if it has none. Raises InputError, located by `where`."""
         try:
             if isinstance(row, TableRow):
                 row = self.cells.values(row, where)
@@ -205,7 +205,7 @@ def _with_ids(contexts: Json, ids: Json) -> Json:
     if contexts is None:
         return tuple([Context(id=name) for name in ids])
     if not isinstance(contexts, list | tuple):
-        return contexts  # which the record then refuses
+        return contexts  # creating the record then raises the error
     if len(contexts) != len(ids):
         counts = f"{counted(len(ids), 'id')} for {counted(len(contexts), 'context')}"
         raise Invalid(f"has {counts}", "write one id for each context, in the same order", IDS)
@@ -224,5 +224,5 @@ def sample_to_json(sample: Sample) -> dict[str, Json]:
 
     `contexts: []` means that nothing was retrieved.
     """
-    fields: dict[str, Json] = json.loads(encode_record(sample))  # whole numbers of any length stay whole
+    fields: dict[str, Json] = json.loads(encode_record(sample))  # json keeps integers of any size
     return fields

@@ -26,7 +26,7 @@ def url_of(path: str | Path) -> str:
 
 
 def with_urls(work: str) -> Any:
-    """Return an add-on's function for files at URLs, by its name in `Addon.urls`. Raises InputError without the add-on."""
+    """Return the function `work` of the add-on for URLs. Raises InputError if no such add-on is installed."""
     return addons.required("urls", work, "a path that is a URL", "name a file or folder of this machine")
 
 

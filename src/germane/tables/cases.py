@@ -159,7 +159,7 @@ def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:
 
 
 def _means(values: Floats, codes: Ints, n: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the mean of the values of each code, and which codes have any; order does not matter."""
+    """Return the mean of the values with each code (0 to n - 1), and a mask of the codes that have values."""
     order = np.lexsort((values, codes))
     counts = np.bincount(codes, minlength=n)
     return np.bincount(codes[order], values[order], n) / np.maximum(counts, 1), counts > 0

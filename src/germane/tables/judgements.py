@@ -26,7 +26,7 @@ GRADED = "graded"
 
 
 def result_of_case(sample: SampleKey, grader: str) -> tuple[str, ...]:
-    """Return what identifies a grader's result: the sample's id, system and trial, and the grader's name."""
+    """Return the key of a grader's result: the sample's id, system and trial, and the grader's name."""
     return *map(str, sample), grader
 
 
@@ -65,7 +65,7 @@ class JudgementTable:
 def is_asked_again(judgement: Judgement) -> bool:
     """Return True if a judgement was made by `germane audit --again`; measures do not read those."""
     how = judgement.provenance
-    # its members have the replica numbers
+    # a repeated verdict of a panel: only its members hold the replica numbers
     merged_again = judgement.parent is not None and ("votes" in how or "failed" in how)
     return bool(how) and ((how.get("replica") or 0) < 0 or merged_again)
 
@@ -73,8 +73,8 @@ def is_asked_again(judgement: Judgement) -> bool:
 def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCounts:
     """Add judgements to the counts of how a judge was asked, and return the counts.
 
-    Judgements of `germane audit --again` are left out. `against` is counted once per verdict of a panel, not
-    once per member.
+    Judgements of `germane audit --again` are left out. The members of a panel count too, except for `against`
+    (with or without reference), which is counted once per verdict of the panel.
     """
     for judgement in judgements:
         if is_asked_again(judgement):
@@ -123,7 +123,7 @@ def asked_json(counts: AskedCounts) -> dict[str, Json]:
 
 
 def asked_counts(row: Mapping[str, Mapping[str, Any]]) -> AskedCounts:
-    """Return the counts that `asked_json` wrote; of the field `against`, only `reference` is restored."""
+    """Return the counts in JSON from `asked_json`; in `against`, all values but `reference` are `other`."""
     counts: AskedCounts = Counter()
     against = {"with_reference": "reference", "without_reference": "other"}
     for kind, fields in row.items():

@@ -188,7 +188,7 @@ class LabelBook:
         return len(self._unsure.get(item, ()))
 
     def people(self, items: Iterable[str]) -> tuple[str | None, ...]:
-        """Return the people who labelled these items; () if each item has one person's label, none unsure."""
+        """Return the people who labelled these items; () if no item has several people or an unsure one."""
         distinct = dict.fromkeys(items) if self._several or self._unsure else {}
         if distinct.keys().isdisjoint({*self._several, *self._unsure}):
             return ()
@@ -197,7 +197,7 @@ class LabelBook:
         return tuple(sorted(names, key=lambda name: (name is None, name or "")))
 
     def answers(self, item: str, who: str | None) -> tuple[tuple[Label, ...], ...]:
-        """Return the labels that decide a person's label: their own, else all others'; () if unsure."""
+        """Return a person's labels of an item, else all other people's; () if the person was unsure."""
         if who in self._unsure.get(item, ()):
             return ()
         people = self.by_person(item)
@@ -235,7 +235,7 @@ def newest_labels(labels: Iterable[Label]) -> list[Label]:
 
 def _agreed(newest: list[Label]) -> tuple[Label, tuple[tuple[Label, ...], ...]]:
     """Return the label that stands for several people's newest labels, and the labels of each person."""
-    newest.sort(key=time_of)  # stable: the later row of one time comes last
+    newest.sort(key=time_of)  # stable: of equal times, the later row comes last
     latest = newest[-1]
     votes = [label for label in newest if label.scale == latest.scale]
     if len(votes) == 1 or not all(isinstance(label.answer, bool | int | float) for label in votes):
@@ -253,7 +253,7 @@ def _middle(labels: Sequence[Label]) -> Label:
 
 
 def by_people(label: Label) -> bool:
-    """Return True if a person gave the label apart from the samples; False if it was on a context."""
+    """Return True for a label given in germane or a file of labels, False for one on a sample's context."""
     return label.who is not None or label.queue != "import"
 
 
@@ -275,8 +275,8 @@ def add_labels(
 ) -> None:
     """Append the labels on a sample's contexts (`grade` or `relevant`) to `table`; they name no person.
 
-    `history` is the conversation that relevance questions show, `items_of` the items known by
-    (query, passage). A context without a text is labelled under its id.
+    `history` is the conversation before the query, `items_of` maps (query, passage) to items already
+    computed. A context without a text is labelled under its id.
     """
     positions = [
         (call, rank, context)

@@ -87,7 +87,7 @@ class ScoreTable:
         why: str | None = None,
         bounds: tuple[float, float] | None = None,
     ) -> None:
-        """Append a row. Raises ValueError unless it is ok with a finite value, or has a reason for none."""
+        """Append a row. Raises ValueError unless it is ok with a finite value, or not ok with a reason."""
         if value is None:
             if status == "ok" or not why:
                 raise ValueError(f"a score without a value needs a status and a reason, not {status!r}")
@@ -109,7 +109,7 @@ class ScoreTable:
         self.append(score.key, score.measure, score.type, score.value, score.status, score.why, score.bounds)
 
     def extend(self, other: ScoreTable, *, distinct: bool = False) -> Self:
-        """Append another table's rows. With `distinct`, the two tables must have no sample in common."""
+        """Append another table's rows; `distinct` (faster, unchecked): the tables share no sample."""
         measures = [self._measures.setdefault(measure, len(self._measures)) for measure in other._measures]
         whys = [self._whys.setdefault(why, len(self._whys)) for why in other._whys]
         if distinct:

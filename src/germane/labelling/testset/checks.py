@@ -21,16 +21,16 @@ from germane.statistics.intervals import UPPER, mean_interval
 
 _MOST_EXAMPLES = 10
 COPIED = 0.05
-"""The share of copied questions from which on they are a warning."""
+"""The least share of copied questions that gives a warning."""
 FOUND, AHEAD = 0.94, 0.1
-"""The share of the gold in one system's first k, and the lead over every other system, from which on gold looks drawn from it."""
+"""Gold looks labelled from one system's results if its share of gold and its lead over others reach these."""
 DEPTHS = (1, 3, 5, 10, 20, 50, 100)
 FEWEST = 5
-"""Queries with gold below which a system's share of it says nothing."""
+"""The least number of queries with gold for which systems' shares of gold are compared."""
 SPREAD, SPREAD_OF_DIFFERENCE = 0.3, 0.2
-"""Standard deviations of a ranked measure between queries, and of its difference between two systems (docs/benchmarks.md)."""
+"""Typical standard deviations over queries: of a ranked measure, and of a difference (docs/benchmarks.md)."""
 _COMPARED = 2_000
-"""Questions whose passages are compared, evenly spread over a larger set."""
+"""The most questions compared with passages; in a larger set, evenly spaced ones are chosen."""
 
 
 CheckName = Literal["duplicates", "leaks", "one-system gold", "dead gold", "classes", "width"]
@@ -268,7 +268,7 @@ def _contradictions(query: TestQuery) -> Iterator[str]:
 
 
 def _width(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:
-    """Return the width of intervals and the smallest difference that so many independent questions can show."""
+    """Return the interval width and the smallest detectable difference for these queries without repeats."""
     above = {at: group[0] for group in groups for at in group}
     n = len({queries[above.get(at, at)].cluster or f" {above.get(at, at)}" for at in range(len(queries))})
     if not n:

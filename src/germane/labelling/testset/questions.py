@@ -19,15 +19,15 @@ from germane.labelling.testset.reading import TestQuery
 from germane.questions.text import stems, words
 
 RUN = 6
-"""Words in a row that a copied question shares with its passage."""
+"""The least number of consecutive words that a copied question shares with its passage."""
 PART = 0.65
-"""The least part of the question that this run is."""
+"""The least share of the question's words that this run must be."""
 WHOLE = 5
-"""Words of a question from which on it is copied where all of it stands in its passage."""
+"""The least number of words of a question that counts as copied if its passage contains all of it."""
 SHARE, ENOUGH = 0.8, 9
-"""The share of a question's content words that its passage holds, of so many words at least, where they are not in a row."""
+"""A question with ENOUGH content words is copied if its passage contains this SHARE of them, in any order."""
 ELSEWHERE = 2
-"""The most other passages that hold the same run, or as large a share: what more hold is a phrase of the subject."""
+"""The most other passages that may contain as much of a copied question; in more, it is a common phrase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class PassageOverlap:
     share_elsewhere: int
 
     def copied(self, run: int = RUN, part: float = PART, share: float = SHARE, enough: int = ENOUGH) -> bool:
-        """Return True if the question is copied from the passage: a long run of words, or nearly all of many words."""
+        """Return True if the question is copied, by thresholds as explained at RUN, PART, SHARE, ENOUGH."""
         long = self.run >= run and self.run >= part * self.length
         whole = self.run == self.length >= WHOLE
         return ((long or whole) and self.run_elsewhere <= ELSEWHERE) or (
@@ -95,7 +95,7 @@ def overlaps(
 
 
 def _common(passages: Sequence[str]) -> frozenset[str]:
-    """Return the stems of words that so many passages contain that the words do not tell passages apart."""
+    """Return the stems of words that are too frequent in the passages to tell these apart."""
     uses = Counter(word for text in passages[:_LOOKED_AT] for word in stems(text))
     most = max(_FEW, _COMMON * min(len(passages), _LOOKED_AT))
     return frozenset(word for word, count in uses.items() if count > most)
@@ -122,7 +122,7 @@ def _indexes(
 
 _LOOKED_AT, _FEW, _COMMON = 2_000, 10, 0.2
 _GRAM, _COUNTED, _HIGH, _SAME = 4, 4, 0.6, 1e-9
-"""Runs, content words and shares below these are not looked for elsewhere: no threshold is as low."""
+"""The least run, content words and share that are counted in other passages, and the rounding tolerance."""
 
 
 def _longest_run(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
@@ -142,9 +142,9 @@ def _longest_run(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]
 
 
 SHORTEST = 5
-"""Letters from which on two words that differ in one letter may be one word misspelt (see docs/benchmarks.md)."""
+"""The least length of two words that may be one word with a letter misspelt (see docs/benchmarks.md)."""
 _KEPT = 3
-"""Words that two questions must share where one of them has a word more, or has them in another order."""
+"""The least number of shared words if one question has a word more, or the words in another order."""
 _NEGATIONS = frozenset({"not", "no", "never", "without", "except", "non"})
 _FILLER_WORDS = "a an the please kindly do does did is are was were be been am can could will would s re"
 _FILLERS = frozenset(re.findall(r"\w+", _FILLER_WORDS))
@@ -159,7 +159,7 @@ _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 
 Words: TypeAlias = tuple[str, ...]
 Key: TypeAlias = tuple[str, Words]
-"""What was said before a question, and its content words."""
+"""The conversation before a question, and the question's content words."""
 
 
 def content_words(text: str) -> Words:
@@ -191,7 +191,7 @@ def repeated(
     keys: list[Key] = []
     for at, query in enumerate(queries):
         if listed := content_words(query.text):
-            group = groups[query.situation, "".join(listed)]  # e-mail is email
+            group = groups[query.situation, "".join(listed)]  # e-mail equals email
             if not group:
                 keys.append((query.situation, listed))
             group.append(at)
@@ -257,7 +257,7 @@ def _misspelt(alike: Sequence[tuple[int, str]], shortest: int) -> Iterator[tuple
 
 
 _MOST_ALIKE = 50
-"""Words compared that become the same by leaving out one letter: more are a list of codes, not misspellings."""
+"""The most words compared that are equal without one letter: more of them are codes, not misspellings."""
 
 
 def _one_slip(one: str, other: str) -> bool:

@@ -25,7 +25,7 @@ from germane.samples.runs.source import read_qrels
 from germane.types import Sample
 
 DRAWN = 20_000
-"""Passages of the rest of the corpus that questions are compared with, drawn at random where there are more."""
+"""The most passages that questions are compared with; if there are more, this many are drawn at random."""
 _CLASS_FIELDS = ("type", "class", "category", "kind", "question_type", "query_type", "hops", "tag")
 
 
@@ -59,7 +59,7 @@ class TestSet:
     the corpus lacks (None without a corpus), `document` the id of its first document, as an example.
     """
 
-    __test__ = False  # no test of pytest
+    __test__ = False  # pytest shall not collect this class
 
     def __init__(self, paths: Sequence[Path], qrels: Path | None = None, corpus: Path | None = None) -> None:
         self._queries: dict[tuple[str, str], TestQuery] = {}
@@ -128,7 +128,7 @@ class TestSet:
             if context.id and context.id in query.gold:
                 self.texts.setdefault(context.id, context.text)
             key = short_name(repr((context.id, context.text)).encode(errors="replace"))
-            if key not in self._seen:  # of several systems once
+            if key not in self._seen:  # once, even if several systems have it
                 self._seen.add(key)
                 self._draw(context.text)
         if (sample.contexts is not None or sample.calls is not None) and sample.trial == 0:

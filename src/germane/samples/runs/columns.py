@@ -80,7 +80,7 @@ class Texts:
     def words(self) -> list[Keys]:
         """The bytes of the texts as little-endian 64-bit words: array n holds each text's n-th word, padded with zeros."""
         length = self.end - self.start
-        if len(self.data) > 32 * int(length.sum()) + 4096:  # a few texts of a long buffer
+        if len(self.data) > 32 * int(length.sum()) + 4096:  # only a few texts of a long buffer are used
             return self.compact().words
         count = (int(length.max(initial=0)) + 7) // 8
         padded = np.concatenate([self.data, np.zeros(8 * count + 8, np.uint8)])
@@ -137,7 +137,7 @@ class Index:
         keys = texts.hashed(of)
         self._order = np.argsort(keys)
         self._sorted = keys[self._order]
-        # a table of their first bits tells most others apart
+        # a table of the hashes' first bits rejects most unknown texts
         self._shift = np.uint64(64 - max(10, len(keys).bit_length() + _SLOT_BITS))
         self._slots = np.zeros(1 << (64 - int(self._shift)), dtype=np.bool_)
         self._slots[(keys >> self._shift).view(np.int64)] = True
@@ -298,7 +298,7 @@ def whole_queries(blocks: Iterable[Rows]) -> Iterator[Lists]:
 
     A query whose rows are not consecutive in the file appears more than once.
     """
-    left: list[Rows] = []  # the rows so far of a query that may go on
+    left: list[Rows] = []  # rows of a query that may continue in the next block
     for rows in filter(len, blocks):
         starts, count = rows.starts, sum(map(len, left))
         goes_on = bool(left) and bool(rows.query[:1].equals(left[0].query[:1])[0])
@@ -326,7 +326,7 @@ def all_queries(blocks: Iterable[Rows]) -> Lists | None:
     queries: Texts = rows.query[starts[:-1]]
     codes, first = numbered(queries, np.zeros(len(queries), np.int64))
     sizes = np.diff(starts)
-    if len(first) < len(queries):  # some come in pieces
+    if len(first) < len(queries):  # some queries occur in several places
         rows = rows[np.argsort(np.repeat(codes, sizes), kind="stable")]
         sizes = np.bincount(codes, sizes).astype(np.int64)
     return Lists(queries[first].compact(), np.concatenate([[0], np.cumsum(sizes)]), rows)

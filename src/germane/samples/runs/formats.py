@@ -24,7 +24,7 @@ Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gold: query id -> document id -> grade."""
 FileRow: TypeAlias = tuple[int, str, str | None, float | None, float | None]
 """(line, query, document, score or grade, rank). The document is None if the query has no results, the score is None if the
-result has no score, and the rank is only set beside a score.
+result has no score, and the rank is set only together with a score.
 """
 Numbers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -44,8 +44,9 @@ EXAMPLES = 3
 class Kind:
     """The settings by which reading a run differs from reading gold.
 
-    `roles` are the meanings of columns, `list_role` that of a list of documents, `value` that of the number. `bare` maps
-    the number of columns of a table without a header to their roles. `trec`, `json` and `python` are examples for messages.
+    `roles` are the possible roles of columns (query, doc, ...), `list_role` is that of a list of documents,
+    `value` that of the number. `bare` maps the number of columns of a table without a header to their roles.
+    `trec`, `json` and `python` are examples for messages.
     """
 
     name: str

@@ -80,7 +80,7 @@ def _hits(
     lengths, others, ignored = np.full(len(gold.sizes), -1), array("Q"), list[str]()
     found: list[tuple[Numbers, Numbers, Numbers]] = [(np.empty(0, np.int64),) * 3]
     repeated = folded = 0
-    twice: tuple[int, InputError] | None = None  # of the first query in the gold
+    twice: tuple[int, InputError] | None = None  # the error for the first such query in the gold
     for block in run.lists():
         row = gold.find(block.queries)
         known = row >= 0
@@ -143,9 +143,9 @@ def _twice(name: str, lists: Lists, at: int, first: int) -> InputError:
 
 
 def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
-    """Return the ranks after equal documents (by `codes`) of a query are reduced to the best-ranked one.
+    """Return new ranks in which each document of a query (a number in `codes`) occurs once, at its best rank.
 
-    `place` are the ranks before; the rank 0 means that a result is dropped, before and after.
+    `place` holds the old ranks. In both, rank 0 marks a dropped result.
     """
     order = np.argsort(lists.starts[lists.of] + place)
     order = order[place[order] > 0]
@@ -170,7 +170,7 @@ def _places(lists: Lists) -> Numbers:
     bits = np.uint64(max(1, (len(lists.queries) - 1).bit_length()))
     raw, sign = score.view(np.uint64), np.uint64(1 << 63)
     raw = np.where(raw & sign, raw, ~(raw | sign))  # greater scores first
-    # query and score in one whole number that sorts like them, but for the last bits of the score
+    # one integer that sorts by query and then score, without the last bits of the score
     composite = (of.astype(np.uint64) << (np.uint64(64) - bits)) | (raw >> bits)
     order = np.argsort(composite)
     ordered = composite[order]

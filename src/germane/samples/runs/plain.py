@@ -66,7 +66,7 @@ def table_head(
 def table_rows(
     data: bytes, line: int, between: str, positions: Mapping[str, int], kind: Kind, *, ranks: bool
 ) -> Rows:
-    """Return the rows of a block of table lines; `positions` maps each role to its column index.
+    """Return the rows of a block of lines with the separator `between`; `positions`: role -> column index.
 
     `line` is the number of the first line. Raises NotPlain for quoted cells and other irregular lines.
     """

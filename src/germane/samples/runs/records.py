@@ -129,7 +129,7 @@ def _query_id(value: Any) -> str:
 def _one_document(
     record: Mapping[str, Any], kind: Kind, *, bare: bool
 ) -> tuple[str, float | None, float | None]:
-    """Return document id, score or grade, and rank of a record with one document. Raises Invalid."""
+    """Return document id, score or grade, and rank of a record with one document. `bare`: see `_number`."""
     doc = _id(record["doc"]) if record["doc"] != "" else ""
     if doc is None:
         fix = f"write a text or a whole number: {RUN.json}"
@@ -156,7 +156,7 @@ def _in_cell(value: Any, column: str) -> Any:
 
 
 def _value(value: Any, kind: Kind, *, bare: bool = False) -> float:
-    """Return a score or grade as float. Raises Invalid unless a grade is whole, up to LARGEST_GRADE."""
+    """Return a score or grade as float. Raises Invalid for a grade that is not whole, or too large."""
     if kind is RUN:
         return _number(value, "score", bare)
     number = float(value) if isinstance(value, bool) else _number(value, "grade", bare)
@@ -182,7 +182,7 @@ def _number(value: Any, what: str, bare: bool = False) -> float:
     if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
         with suppress(ValueError, OverflowError):
             number = float(value)
-            if not isinf(number) or "inf" in str(value).lower():  # else it is too large for a number
+            if not isinf(number) or "inf" in str(value).lower():  # otherwise it is too large for a float
                 return number
     text = repr(str(value)[:60]) if isinstance(value, str) else json.dumps(value)
     fix = NAME_THEM.format(what) if bare and isinstance(value, _Cell) else f"write {what} as a number"
@@ -225,7 +225,7 @@ def _id(item: Any, key: str = "") -> str | None:
 
 
 def json_lines(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Yield the values of JSON Lines after their line numbers, of which `before` lines precede the stream.
+    """Yield (line number, value) for each line of JSON Lines; `before` lines of the file precede the stream.
 
     Invalid lines are passed to `reading.reject`.
     """
@@ -239,7 +239,7 @@ def json_lines(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tupl
 
 
 def json_document(stream: BinaryIO, reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Return an iterator over the values in a JSON document (of its list, or the document itself), each after the line 0."""
+    """Return an iterator over (0, value) for the values of a JSON list, or (0, document) for other JSON."""
     document = _parse(stream.read(), 1, reading)
     return ((0, value) for value in (document if isinstance(document, list) else [document]))
 
@@ -251,7 +251,7 @@ def _parse(text: bytes, line: int, reading: Reading) -> Any:
 
 
 def json_records(values: Iterable[tuple[int, Any]], reading: Reading) -> Iterator[Record]:
-    """Yield the records in JSON values; {query: documents} without a key for the query id has one per query.
+    """Yield the records in JSON values; a mapping from query ids to documents gives one record per query.
 
     Invalid values are passed to `reading.reject`.
     """
@@ -334,7 +334,7 @@ def table_records(lines: Iterable[bytes], delimiter: str, reading: Reading) -> I
 
 
 def is_bare(head: list[str], named: bool, reading: Reading) -> bool:
-    """Return True if a run is a table of three columns without a header, the third a number (a rank or a score)."""
+    """Return True for a run in three columns, without a header (not `named`), if the third is a number."""
     nameless = reading.kind is RUN and not named and not reading.columns
     return nameless and len(head) == 3 and is_number(head[2].encode())
 
@@ -376,9 +376,9 @@ def _native(value: Any) -> Any:
 
 
 def in_roles(listed: Any, kind: Kind) -> dict[str, Any]:
-    """Return the documents of one query as a record's role and value: a mapping from ids to numbers, or a list.
+    """Return {role: documents} for the documents of one query: a mapping from ids to numbers, or a list.
 
-    Raises Invalid for another value, or if an id is there as a number and as a text.
+    Raises Invalid for another value, or if one id occurs both as a number and as a text.
     """
     if isinstance(listed, Mapping):
         if {*map(type, listed)} <= {str} and {*map(type, listed.values())} <= {int, float}:
@@ -426,7 +426,7 @@ def _run_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
     """Return query, document, score and rank (nan if none) of a TREC run's line. Raises ValueError or IndexError if invalid."""
     cells = line.split(None, 5)
     score = float(cells[4])
-    if score - score != 0 and b"inf" not in cells[4].lower():  # NaN, or more than a number holds
+    if score - score != 0 and b"inf" not in cells[4].lower():  # NaN, or too large for a float
         raise ValueError
     if cells[0][:1] == b"#":
         float(cells[3])  # else the line is a comment

@@ -132,7 +132,7 @@ class RowSource:
         """
         reading = Reading(self.name, self.kind, self.columns, self.skip)
         blocks = self._rows(reading)
-        first = next(blocks, None)  # now it is known whether a third column has a name
+        first = next(blocks, None)  # `reading` now knows whether the third column has a name
         blocks = blocks if first is None else chain([first], blocks)
         if self.together or self.kind is GOLD or reading.bare:
             several = filter(None, [all_queries(blocks)])
@@ -169,7 +169,7 @@ class RowSource:
             yield from ((query, docs[first:end]) for query, first, end in bounds)
 
     def first_ids(self) -> dict[str, list[str]]:
-        """Return the document ids of the first queries by query id, at least MOST_COMPARED ids if there are as many."""
+        """Return query id -> document ids of the first queries, up to MOST_COMPARED ids or a few more."""
         first: dict[str, list[str]] = {}
         count = 0
         for query, docs in self.ids():
