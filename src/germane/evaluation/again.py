@@ -1,4 +1,4 @@
-"""Ask stored verdicts of a report again with their original settings, to see if the judge has changed."""
+"""Ask for stored verdicts of a report again, with the original settings, to see if the judge has changed."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from germane.types import FrozenDict, Judgement, Sample
 
 @dataclass(slots=True)
 class StoredVerdict:
-    """A stored verdict that is asked again: its question, judgement, samples, and new answers.
+    """A stored verdict that is asked for again: its question, judgement, samples, and new answers.
 
-    `stored` is the verdict without its reasons, as text, and `new` are the new ones in the order of asking.
+    `stored` is the verdict without its reason, as text; `new` are the new verdicts, in the order of asking.
     """
 
     question: AnyQuestion
@@ -59,13 +59,13 @@ class StoredVerdict:
 
 
 def ask_again(folder: Path, n: int, spec: Spec) -> AgainLine:
-    """Ask n verdicts of a report again (those that flip a second time) and compare the answers.
+    """Ask again for n random verdicts of a report, twice if they flip, and compare old and new verdicts.
 
     The ledger is neither read nor written. The new answers are stored in the report's judgements, with the
-    original's key as their parent and a negative replica number, and no measure reads them.
+    original's key as their parent and a negative replica number, so that no measure reads them.
 
-    The verdicts are drawn at random from those that some measure reads. `spec` has the judge's key, URL and
-    headers, limits, and the seed of the draw, as for a run.
+    The verdicts are drawn from those that some measure reads. `spec` has the judge's key, URL and headers,
+    limits, and the seed of the draw, as for a run.
 
     Raises:
         InputError: The report has no judge that can be asked, or another judge is named.
@@ -98,7 +98,7 @@ _NAME_ANOTHER = "name a report whose measures ask a judge"
 
 
 def _judge_of(report: Report, spec: Spec) -> Judge:
-    """Return the judge of a report as it was; a URL in the report gets no key unless given again."""
+    """Return a report's judge with its old settings; its URL gets no API key unless `spec` names it too."""
     manifest = report.manifest
     resumed = spec.resuming(manifest).in_project()
     if not resumed.first("judge", "given", "report")[1]:
@@ -119,9 +119,9 @@ def _judge_of(report: Report, spec: Spec) -> Judge:
 class _Draw:
     """A random draw of a report's verdicts to ask again: the n with the smallest hashes of seed and key.
 
-    `verdicts` are those drawn; `kinds` counts those that could be, by kind of question; `changed` more cannot
-    be asked in the same way, as prompt or judge differ. `trials` has the number of trials of each case and
-    system that has several, `replica` is the highest free replica number below 0.
+    `verdicts` is the result. `kinds` counts the candidates by kind of question; `changed` counts verdicts
+    that are no candidates, as their prompt or judge has changed. `trials` has the number of trials of each
+    case and system that has several, `replica` is the highest free replica number below 0.
     """
 
     def __init__(self, report: Report, judge: Judge, n: int, seed: int) -> None:
@@ -167,7 +167,7 @@ class _Draw:
     ) -> None:
         """Count a verdict that can be asked again, and keep it if its hash is among the n smallest so far.
 
-        `example` stands for `questions[at]`, which is made only for a verdict that is kept.
+        `example` has the settings of `questions[at]`, which is only created if the verdict is kept.
         """
         key = answer.judgement.key
         if key in self._drawn:
@@ -191,7 +191,7 @@ class _Draw:
 
 
 def _again(judge: Judge, replica: int) -> Judge:
-    """Return the judge with a replica number (a panel's members count down from it), for new samples."""
+    """Return the judge as replica `replica`, which gets new answers; a panel's members count down from it."""
     if isinstance(judge, PanelJudge):
         return PanelJudge([_again(member, replica - number) for number, member in enumerate(judge.members)])
     return Replica(judge, replica)
@@ -200,7 +200,7 @@ def _again(judge: Judge, replica: int) -> Judge:
 async def _ask_all(
     verdicts: Sequence[StoredVerdict], judge: Judge, replica: int, max_cost: float | None
 ) -> tuple[GermaneError | None, Spent]:
-    """Ask each verdict again, and flipped ones twice; return the error that ended this, and the cost."""
+    """Ask for each verdict again, twice if it flips; return the error that ended this, if any, and usage."""
     budget, spent = Budget(max_cost), Spent()
     asked, members = verdicts, len(getattr(judge, "members", (judge,)))
     for number in range(2 if asked else 0):
@@ -270,9 +270,9 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
 def _effects(
     report: Report, draw: _Draw, answered: Sequence[StoredVerdict]
 ) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """Return the effect of each new verdict alone on each judged mean, times the number of verdicts.
+    """Return, for each judged mean, each new verdict's effect on it, times the number of all candidates.
 
-    The second result is, for each mean, the ratio of all verdicts to those of the kinds that it reads.
+    The second result has, for each mean, that number divided by the number of candidates that it reads.
     """
     names, sizes = dict[tuple[str, str], str](), dict[tuple[str, str], int]()
     effects, largest = dict[str, list[float]](), dict[str, float]()
@@ -303,7 +303,7 @@ def _changes(
 ) -> Iterator[tuple[int, dict[str, float]]]:
     """Yield each flipped verdict's number, with its effect on each score of one sample.
 
-    The effect is the average of two: with only this verdict replaced, and with this one replaced last.
+    The effect is the average of two changes of the score: if this verdict is replaced first, and if last.
     """
     new = {at: (verdict.judgement.key, verdict.answers[0]) for at, verdict in flips.items()}
     none, every = _values(job, draw, {}), _values(job, draw, dict(new.values()))
@@ -315,7 +315,7 @@ def _changes(
 
 
 def _values(job: Job, draw: _Draw, new: Mapping[str, Answer]) -> dict[str, float]:
-    """Return a sample's scores by measure, with `new` answers in place of stored ones; no missing ones."""
+    """Return a sample's scores by measure, with `new` answers for stored ones; missing scores left out."""
 
     async def find(asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         rows = await draw.answers.lookup(asked)

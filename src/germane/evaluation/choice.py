@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Router:
-    """Maps each question to its judge: a script for its own questions, else the evaluation's judge."""
+    """Maps each question to its judge: the script that the question names, or else the evaluation's judge."""
 
     def __init__(self, judge: Judge | None) -> None:
         self.judge = judge
@@ -103,7 +103,7 @@ def keeps_answers(judge: Judge | None) -> bool:
 
 
 def with_labels(jobs: Iterable[Job], judge: Judge | None) -> Iterable[Job]:
-    """Return the jobs with a LabelsJudge's labels, and teach it theirs; other judges change nothing."""
+    """Return the jobs; if the judge is a LabelsJudge, add its labels to them and store theirs in it."""
     if judge is None or "reads" not in judge.identity:
         return jobs
     from germane.judges.labels import LabelsJudge
@@ -212,7 +212,7 @@ def check_same_judge(
 
 
 def _without_url(identity: Json) -> Json:
-    """Return a judge's identity without the base URLs in it (of a panel, in its members')."""
+    """Return a judge's identity without base URLs, for a panel also without those of its members."""
     if isinstance(identity, Mapping):
         return {name: _without_url(value) for name, value in identity.items() if name != "base_url"}
     return [*map(_without_url, identity)] if isinstance(identity, list | tuple) else identity
@@ -223,9 +223,9 @@ LOOKED_AT = 10_000
 
 
 class DefaultMeasures(NamedTuple):
-    """The measures chosen for data when none are named, and whose labels they use.
+    """The default measures for data; `why` tells the user which labels they use.
 
-    Without measures, `why` says what the data lack, and `fix` what to add.
+    If there are no measures, `why` says what the data lack, and `fix` what to add.
     """
 
     measures: tuple[str, ...]

@@ -192,9 +192,9 @@ def _target_of(target: Any, workers: int | None) -> Target:
 class Runner:
     """Runs one evaluation: answers the questions of jobs, stores the rows, and builds the report.
 
-    `spec` has the limits (unless there is a `budget`), the replayed ledger, and the settings that decide the
-    verdict. Unless an open `asker` for the same judge and ledger is passed, one is created, with `asking` as
-    its further arguments.
+    `spec` has the limits (unless `budget` is given), the ledger to replay, and the settings that decide the
+    verdict. `asker` is an open Asker for the same judge and ledger; by default one is created, with `asking`
+    as its further arguments.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class Runner:
     def report(
         self, spent: Spent, made: Mapping[str, Json] | None = None, gates: Sequence[Gate] = ()
     ) -> tuple[Report, list[tuple[int, str]]]:
-        """Return the report on the stored rows, with `made` in its manifest, and the notes on its gold."""
+        """Return the report on the stored rows, with entries `made` in its manifest, and notes on gold."""
         entries, spec = manifest_of(self.settings, self.judge, spent) | dict(made or {}), self.spec
         how = {"max_unmeasured": spec.max_unmeasured, "allow_stand_in": spec.allow_stand_in}
         report = Report.build(self.tables, entries, gates=gates, over=self.undecided, **how)

@@ -40,10 +40,10 @@ T = TypeVar("T")
 Store = TypeVar("Store", bound=BlockRows | FolderWriter)
 
 SIZE = 500
-"""Cases per block: few enough to keep memory flat and what is looked at again near, and many beside what a block costs."""
+"""Cases per block: few enough for flat memory and cache locality, many enough to amortise a block's cost."""
 
 _AHEAD = 4
-"""Blocks that ask at once: enough to keep any endpoint busy, so that the slow end of one delays nothing."""
+"""Blocks that ask at the same time: enough to keep an endpoint busy while one waits for its last answers."""
 
 
 async def evaluate_jobs(
@@ -56,8 +56,8 @@ async def evaluate_jobs(
 ) -> Store:
     """Judge and score jobs, add their rows to `store` block by block, in order, and return the store.
 
-    `find` looks up stored answers: those of an asker, or of a report. `ask` asks for the others; None if
-    there are none. The store is memory, or the writer of a report folder.
+    `find` looks up stored answers (an asker's, or a report's); `ask` gets all others from a judge, and may be
+    None if there are no others. The store is memory, or the writer of a report folder.
     """
     async for block in answered_blocks(jobs, find, settings, ask=ask):
         store.add(block.rows())
@@ -229,7 +229,7 @@ _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 @contextmanager
 def interruptible(*steps: Callable[[], object]) -> Iterator[None]:
-    """Let successive signals call these functions in the event loop; after the last, signals act as usual.
+    """In the context, let the n-th signal call the n-th step in the event loop; later ones act as usual.
 
     A signal that comes before the loop has called the previous function (a long regular expression blocks it)
     raises KeyboardInterrupt. Outside of the main thread, signals are left alone.

@@ -1,4 +1,4 @@
-"""Forecast the questions and cost of a run (`--dry-run`), by the same evaluation without asking.
+"""Forecast the questions and cost of a run (`--dry-run`), by running it with typical answers, not calls.
 
 A typical answer takes the place of each unknown answer; questions that depend on typical answers are marked
 as estimates. The forecast counts known, cached and shared questions as the run does.
@@ -41,10 +41,11 @@ _ToAsk: TypeAlias = tuple[Judge, AnyQuestion]
 
 @dataclass
 class ForecastLine:
-    """The questions of one measure to judges that cost something.
+    """The questions that one measure asks judges that cost money or time.
 
-    `asked` are those to be asked, each with its judge, of which `estimated` depend on unknown answers;
-    `cached` have a stored answer; `shared` are asked for an earlier measure or sample.
+    `asked` has those without a stored answer, each with its judge; `estimated` counts those of them that
+    depend on unknown answers. `cached` counts those with a stored answer, `shared` those that an earlier
+    measure or sample asks too.
     """
 
     estimated: int = 0
@@ -163,7 +164,7 @@ class Forecaster:
         self._settings, self._seen = settings, UsageLog()
         self._waiting: set[SampleKey] = set()
         self._found: dict[str, list[tuple[Judge, Answer | None]]] = {}
-        """The known answers under each key; of a panel one for each member."""
+        """The known answers under each key; for a panel, one for each member."""
 
     async def count(self, jobs: Iterable[Job], *, size: int = SIZE, seconds: float = inf) -> None:
         """Count the questions about these jobs, `size` jobs at a time; stop once `seconds` have passed."""
@@ -238,7 +239,7 @@ class Forecaster:
         self._found.clear()
 
     def _count_one(self, line: ForecastLine, question: AnyQuestion, key: str, *, estimated: bool) -> None:
-        """Count a question for a measure, once per panel member; `estimated` if it may not be asked."""
+        """Count a question for a measure, once per panel member; `estimated` if it is not certain."""
         again = self._seen.seen_before(key)
         for judge, answer in self._found[key]:
             if not judge.stored:
@@ -257,7 +258,8 @@ class Forecaster:
 def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Spent | None:
     """Return the expected number and cost of a run's calls; None if there are no jobs.
 
-    All jobs are read, but questions are counted for half a second only: `estimated` is then not 0.
+    All jobs are read, but questions are counted for half a second only, and then extrapolated: `estimated` is
+    then not 0.
     """
     read, seen = iter(jobs), count()
     counted_jobs = (job for job, _ in zip(read, seen, strict=False))

@@ -73,9 +73,9 @@ class Plan:
     """Everything that a run will do: the cases, their graders, the judge and the gates.
 
     Attributes:
-        files: The eval files among `paths`, read.
+        files: The eval files among `paths`, parsed.
         measures: Measures from flags, which replace the files' own.
-        usual: Measures for data for which no measures are named.
+        usual: Measures for data files, for which no others are named.
         dry: True if nothing that an eval file names may be imported or run.
         defaults: The `usual` measures chosen by the data, with the reason; None if they were named.
         left_out: The number of cases that `--filter` left out, and the `--limit` if it left out any.
@@ -457,7 +457,7 @@ def names_of(graders: Iterable[Grader]) -> set[str]:
 
 
 def feasible(jobs: Iterable[Job], settings: Settings, gates: Iterable[Gate] = ()) -> Iterator[Job]:
-    """Yield the jobs; at the end, raise InputError for a measure or gate that a system has no sample for."""
+    """Yield the jobs; then raise InputError if a measure fits no sample of a system, or a gate no slice."""
     missing = dict[tuple[str, str], str]()
     possible, without_slices = set[tuple[str, str]](), [gate for gate in gates if gate.by]
     for job in jobs:

@@ -57,7 +57,7 @@ def rank(
 
     Args:
         run: A mapping, a file's path, or a table (pandas, polars, Arrow) of `query_id`, `doc_id`, `score`.
-        qrels: Gold in such a form, with `relevance` in place of `score`.
+        qrels: Gold in one of these forms, with `relevance` in place of `score`.
         measures: Measures of gold labels.
         system: The name of the system.
         missing: Score queries without results as 0 ("zero"), or leave them out ("skip").
@@ -96,7 +96,7 @@ def rank_part(
 def hits_of(
     run: Any, qrels: Any, *, duplicates: Literal["error", "first"] = "error", doc_id: DocumentId | None = None
 ) -> tuple[str, Hits]:
-    """Return the run's name and the ranks of its gold documents. Raises InputError if it has none."""
+    """Return the run's name and the ranks of gold documents. Raises InputError if no query has gold."""
     run = run if isinstance(run, RowSource) else RowSource(run)
     if not isinstance(qrels, RowSource):
         qrels = RowSource(qrels, GOLD, keep_first=duplicates == "first")
@@ -185,7 +185,7 @@ def _scored(
 def _remarks(
     name: str, hits: Hits, nothing: NDArray[np.bool_], missing: Literal["zero", "skip"]
 ) -> Iterator[str]:
-    """Yield the notes on a run: queries that score 0 (`nothing`) or are left out, dropped results."""
+    """Yield the notes on a run; `nothing` marks the queries without a relevant document in the gold."""
     yield from hits.notes
     absent, empty = hits.lengths < 0, hits.lengths == 0
     left_out = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"

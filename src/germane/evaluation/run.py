@@ -125,7 +125,7 @@ def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
 
 
 def sources_of(spec: Spec) -> list[Any]:
-    """Return the other sources of answers (add-ons) that the options ask for; for a resumed run, all."""
+    """Return the add-ons that get judges' answers and whose options are given; for a resumed run, all."""
     found = all_of("sources").values()
     used = (one for one in found if spec.resume or any(getattr(spec, name) for name in one.options))
     return [load(source.make)(spec) for source in used]

@@ -54,7 +54,7 @@ def goals_of(width: float, graders: Sequence[Grader]) -> dict[str, float]:
 class Stages:
     """The stages of `--until`: which cases to judge in each, in a random order of clusters (or single cases).
 
-    Of the cases only their numbers are stored. `goals` are the half-widths of the intervals to reach, by
+    Only the numbers of the cases are stored. `goals` are the half-widths of the intervals to reach, by
     measure; `of` is the number of cases that `cases` were drawn from, if they were.
     """
 
@@ -118,7 +118,7 @@ class Stages:
         return True
 
     def _times(self, cases: CaseScores, values: CaseValues, span: tuple[float, float], width: float) -> float:
-        """Return the factor (at least 1) by which cases must grow for an interval of this half-width."""
+        """Return by what factor (at least 1) cases must increase for an interval of half-width `width`."""
         clusters = cases.clusters_of(values.case, self._clusters)
         most = len(self._cases_up_to) / self._ended
 

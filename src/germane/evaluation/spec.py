@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 OPTIONS = options()
 OUTPUTS: dict[str, Json] = {"folder": "", "outputs": (), "store": None}
-"""What -o of `run` names, without a value: the report folder, report files, and the URL where the folder is put."""
+"""The options that -o of `run` sets, with defaults: the report folder, report files, a URL for the folder."""
 IN_FILES = tuple(name for name, flag in OPTIONS.items() if flag.in_file)
 """Options that an eval file may set."""
 _SOURCES = ("given", "report", "files", "environment", "config")
@@ -40,7 +40,7 @@ _NOTHING: FrozenDict = FrozenDict()
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The options of an evaluation as attributes: each is the value of the first source with one.
+    """The options of an evaluation as attributes; each has the value of the first source that sets it.
 
     Sources contain only options that were given, so that "not given" differs from "given as the default". An
     option that was not given has its default, or None, () or False. `given` are the options from flags or the
@@ -139,7 +139,7 @@ class Spec:
 
 
 def differing_options(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Return the options in which two parts of one evaluation differ although all parts must agree."""
+    """Return the options that must be equal in all parts of one evaluation but differ between these two."""
     _unknown_options({**row, **other})
     names = {name for name in {**row, **other} if name in OPTIONS and OPTIONS[name].holds == "evaluation"}
     return sorted(name for name in names if row.get(name) != other.get(name))

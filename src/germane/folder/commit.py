@@ -21,7 +21,7 @@ from germane.tables.labels import by_people
 
 
 def publish(path: Path) -> None:
-    """Move all `.part` files of a folder to their final names, the manifest last; needs the lock."""
+    """Move all `.part` files of a folder to their final names, the manifest last. The caller has the lock."""
     keep_people(path)
     for name, file in files_in(path).items():
         with suppress(FileNotFoundError):
@@ -45,7 +45,8 @@ def keep_people(path: Path) -> None:
 def complete_killed(path: Path, *, is_writer: bool = False) -> None:
     """Finish publishing a report if the process that published it was killed.
 
-    Does nothing if another process writes to the folder, or if the folder is not writable.
+    Does nothing if another process writes to the folder, or if the folder is not writable. `is_writer` is
+    True if the caller has the lock.
     """
     draft = path / f"{MANIFEST}{UNFINISHED}"
     if not draft.exists():

@@ -23,7 +23,7 @@ UNFINISHED = ".part"
 """The suffix of a file that is being written, or whose writer was killed."""
 
 EARLIER = ".earlier"
-"""The suffix of files with judgements that killed sessions left, or that no finished row holds yet."""
+"""The suffix of files with judgements of killed sessions, or of samples that are not finished yet."""
 
 SESSION = f"session.json{UNFINISHED}"
 """The file in which a session records its spending, so that the figures survive a kill."""

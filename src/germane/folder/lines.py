@@ -34,8 +34,8 @@ KEY = slice(8, 40)
 class TableFile:
     """A file of JSON lines that is read as a stream; a missing file counts as empty.
 
-    A last line that was cut off is left out in files that can lawfully end so: a file that is being written,
-    and labels.jsonl, to which people append.
+    A last line that was cut off is skipped in a file that is still being written and in labels.jsonl, which
+    is appended to; in all other files it is an error.
     """
 
     path: Path
@@ -134,7 +134,7 @@ def label_in(line: bytes) -> Label:
 
 
 def with_texts(field: str, texts: Collection[str]) -> Keep:
-    """Return a test of lines: False only if the text in `field` is certainly none of these texts."""
+    """Return a fast test of lines: False only if the text in `field` is certainly none of these texts."""
     name = encode(field) + b":"
     values = {encode(text) for text in texts}
 
@@ -147,7 +147,7 @@ def with_texts(field: str, texts: Collection[str]) -> Keep:
 
 
 def torn_bytes(line: bytes) -> int:
-    """Return the length of the cut-off last line in bytes of labels.jsonl; 0 if the last line is whole."""
+    """Return the number of bytes of a last line that was cut off; 0 if the last line is complete."""
     last = line[line.rfind(b"\n") + 1 :]
     try:
         if last:

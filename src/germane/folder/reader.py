@@ -1,4 +1,4 @@
-"""Read the tables of a report folder row by row; rows that are not needed are not parsed whole."""
+"""Read the tables of a report folder row by row; lines that are not needed are not parsed, or in part."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ __all__ = ["StoredTables", "numbered"]
 class StoredTables(Tables):
     """The tables of an evaluation, read from files.
 
-    Labels and scores are read at first use and cached, other tables each time. The writer of the files sets
-    `scores`, `asked` and `cluster_of`, which it knows. `manifest` is {} while the report is being written,
-    `end` the suffix of the files' names.
+    Labels and scores are read at first use and cached, other tables each time. While a FolderWriter writes
+    the files, it sets `scores`, `asked` and `cluster_of` itself, and `manifest` is {}. `end` is the suffix of
+    the files' names.
     """
 
     def __init__(self, path: Path, manifest: Mapping[str, Json] | None = None, end: str = "") -> None:
@@ -88,7 +88,7 @@ class StoredTables(Tables):
 
     @property
     def places(self) -> StoredRows[PlaceRow]:
-        """The rows of places.jsonl: what was asked, and the ranks where it occurs, in input order."""
+        """The rows of places.jsonl: each item asked about, and its ranks in a sample, in input order."""
         return self._rows("places")
 
     @property
@@ -134,11 +134,11 @@ class StoredTables(Tables):
                 yield (row.id, row.system, row.trial), value
 
     def grader_numbers(self) -> dict[SampleKey, int]:
-        """Return the number of the grader set of each sample, where that number is not 0."""
+        """Return each sample's index in `graders`, without those whose index is 0."""
         return dict(self.values_of("graders"))
 
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
-        """Yield (item, answer as JSON) for each unmerged judgement; the answer is None if it failed."""
+        """Yield (item, answer as JSON) of the judgements without a parent; a failed one's answer is None."""
         for row in StoredRows(self.files["judgements"], _decode_answer):
             if row.parent is None:
                 yield row.item, bytes(row.answer) if row.error is None else None
@@ -201,12 +201,12 @@ def check_digest(file: Path, digests: Mapping[str, str]) -> None:
 
 
 def numbered(line: bytes, number: int) -> bytes:
-    """Return a line of samples.jsonl with the number of its grader set added, unless that is 0."""
+    """Return a line of samples.jsonl with the index of its grader set added, unless that is 0."""
     return line[:-2] + b"%b%d}\n" % (_GRADERS, number) if number else line
 
 
 def _sample_in(line: bytes) -> Sample:
-    """Return the sample in a line of samples.jsonl, without the number of its grader set."""
+    """Return the sample in a line of samples.jsonl, without the index of its grader set."""
     end, mark, graders = line[-30:].rpartition(_GRADERS)
     if mark and graders.rstrip().removesuffix(b"}").isdigit():
         line = line[:-30] + end + b"}"

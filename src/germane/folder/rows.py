@@ -28,9 +28,9 @@ class Tables(ABC):
     """The five tables of an evaluation; rows in memory and rows in a folder have this same interface.
 
     Attributes:
-        graders: The distinct grader sets of the samples; `numbers` maps the JSON of a grader set to its
-            index.
-        notes: Counts of peculiarities of the data that a reader of the report should know.
+        graders: The distinct lists of graders that samples are scored with (grader sets); `numbers` maps the
+            JSON of a grader set to its index.
+        notes: The remarks on the data that the report shows, each with its count.
         prompts: The hash of each prompt, by name.
         reads: The kinds of question that each measure asked, by the measure's canonical name.
         references: For each measure, how many verdicts were given with and without a reference.
@@ -64,7 +64,7 @@ class Tables(ABC):
     @property
     @abstractmethod
     def places(self) -> Iterable[PlaceRow]:
-        """The rows of places.jsonl: what was asked, and at which ranks the passages occur, in input order."""
+        """The rows of places.jsonl: each item asked about, and its ranks in a sample, in input order."""
 
     @property
     @abstractmethod
@@ -88,7 +88,7 @@ class Tables(ABC):
         return ((key, value) for key, value in both if value is not None and value != ())
 
     def number_of(self, graders: GraderSet) -> int:
-        """Return the number of a grader set, after adding it if it is new."""
+        """Return the index of a grader set in `graders`, after adding it if it is new."""
         if len(self.numbers) < len(self.graders):
             self.numbers.update((canonical(known), number) for number, known in enumerate(self.graders))
         number = self.numbers.setdefault(canonical(graders), len(self.graders))
@@ -97,7 +97,7 @@ class Tables(ABC):
         return number
 
     def add_counts(self, more: Tables) -> None:
-        """Add the counts of more rows: notes, kinds of question, references and companion values."""
+        """Add the notes, prompts, kinds of question, references and companion values of other tables."""
         self.notes.update(more.notes)
         self.prompts.update(more.prompts)
         for measure, kinds in more.reads.items():
@@ -109,7 +109,7 @@ class Tables(ABC):
 
     @abstractmethod
     def grader_numbers(self) -> dict[SampleKey, int]:
-        """Return the number of the grader set of each sample, where that number is not 0."""
+        """Return each sample's index in `graders`, without those whose index is 0."""
 
     def append_labels(self, labels: Iterable[Label]) -> None:
         """Append labels that people gave after the evaluation."""
@@ -143,7 +143,7 @@ class Tables(ABC):
         return (row for row in self.candidates("judgements", "item", items) if row.item in items)
 
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
-        """Yield (item, answer as JSON) for each unmerged judgement; the answer is None if it failed."""
+        """Yield (item, answer as JSON) of the judgements without a parent; a failed one's answer is None."""
         for row in self.judgements:
             if row.parent is None:
                 yield row.item, None if row.error is not None else encode(row.answer)
@@ -163,7 +163,7 @@ class Tables(ABC):
 class BlockRows(Tables):
     """The rows of the five tables in memory, for one batch of cases or several merged batches.
 
-    `graded` has the index of a sample's grader set in `graders`, where that is not 0.
+    `graded` has each sample's index in `graders`, without those whose index is 0.
     """
 
     samples: list[Sample] = field(default_factory=list)
@@ -174,7 +174,7 @@ class BlockRows(Tables):
     graded: dict[SampleKey, int] = field(default_factory=dict)
 
     def grader_numbers(self) -> dict[SampleKey, int]:
-        """Return the number of the grader set of each sample, where that number is not 0."""
+        """Return each sample's index in `graders`, without those whose index is 0."""
         return self.graded
 
     def add(self, other: BlockRows) -> None:
@@ -193,7 +193,7 @@ class BlockRows(Tables):
 
 
 def merge(several: Iterable[BlockRows]) -> BlockRows:
-    """Return one BlockRows with the rows of all of them, in order, however the cases were divided."""
+    """Return one BlockRows with the rows of all these batches, in order."""
     merged = BlockRows()
     for rows in several:
         merged.add(rows)

@@ -60,7 +60,7 @@ class FolderWriter:
         """Return a started writer for a report that is scored again without being saved.
 
         Samples and labels stay in the files of `source`, scores are held in memory, and the files that are
-        written are deleted with the tables.
+        written are deleted when `tables` is garbage-collected.
         """
         writer = cls(tempfile.mkdtemp(prefix="germane-"))
         weakref.finalize(writer.tables, shutil.rmtree, writer.path, ignore_errors=True)
@@ -98,7 +98,7 @@ class FolderWriter:
     def earlier(self, *, finished: bool = True) -> list[Path]:
         """Return the files with the judgements of earlier sessions; call it before `start`.
 
-        `finished` is False if the finished report belongs to another evaluation.
+        `finished` is False if the finished report belongs to another evaluation and must be left out.
         """
         ends = (*[""] * finished, EARLIER, UNFINISHED)
         files = (files_in(self.path, end)["judgements"] for end in ends)
@@ -119,7 +119,7 @@ class FolderWriter:
             left.unlink(missing_ok=True)
 
     def keep(self, answers: Iterable[Judgement]) -> None:
-        """Write answers that no finished row holds yet, so that the folder can resume without the ledger."""
+        """Write answers on samples that are not finished, so that the run can resume without the ledger."""
         if self._kept is None:
             self._kept = self._append_earlier()
         self._kept.writelines(map(judgement_line, answers))
@@ -164,7 +164,7 @@ class FolderWriter:
         self.tables.forget("labels")
 
     def copy(self, name: Table, lines: Iterable[bytes]) -> None:
-        """Copy the lines of another report's table unchanged; what is cached is read again at next use."""
+        """Copy the lines of another report's table unchanged; cached tables are read again at next use."""
         self.tables.forget("labels", "scores", "asked")
         self.tables.cluster_of = None
         self._files[name].writelines(lines)
@@ -229,7 +229,7 @@ class FolderWriter:
 
 
 def _sample_lines(rows: Tables, numbers: Sequence[int]) -> Iterator[bytes]:
-    """Yield the lines of samples.jsonl, each with the number of the sample's grader set unless that is 0."""
+    """Yield the lines of samples.jsonl, each with the new index (`numbers`) of its grader set, unless 0."""
     graded = rows.grader_numbers() if len(numbers) > 1 else {}
     for some in batched(rows.samples):
         text = encode_records(some)

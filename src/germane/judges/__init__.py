@@ -31,7 +31,7 @@ _HOMES = {
     "llm": ("LLMJudge",),
     "panel": ("PanelJudge", "repeated"),
 }
-"""The modules of the public names."""
+"""The public names that each submodule defines."""
 
 __all__ = [
     "FakeJudge",
@@ -60,12 +60,12 @@ def __dir__() -> list[str]:
 
 
 def load_judge(judge: Judges, **options: Json) -> Judge:
-    """Return the judge that a name, object, model or function stands for; several make a panel.
+    """Return the judge for a name, a judge object, a chat model or a function; several become a panel.
 
-    Several are a list, or names with spaces between them. The names are `labels`, `gold`, `lexical`, and
-    `provider:model` (`openai` = gpt-4o-mini). A chat model of LangChain and a function from prompt to text
-    become an LLMJudge; a judge object is returned unchanged. `options` are the options of LLMJudge, for
-    judges given by name. Raises InputError if something is not a judge.
+    Pass several as a list, or as one string of names separated by spaces. The names are `labels`, `gold`,
+    `lexical`, and `provider:model` (`openai` = gpt-4o-mini). A chat model of LangChain and a function from
+    prompt to text become an LLMJudge; a judge object is returned unchanged. `options` are the options of
+    LLMJudge, for judges given by name. Raises InputError if something is not a judge.
     """
     from germane.judges.panel import panel_of
 

@@ -15,12 +15,12 @@ Answer: TypeAlias = Callable[[AnyQuestion], Json | Reply | Exception]
 
 
 class FakeJudge(LocalJudge):
-    """A judge with scripted answers, which records the questions that it was asked (`asked`).
+    """A judge with scripted answers, for tests; `asked` records the questions that it was asked.
 
-    A function gets the question and returns a payload, a Reply, or an exception (an AnswerError becomes an
-    error reply, any other is raised). A dict maps the text that a question is about, else a kind of question
-    (`"relevance"`), to a payload or such a function. Without answers every question gets its own typical
-    answer. Up to `together` questions are handed over at a time.
+    `answers` is a function or a dict. A function gets the question and returns a payload, a Reply, or an
+    exception (an AnswerError becomes an error reply, any other is raised). A dict maps the text that a
+    question is about, or else a kind of question (`"relevance"`), to a payload or such a function. Without
+    `answers`, every question gets its `typical()` payload. One call has at most `together` questions.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Judges answer questions. A judge has a name and one async method; everything else has a default."""
+"""The base classes of judges. A judge must define a name and one async method; all else has a default."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ __all__ = ["GaveUp", "members_of", "trivial_answer"]
 class Reply:
     """A judge's answer to one question: a payload that the question can parse, or an error.
 
-    Of questions that shared a request, all have its id as `request`, and the first has its whole usage.
+    Replies to questions that shared a request have the same `request`; only the first has its usage.
     """
 
     payload: Json = None  # the answer; None if there is an error
     error: str | None = None  # why there is no answer
     usage: Usage = field(default_factory=Usage)
     ms: float | None = None  # milliseconds that the request took
-    request: str | None = None
+    request: str | None = None  # the id of the request
     provenance: FrozenDict = field(
         default_factory=FrozenDict
     )  # how it was asked: fused, list_size, mode, ...
-    children: tuple[tuple[AnyQuestion, Reply], ...] = ()  # the windows that it was merged from, and replies
+    children: tuple[tuple[AnyQuestion, Reply], ...] = ()  # the questions and replies merged into it
 
 
 class Judge:
@@ -80,7 +80,7 @@ class Judge:
         return [(question,) for question in questions]
 
     def paid_calls(self, _question: AnyQuestion) -> int:
-        """Return the number of paid calls that an answer to this question takes."""
+        """Return how many paid calls it takes to answer this question."""
         return int(self.stored)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
@@ -117,7 +117,7 @@ def copy_settings(judge: Any, target: Judge, own: Sequence[str] = ()) -> None:
 
 
 def with_defaults(judge: Any) -> Judge:
-    """Return a Judge made of any object with `name` and async `answer`. Raises InputError for others."""
+    """Return an object with `name` and async `answer` as a Judge. Raises InputError for other objects."""
     if isinstance(judge, Judge):
         return judge
     lacking = [name for name in ("name", "answer") if not hasattr(judge, name)]
@@ -143,7 +143,7 @@ def members_of(judge: Judge) -> Sequence[Judge]:
 
 
 class LocalJudge(Judge):
-    """A judge that answers at once and for free; a subclass defines `reply`, and answers are not stored."""
+    """A judge that answers at once and for free, so answers are not stored. Subclasses define `reply`."""
 
     stored = False
     concurrency = 1
@@ -183,10 +183,10 @@ class GaveUp(Exception):
 
 
 class GroupScope:
-    """The state that the asker and a judge share while the current task answers one group of questions.
+    """The state that the Asker and a judge share while the current task answers one group of questions.
 
-    The asker may stop the group: no further request is sent, and responses to earlier requests are still
-    awaited. The functions in `after_storing` are called once the answers are stored.
+    Once the Asker has stopped the group, no further request is sent; responses to requests in flight are
+    still awaited. The functions in `after_storing` are called once the answers are stored.
     """
 
     def __init__(self) -> None:
@@ -197,7 +197,7 @@ class GroupScope:
         _scope.set(self)
 
     def stop(self) -> None:
-        """Let the group send no more requests, and end its wait (for a rate limit or a retry)."""
+        """Keep the group from sending requests; if it waits for a rate limit or a retry, end the wait."""
         if not self.stopped:
             self.stopped, self._recalled = True, self._waits
             if self._waits:
@@ -214,7 +214,7 @@ class GroupScope:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Mark a wait before a request, which `stop` ends. Raises GaveUp if the group was stopped."""
+        """Run the context as a wait before a request. Raises GaveUp if the group is or gets stopped."""
         stopped = GaveUp("the evaluation was interrupted before the question was asked again", spent=True)
         if self.stopped:
             raise stopped
@@ -235,7 +235,7 @@ _scope: ContextVar[GroupScope | None] = ContextVar("germane_group_scope", defaul
 
 
 def waiting() -> AbstractContextManager[None]:
-    """Return `GroupScope.waiting` of the current group; outside of an evaluation it does nothing."""
+    """Return the current group's `waiting()`; outside of an evaluation, a context that does nothing."""
     scope = _scope.get()
     return nullcontext() if scope is None else scope.waiting()
 

@@ -20,10 +20,10 @@ class LabelsJudge(LocalJudge):
     """A judge that answers relevance questions with people's labels; it cannot be a member of a panel.
 
     An item (query and passage) without a label is an error, not "irrelevant": the sample's score is then
-    incomplete. A yes or no stays a yes or no (the binary scale); a grade becomes one if the question is on the
-    binary scale. Only programs that ask about single passages ask this judge; ranked measures read the labels.
+    incomplete. A yes-or-no label is always answered as yes or no; a grade is turned into yes or no if the
+    question is on the binary scale. Ranked measures read the labels directly and do not ask this judge.
 
-    `labels` has the label of each item (a grade, or True or False); they override labels on the contexts.
+    `labels` maps items to labels (a grade, or True or False), which override the labels on the contexts.
     """
 
     name = "labels"
@@ -98,5 +98,5 @@ class GoldJudge(LabelsJudge):
         return None if qrels is None or context.id is None else qrels.get(context.id, 0)
 
     def read(self, _question: Relevance, label: Json) -> Reply:
-        """Return a gold grade as a reply: yes from grade 1."""
+        """Return a gold grade as a reply: yes if the grade is 1 or more."""
         return Reply(payload={"relevant": label >= 1, "reasoning": f"gold grade {label}"})

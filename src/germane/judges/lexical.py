@@ -1,7 +1,7 @@
-"""The lexical judge: a word-overlap rule in place of a model, without network, always with the same verdict.
+"""The lexical judge: a deterministic word-overlap rule in place of a model, without network access.
 
-The weights of words come from fixed lists: counted in the evaluation's own texts they would make a verdict
-depend on the other texts.
+Word weights come from fixed lists, not from counts in the evaluation's texts, so that a verdict does not
+depend on other texts.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _relevance(question: Relevance) -> Json:
     """Return the payload for Relevance: a grade by the share of the query's words that the passage has.
 
     With a reference (or response), that share is averaged with the share for the reference's best-covered
-    sentence, since a passage need not hold the whole answer to help.
+    sentence, since a passage can help without the whole answer.
     """
     names = stems(question.passage)
     query = terms(question.query)
@@ -85,7 +85,7 @@ def _claims(question: Claims) -> Json:
 
 
 def _support(question: Support) -> Json:
-    """Return the payload for Support: the contexts that cover each claim alone, else a pair that does."""
+    """Return the payload for Support: per claim, the contexts that each support it alone, else one pair."""
     contexts = [stems(text) for text in question.contexts]
     return {"claims": [supported(n, claim, contexts) for n, claim in enumerate(question.claims, start=1)]}
 
@@ -148,7 +148,7 @@ def few(names: Sequence[str]) -> str:
 
 
 def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Json:
-    """Return the verdict on a claim: the contexts that support it alone, else a pair that does."""
+    """Return the verdict on a claim: the contexts that each support it alone, else a pair that does so."""
     required = terms(claim)
     covered = [context.intersection(required) for context in contexts]
     alone = [position for position, present in enumerate(covered, start=1) if carries(required, present)]
@@ -197,7 +197,7 @@ def _weights() -> MappingProxyType[str, float]:
 
 @lru_cache(maxsize=4096)
 def terms(text: str) -> Terms:
-    """Return a text's content words with their weights, one per stem; all words if none is left."""
+    """Return a text's content words with their weights, one per stem; if it has none, all of its words."""
     acronyms = set() if text.isupper() else {word.lower() for word in _ACRONYM.findall(text)}
     weights = {word: TELLING if word in acronyms else _weights().get(word, TELLING) for word in words(text)}
     telling = {word: weight for word, weight in weights.items() if weight} or dict.fromkeys(weights, TELLING)

@@ -1,4 +1,4 @@
-"""The judge that asks a language model: at an OpenAI-compatible endpoint, or through an extra."""
+"""The judge that asks a language model: at an OpenAI-compatible endpoint, or through pydantic-ai."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class LLMJudge(Judge):
     Args:
         spec: `provider:model` (`openai:gpt-4o-mini`), a provider with a default model, `provider:model@URL`, a chat model of
             LangChain, or a function (asynchronous or not) from prompt to text.
-        name: Name of a model that `spec` does not name; part of the key of its answers. Without one they are not reused.
+        name: Name of a function given as `spec`, part of its answers' keys. Without one, none is reused.
         base_url: Another OpenAI-compatible server. Default: the provider's own, or its environment variable.
         api_key: Default: the provider's environment variable.
         headers: Sent with every request.
-        temperature: None sends none, as for a model that takes none.
+        temperature: Sampling temperature. None sends none, as some models refuse it.
         max_output_tokens: Longest answer; one that is cut off is asked again with more room.
         parameters: Other request parameters (`{"seed": 7, "reasoning_effort": "low"}`).
         concurrency: Maximum requests in flight. None adapts to the endpoint, up to 64.
@@ -205,7 +205,7 @@ class LLMJudge(Judge):
         return fingerprint(prompt.hash, fragment("list")) if listed else prompt.hash
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Split the questions into requests, as the settings `reading` and `batch` say."""
+        """Return the questions in groups, one per request, according to `reading` and `batch`."""
         asked = [question for question in questions if question.unasked() is None]
         known = [(question,) for question in questions if question.unasked() is not None]
         fused = fused_requests(asked, self.prompts, fuse=self.fuse)
@@ -217,7 +217,7 @@ class LLMJudge(Judge):
         return fused_requests(questions, self.prompts, fuse=self.fuse)
 
     def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
-        """Return the expected usage of a request for these questions: its bytes, and typical answers', by 4."""
+        """Return the estimated usage of a request for these questions: 4 bytes per token, typical answers."""
         if trivial_answer(questions[0]):
             return Usage(cost_usd=0.0)
         ask = render_request(self.fused(questions), self.prompts)
@@ -259,7 +259,7 @@ class LLMJudge(Judge):
 
 
 def model_of(judge: Judge) -> LLMJudge | None:
-    """Return the LLMJudge that a judge is or, as a replica, repeats; None if it asks no language model."""
+    """Return the judge if it is an LLMJudge; if it is a Replica, the LLMJudge that it repeats; else None."""
     model = getattr(judge, "judge", judge)
     return model if isinstance(model, LLMJudge) else None
 
@@ -294,7 +294,7 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
 
 
 def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
-    """Return True if requests set a token limit per question, and the limit's parameter names to try.
+    """Return True if requests set a token limit, and the names of that parameter in the order to try them.
 
     Only a server of the user's own gets such limits: hosted models stop by themselves, and the provider
     reserves the requested tokens. OpenAI's newer models refuse the older name with an error; most other
@@ -307,7 +307,7 @@ def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
 
 
 def _identity(service: Service, temperature: float | None, parameters: Mapping[str, Json]) -> FrozenDict:
-    """Return the settings of a model that can change an answer (not the length limit), for its keys."""
+    """Return the settings that can change a model's answer, for ledger keys; the token limit is left out."""
     identity = {
         "provider": service.provider,
         "model": service.model,

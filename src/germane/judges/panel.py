@@ -15,7 +15,7 @@ from germane.types import FrozenDict, Json, Judgement, freeze
 
 
 class Replica(Judge):
-    """The n-th sample of a judge, where n is part of the key: the first one shares the judge's stored answers."""
+    """The n-th sample of a judge. From the second on, n is part of the ledger keys, so answers are new."""
 
     def __init__(self, judge: Judge, number: int) -> None:  # from 1; negative for `germane audit --again`
         copy_settings(judge, self, own=("key", "keys", "group", "answer"))
@@ -50,7 +50,7 @@ def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
 class PanelJudge(Judge):
     """A panel of judges that vote. Each member's answer is stored in the ledger under the member's own key.
 
-    Grades, and yes or no: the verdict is the highest value that more than half of the votes reach (the lower
+    Grades and yes/no: the verdict is the highest value that more than half of the votes reach (the lower
     median; a tie of yes and no is a no). Lists of verdicts on given subjects (which contexts support each
     claim) are voted subject by subject. Lists that a member draws up itself (claims, statements, entities)
     cannot be voted on: the first member is asked, and the next one only if it fails.
@@ -96,14 +96,14 @@ class PanelJudge(Judge):
         return sum([member.paid_calls(question) for member in self.next_members(question, ())])
 
     def next_members(self, question: AnyQuestion, answers: Sequence[Answer]) -> Sequence[Judge]:
-        """Return the members to ask next, given the answers so far; () if these can be combined."""
+        """Return the members to ask next, given the answers so far; () if no more answers are needed."""
         rest = self.members[len(answers) :]
         if question.voted:
             return rest
         return () if any(answer.usable for answer in answers) else rest[:1]
 
     def combine(self, key: str, question: AnyQuestion, answers: Sequence[Answer]) -> Judgement:
-        """Return the panel's judgement from the members' answers, without usage: the members' have it."""
+        """Return the panel's judgement from the members' answers; only the members' judgements have usage."""
         named = list(zip(self._names, answers, strict=False))
         votes = [(name, answer.judgement.answer) for name, answer in named if answer.usable]
         lost = {name: answer.value.why for name, answer in named if not answer.usable}
@@ -130,7 +130,7 @@ class PanelJudge(Judge):
 
 
 def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
-    """Return a panel of the judges (or of samples of each), or the only one. Raises InputError for an empty list."""
+    """Return the judges, each `repeat` times, as a panel; a single one as it is. Raises InputError for []."""
     members = judges if repeat == 1 else [member for judge in judges for member in repeated(judge, repeat)]
     if not members:
         raise InputError("the list of judges is empty", fix='name at least one, as in "openai:gpt-4o-mini"')
@@ -138,7 +138,7 @@ def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
 
 
 def _names(members: Sequence[Judge]) -> list[str]:
-    """Return the members' names, numbered if equal. Raises InputError for a repeated member."""
+    """Return the members' names, equal names with numbers. Raises InputError if two members are the same."""
     names = [member.name for member in members]
     if len({str(dict(member.identity)) for member in members}) < len(members):
         raise InputError(

@@ -1,9 +1,9 @@
 """The asker: it gets questions and returns judgements, from the ledger or from a judge.
 
 Questions that arrive together are keyed, deduplicated, looked up in the ledger in one batch, and passed to
-their judges in groups. An answer is committed to the ledger before it is used, and before another request may
-be sent in place of its own. A question to a panel becomes one question to each member, whose answers are
-stored under their own keys.
+their judges in groups. An answer is committed to the ledger before it is used, and before the next request
+takes the slot of its own. A question to a panel becomes one question to each member, whose answers are stored
+under their own keys.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Asker:
     """Asks judges, and stores and reuses their answers in the ledger. Use it as an async context manager.
 
     Args:
+        route: Returns the judge that a question is for.
         earlier: The judgements already in the evaluation's folder, which take precedence over the ledger.
         budget: The spending limit; once it is reached, the asker stops with LimitReached.
         keep: Called in a thread with the answers that were stored, before they are used.
@@ -61,7 +62,7 @@ class Asker:
     ) -> None:
         self._usage_log = usage_log or UsageLog()
         self.expected = 0
-        """The number of questions so far, and in `answered` of those that have an answer: for a progress bar."""
+        """The number of questions so far, for a progress bar; `answered` counts those with an answer."""
         self.answered = 0
         self.missing: dict[str, AnyQuestion] = {}
         """The questions that a replayed ledger does not answer, by key."""
@@ -161,7 +162,7 @@ class Asker:
     # Answers that are known
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
-        """Return the stored answers to lists of questions, None for each that a judge must be asked."""
+        """Return the stored answers to several lists of questions, None where a judge must be asked."""
         await asyncio.sleep(0)  # a replay does nothing else: signals are heard here
         if self._failure is not None:
             raise self._failure
@@ -261,7 +262,7 @@ class Asker:
             self._break(error)
 
     def _queue(self, judge: Judge, pending: list[Pending]) -> None:
-        """Queue questions for their judge; settle those to a panel or of a replay in their own way."""
+        """Queue questions for their judge; if it is a panel, ask its members; in a replay, fail them."""
         if self._failure is not None:
             self._fail(pending, self._failure)
             return
@@ -284,7 +285,7 @@ class Asker:
         self._start_groups()
 
     async def _ask_panel(self, pending: Pending, panel: PanelJudge) -> None:
-        """Ask the members of a panel a question, and settle it with their combined answer."""
+        """Ask the members of a panel a question, and answer it with their combined vote."""
         votes: list[Answer] = []
         try:
             while members := panel.next_members(pending.question, votes):
@@ -324,7 +325,7 @@ class Asker:
                 self._spawn(self._ask(queue, queue.groups.popleft(), reserved))
 
     async def _ask(self, queue: Queue, group: list[Pending], reserved: float) -> None:
-        """Ask a judge one group of questions and settle them; a JudgeError stops the asker."""
+        """Ask a judge one group of questions, whose cost is `reserved`; a JudgeError stops the asker."""
         if self._prepared is False and queue.judge.stored:
             self._before_asking()
             if self._ledger is not None:
@@ -370,7 +371,7 @@ class Asker:
     async def _settle_group(
         self, judge: Judge, pending: Sequence[Pending], replies: Sequence[Reply], *, stopped: bool
     ) -> None:
-        """Store a judge's answers, then return them to their askers; questions cut off by a stop fail."""
+        """Store a judge's answers, then hand them to whoever waits; questions interrupted by a stop fail."""
         session = self._usage_log.session if judge.stored else ""
         answers = [
             answer_of(value.key, value.question, judge, reply, session)

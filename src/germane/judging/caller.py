@@ -1,4 +1,4 @@
-"""The thread of germane's caller, since clients that the caller made may only be used there."""
+"""Run functions in the thread that called germane, since clients made there may not work in others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _run_there: ContextVar[RunThere | None] = ContextVar("run_there", default=None)
 
 
 def callers_thread() -> RunThere:
-    """Return a function that runs others in the caller's thread (without a caller: in the running loop's)."""
+    """Return a function that runs a given one in the caller's thread, or else in the running loop's."""
     return _run_there.get() or asyncio.get_running_loop().call_soon_threadsafe
 
 

@@ -1,4 +1,4 @@
-"""Run programs with an asker, with stored answers, or to count their questions."""
+"""Run programs (generators that ask questions): with a judge's answers or with stored ones."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class Running(Generic[R]):
 
 
 async def start(programs: Iterable[Program[R]], find: FindAnswers) -> list[Running[R]]:
-    """Run each program as far as stored answers allow (a second evaluation needs no others).
+    """Start programs, and run each as far as stored answers allow.
 
-    In between `find` may end the run on a signal: a program may take seconds to its first questions.
+    Programs may take seconds before they ask, so `find` is also called in between: it raises on a signal.
     """
     running, heard = [], time.monotonic()
     for program in programs:

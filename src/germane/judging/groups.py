@@ -37,14 +37,14 @@ class Pending:
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """The questions that wait for one judge, in groups that it is asked in one call, in order of arrival."""
+    """The questions that wait for one judge: groups in order of arrival, each for one call."""
 
     judge: Judge
     running: int = 0
     groups: deque[list[Pending]] = field(default_factory=deque)
 
     def next(self) -> list[Pending] | None:
-        """Return the group to ask next; None if there is none or the judge has as many as it takes."""
+        """Return the group to ask next; None if no group waits or the judge's concurrency is reached."""
         return self.groups[0] if self.groups and self.running < max(1, self.judge.concurrency) else None
 
 
@@ -98,7 +98,7 @@ def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, sessi
 
 
 def grouped(judge: Judge, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-    """Return the questions as their judge groups them. Raises JudgeError unless each occurs once."""
+    """Return the judge's groups of the questions. Raises JudgeError unless each question is in one group."""
     groups = [tuple(group) for group in judge.group(questions) if group]
     if Counter(id(question) for group in groups for question in group) != Counter(map(id, questions)):
         raise JudgeError(

@@ -37,8 +37,8 @@ class StoredAnswers:
     others (of a panel's members, replicas, windows) are ignored. Judgements on disk are indexed by file
     position.
 
-    `however` ignores the settings and all errors. `answered` counts questions that had an answer, `unknown`
-    those that had none.
+    With `however`, settings do not matter, and judgements that are errors are ignored. `answered` counts the
+    questions that had an answer, `unknown` those that had none.
     """
 
     def __init__(self, judgements: Iterable[Judgement], *, however: bool = False) -> None:
@@ -86,7 +86,7 @@ class StoredAnswers:
         return values
 
     def places_reader(self, samples: Sequence[Sample], settings: Settings) -> PlacesReader:
-        """Return a cached function that reads the samples' passages to some depth with stored verdicts."""
+        """Return a cached function that reads the samples' passages, down to a given rank, with verdicts."""
 
         @cache
         def read(choice: LabelChoice, depth: int | None) -> Places:
@@ -98,7 +98,7 @@ class StoredAnswers:
         return read
 
     def label(self, places: Places) -> None:
-        """Set the stored verdict on every ranked passage in `places`; a missing verdict is an error there."""
+        """Set the stored verdict of every ranked passage in `places`; a missing one is set as an error."""
         asked = [number for number in range(len(places.samples)) if places.asks(number)]
         verdicts = self.values([places.questions(number) for number in asked])
         for number, values in zip(asked, verdicts, strict=True):

@@ -24,7 +24,7 @@ from germane.types import Json, Judgement, Usage
 __all__ = ["Budget", "UsageLog", "check_price"]
 
 _REMEMBERED = 100_000
-"""A question that comes again after this many others may count as cached instead of shared: memory has an end."""
+"""The number of keys remembered: a question repeated after more others may count as cached, not as shared."""
 
 
 class Spent(Struct):
@@ -80,7 +80,7 @@ class Spent(Struct):
 _OF_SESSION = ("calls", "requests", "input_tokens", "output_tokens", "cost_usd", "unpriced", "estimated")
 """The counts of a session in the manifest; `unpriced` are requests whose price is not known, and not in `cost_usd`."""
 _ROW_BYTES = 512
-"""Bytes of the file of a session's counts, which is written over in place: it finds room on a disk that is full by then."""
+"""The fixed size of the file with a session's counts: overwriting it needs no space, even on a full disk."""
 
 
 class UsageLog:
@@ -138,7 +138,7 @@ class UsageLog:
         self.spent.shared += judge.paid_calls(question)
 
     def reused(self, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
-        """Count a question as shared or cached; as neither if it failed or an earlier session paid for it."""
+        """Count a question as shared or cached, or as neither if it failed or this evaluation paid for it."""
         if self.seen_before(answer.judgement.key):
             self.shared(judge, question)
         elif answer.usable:
@@ -214,7 +214,7 @@ class Budget:
     reasons costs many times as much as estimated. The first request is sent alone, since its cost is a guess;
     until four costs are known, at most one more is in flight than costs are known.
 
-    `max_cost` is in US dollars; `max_calls` are paid questions, which stored answers are not. Raises
+    `max_cost` is in US dollars; `max_calls` counts questions to paid judges, not stored answers. Raises
     InputError if a limit is negative or not a finite number.
     """
 
@@ -229,7 +229,7 @@ class Budget:
         self._paid = self._open = 0.0
         self._expected = self._actual = 0.0
         self.too_low = ""
-        """The flag of a limit that did not allow a single question, where there is one."""
+        """The flag whose limit did not allow even one question; "" if there is none."""
 
     def reserve(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> float | None:
         """Reserve the expected cost of questions and return it; None if a limit would be exceeded."""
@@ -250,7 +250,7 @@ class Budget:
         return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
 
     def settle(self, judge: Judge, estimate: float, usages: Iterable[Usage], *, spared: int = 0) -> None:
-        """Replace a reservation by the actual cost; `spared` of its questions were not asked after all."""
+        """Replace the reserved `estimate` by the actual cost; `spared` counts questions never asked."""
         if self._unlimited or not judge.stored:
             return
         paid = [usage.cost_usd for usage in usages if usage.requests or usage.cost_usd is not None]
@@ -277,7 +277,7 @@ class Budget:
 
     @property
     def exceeded(self) -> str:
-        """A warning that more was spent than --max-cost allows; "" if that is not so."""
+        """A warning if more was spent than --max-cost allows, else ""."""
         if self._max_cost is None or self._paid <= self._max_cost * (1 + _ROUNDING):
             return ""
         paid = _dollars(self._paid)

@@ -11,7 +11,7 @@ from germane.errors import InputError
 __all__ = ["is_there", "password_apart"]
 
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):/")
-"""One slash, as a path leaves one of two; a Windows drive is a single letter."""
+"""The scheme of a URL: one slash is enough, as Path merges two; a single letter is a Windows drive."""
 
 
 def files_of(path: Path) -> list[Path]:
@@ -48,7 +48,7 @@ def is_there(where: str | Path) -> bool:
 
 
 def store_of(where: str | Path) -> str | None:
-    """Return the `module:object` that opens a ledger's URL; None for a file. Raises InputError without it."""
+    """Return the `module:object` that opens a URL; None for a file. Raises InputError without the add-on."""
     match = _SCHEME.match(str(where))
     scheme = match[1].lower() if match else ""
     declared: str | None = find("stores", scheme) if scheme else None

@@ -33,7 +33,7 @@ def readable(paths: Sequence[Path]) -> None:
 
 
 def import_rows(ledger: Ledger, path: Path) -> tuple[int, int, int]:
-    """Import the judgements in a JSONL file; return how many were added, already known, and errors.
+    """Import the judgements in a JSONL file; return how many were added, already stored, and errors.
 
     Raises InputError at the first line that is not a judgement; earlier lines may have been imported.
     """

@@ -31,7 +31,7 @@ __all__ = ["SQLiteLedger"]
 
 _INSERT = f"INSERT OR IGNORE INTO judgements VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - constants
 _SYNC_SECONDS = 1.0
-"""Seconds after which a row has reached the disk: what a power cut may cost. A killed process loses nothing."""
+"""Seconds until a row is on disk: a power cut can lose the rows of this time, a killed process loses none."""
 _WAIT_SECONDS = 60
 """Seconds to wait for another program's lock."""
 _CACHE_KIB = 16_000
@@ -47,10 +47,10 @@ class SQLiteLedger(Ledger):
     Args:
         where: The path of the file. The file and its folder are created if missing, unless `read_only`.
         rows: Judgements to read instead of the file, through a temporary database. The first answer to a key
-            counts; errors are left out, and so are panels' answers that lack a member's.
+            counts; errors are left out, and so are panels' answers without an answer of every member.
 
     Raises:
-        InputError: The address is not a file's.
+        InputError: `where` is not the path of a file.
         LedgerError: The file is not a ledger, has another format, is damaged, or cannot be used.
     """
 
@@ -221,7 +221,7 @@ def _create_table(db: sqlite3.Connection) -> None:
 
 
 def _open_for_reading(path: Path) -> sqlite3.Connection:
-    """Return a read-only connection, for read-only media too. Raises LedgerError without a ledger."""
+    """Return a read-only connection, on read-only media too. Raises LedgerError if there is no ledger."""
     if not path.exists():
         make = "`germane run` creates one, or name another: --ledger FILE"
         raise LedgerError(f"there is no ledger {path}; {make}")
@@ -258,7 +258,7 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
 
 
 def _use_log(db: sqlite3.Connection) -> None:
-    """Turn on the write-ahead log, waiting for another process that turns it on too, as SQLite does not."""
+    """Turn on the write-ahead log; retry while another process does so too, since SQLite does not wait."""
     until = time.monotonic() + _WAIT_SECONDS
     while True:
         try:

@@ -130,7 +130,10 @@ class Ledger(ABC):
 
     @abstractmethod
     def _insert(self, rows: Sequence[Row], useless: Sequence[tuple[str, str]]) -> set[str]:
-        """Delete `useless` (key, answer) rows and insert rows under new keys, at once; return the new keys."""
+        """Delete rows with the (key, answer) pairs `useless`, insert rows; return keys that were not stored.
+
+        Both happen in one transaction; a row whose key is stored already is not inserted.
+        """
 
     def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
         """Return the stored judgements under these keys."""
@@ -145,9 +148,9 @@ class Ledger(ABC):
     def put(
         self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
     ) -> dict[str, Judgement]:
-        """Store judgements in one transaction; return the one under each key, which may be an earlier one.
+        """Store judgements in one transaction; return the judgement now stored under each key.
 
-        Judgements in `replacing`, whose answers are unusable, are deleted first if they are still stored.
+        An earlier judgement stays, except those in `replacing`, whose unusable answers are deleted first.
         """
         stored = {judgement.key: judgement for judgement in reversed(judgements)}
         useless = [(judgement.key, encode(judgement.answer).decode()) for judgement in replacing]

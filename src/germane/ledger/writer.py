@@ -36,7 +36,7 @@ class GroupCommit:
         self._thread.start()
 
     async def put(self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()) -> Stands:
-        """Store judgements, all or none, and return after the commit, which may include others' judgements.
+        """Store judgements, all or none, and return after the commit, which may include those of other calls.
 
         The result has the judgements now stored under all committed keys. Raises the ledger's error.
         """

@@ -39,7 +39,7 @@ class Answer(Struct, frozen=True, gc=False):
 
     judgement: Judgement
     value: Any
-    children: tuple[Judgement, ...] = ()  # that it was combined from: of a panel's members or of windows
+    children: tuple[Judgement, ...] = ()  # of a panel's members, or about parts of the contexts
 
     @property
     def usable(self) -> bool:

@@ -1,4 +1,4 @@
-"""Requests: which questions share one, the text of a request, and each question's part of the answer.
+"""Build requests: decide which questions share one, write its text, and split its answer by question.
 
 A FusedRequest has several questions about one text, which are answered in one JSON object. A list has several
 FusedRequests that differ only in their text, which are answered as items with ids.
@@ -56,7 +56,7 @@ class FusedRequest:
         return True
 
     def like(self) -> tuple[object, ...]:
-        """Return a key that is equal for requests that differ only in their text and may share a list."""
+        """Return a key: requests with equal keys differ only in their text, so they may share a list."""
         kinds = tuple(question.prompt for question in self.questions)
         return kinds, self.text, json.dumps(self.inputs, sort_keys=True)
 
@@ -64,7 +64,7 @@ class FusedRequest:
 def fused_requests(
     questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True
 ) -> list[FusedRequest]:
-    """Return the questions as requests; with `fuse`, questions about the same text share one if they fit."""
+    """Return requests for the questions; with `fuse`, questions about the same text share one if they fit."""
     requests: list[FusedRequest] = []
     by_text: dict[str, list[FusedRequest]] = {}
     for question in sorted(questions, key=lambda q: ORDER.index(q.kind) if q.kind in ORDER else len(ORDER)):
@@ -83,8 +83,8 @@ def fused_requests(
 def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) -> Iterator[list[FusedRequest]]:
     """Yield the requests in lists of at most `size` that share everything except their text.
 
-    The list and the place of a text depend on content alone: no rank, id or order of arrival. Questions that
-    show nothing but the text are listed across samples, in shorter lists for long texts (and long answers).
+    A text's list and position depend only on content, not on ranks, ids or order of arrival. Questions about
+    nothing but the text share lists across samples; long texts get shorter lists, as their answers are long.
     """
     groups: dict[tuple[object, ...], list[FusedRequest]] = {}
     for number, request in enumerate(requests):
@@ -111,7 +111,7 @@ class Ask:
 
     @cached_property
     def limited(self) -> dict[str, Json]:
-        """The JSON Schema with `maxItems` and `maxLength`, as the longest text of the request needs them."""
+        """The JSON Schema with `maxItems` and `maxLength`, large enough for the request's longest text."""
         schema = _schema(max(self.items, key=lambda item: len(item.about)), limited=True)
         return _listing(schema, len(self.items)) if len(self.items) > 1 else schema
 
@@ -124,9 +124,9 @@ class Ask:
     def read(
         self, payload: dict[str, Json], *, limited: bool = False
     ) -> Iterator[tuple[AnyQuestion, Json | AnswerError, dict[str, Json]]]:
-        """Yield each question, its part of the answer or an AnswerError, and its share of the provenance.
+        """Yield each question, its part of the answer or an AnswerError, and how it was asked (`fused`, ...).
 
-        If the schema was `limited`, a part that has reached a limit is an AnswerError.
+        If the schema was `limited`, a part that has reached a limit becomes an AnswerError.
         """
         many = len(self.items) > 1
         rows = _by_id(payload, len(self.items)) if many else {1: payload}
@@ -154,8 +154,8 @@ class Ask:
 def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
     """Return the items of a list answer by their number.
 
-    Raises AnswerError for an unknown number, or if the last are missing: the model may have renumbered the
-    passages (from 0, for example), so that no item can be trusted.
+    Raises AnswerError for an unknown number, or if the last items are missing: the model may have renumbered
+    the passages (from 0, for example), so that no item can be trusted.
     """
     items = payload.get("items")
     if not isinstance(items, list):
@@ -199,7 +199,7 @@ def _shuffle(request: FusedRequest) -> bytes:
 
 
 def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False) -> str:
-    """Return the system prompt: general instructions, each question's, then notes on optional inputs."""
+    """Return the system prompt: general instructions, those of each question, notes on optional inputs."""
     parts = [f"{fragment('frame')} {fragment('list')}" if many else fragment("frame")]
     for question in request.questions:
         text = prompts.of(question).text

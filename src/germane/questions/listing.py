@@ -16,7 +16,7 @@ from germane.types import Json
 
 @dataclass(frozen=True, slots=True)
 class Claims(Question[tuple[str, ...]]):
-    """The question for the claims in this text, an answer to the query: each a self-contained sentence.
+    """The question which claims this text, an answer to the query, makes: each a self-contained sentence.
 
     The query turns a short answer into a sentence: "Warsaw" becomes "Marie Curie was born in Warsaw".
     """
@@ -39,9 +39,9 @@ class Claims(Question[tuple[str, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class Entities(Question[tuple[str, ...]]):
-    """The question for the persons, places, dates, numbers and other named things in this text.
+    """The question which persons, places, dates, numbers and other named things this text mentions.
 
-    The query is in the item but not shown, so that any question about the same text can share the request.
+    The query is in the item but not in the prompt, so that any question about the text can share the request.
     """
 
     kind: ClassVar[str] = "entities"
@@ -102,9 +102,9 @@ class Statement(PayloadModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
-    """The question for the statements that a passage makes, each of them relevant to the query or not.
+    """The question which statements a passage makes, and whether each is relevant to the query.
 
-    It is one question about the same query and passage as `Relevance`, so that both can share a request.
+    It has the same query and passage as a `Relevance` question, so that both can share a request.
     """
 
     kind: ClassVar[str] = "statements"

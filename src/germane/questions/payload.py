@@ -1,6 +1,7 @@
 """The payloads of answers: pydantic types, their JSON Schema, and validation errors as text.
 
-2.0 and "2" are 2. Any other wrong type is an AnswerError whose text can be sent back to the model.
+2.0 and "2" are read as the number 2. Any other wrong type is an AnswerError, whose text can be sent back to
+the model.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _OVERHEAD, _CHARACTERS, _DRAWN_UP = 16, 3, 128
 
 
 class Limits(NamedTuple):
-    """The limits on the length of an answer. They are in no key and no prompt hash."""
+    """The limits on the length of an answer. They are not part of keys or prompt hashes."""
 
     size: int = 0  # the text's length in bytes: a list drawn up from it has at most an entry for every four
     numbers: int = LIST_LENGTH  # the maximum number of contexts in one list
@@ -44,7 +45,7 @@ class Limits(NamedTuple):
     bytes_each: int = 1  # per character of the text, since tokens correspond to bytes in every script
 
     def limit(self, schema: Mapping[str, Json], name: str = "") -> tuple[dict[str, Json], int]:
-        """Return a schema with generous `maxItems` and `maxLength` added, and the answer's maximum tokens."""
+        """Return a field's schema with generous `maxItems` and `maxLength`, and the maximum of its tokens."""
         kind, length = schema.get("type"), schema.get("maxLength", 0)
         if kind == "object":
             inner = {key: self.limit(value, key) for key, value in schema["properties"].items()}
@@ -65,9 +66,9 @@ class Limits(NamedTuple):
         return dict(schema), length * self.bytes_each // _CHARACTERS
 
     def check(self, payload: Json, schema: Mapping[str, Json], name: str = "") -> None:
-        """Raise Unended if a list or text in an answer has reached a limit that `limit` adds to its schema.
+        """Raise Unended if a list or text in the field `name` has reached a limit that `limit` adds.
 
-        Lists of verdicts (as long as there are subjects) and limits of the schema itself may be reached.
+        Allowed are full lists of verdicts (one per subject), and limits that the schema has itself.
         """
         if isinstance(payload, dict):
             for key, field in schema["properties"].items():
@@ -165,7 +166,7 @@ def _in_words(error: ErrorDetails) -> str:
 
 
 def _plain(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Json]:
-    """Return pydantic's schema as `model_schema` describes; `shared` has the types that it refers to."""
+    """Return pydantic's schema in the form of `model_schema`; `shared` has the targets of its `$ref`."""
     if "$ref" in schema:  # of descriptions only a field's own: a class's docstring is for who reads the code
         described = {"description": schema["description"]} if "description" in schema else {}
         return {**_plain(shared[schema["$ref"].rpartition("/")[2]], shared), **described}

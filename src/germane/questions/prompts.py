@@ -55,7 +55,7 @@ _MARK = ""  # in a template's pieces, the name of what ends the tags of a reques
 def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str, ...]:
     """Split a prompt into text and variable names, alternating; braces around other names stay text.
 
-    With `framed`, each variable is put between tags of its name, which end in the request's code.
+    With `framed`, each variable is put between tags of its name, which end in the request's `tag_code`.
     """
     pieces, last = [""], 0
     for match in _VARIABLE.finditer(text):
@@ -100,7 +100,7 @@ def _asked_by(name: str) -> type[AnyQuestion]:
 
 
 def _check_template(name: str, question: type[AnyQuestion], text: str, path: Path) -> None:
-    """Raise InputError if a template has an unknown variable, or lacks that of an input to be judged."""
+    """Raise InputError if a template has an unknown variable, or lacks the variable of a judged input."""
     visible = set(question.prompt_fields())
     values = {f.name for f in fields(question) if f.default is MISSING and f.default_factory is MISSING}  # type: ignore[arg-type]
     fix = f"use {', '.join(f'{{{{{variable}}}}}' for variable in sorted(visible))}, or no variables at all"
@@ -119,7 +119,7 @@ def fingerprint(*texts: str) -> str:
 
 
 def load(name: str, path: Path | None = None) -> Prompt:
-    """Return the prompt of a name: germane's own, or the file at `path`. Raises InputError if unusable."""
+    """Return the prompt of a name: germane's own, or the file `path`. Raises InputError if invalid."""
     question, file = _asked_by(name), path or FOLDER / f"{name}.md"
     place = SourceLocation(str(file))
     try:
@@ -152,7 +152,7 @@ def _worded(own: Wording) -> Prompt:
 def fragment(name: str) -> str:
     """Return a text that prompts of several kinds share; "" if there is none of that name.
 
-    `frame` is in every request, `list` in those about several texts; one named like an input explains it.
+    `frame` is in every request, `list` in those about several texts; others explain the input of their name.
     """
     file = FOLDER / f"_{name}.md"
     return file.read_text("utf-8").strip() if file.exists() else ""
@@ -186,7 +186,7 @@ _SUSPECT = re.compile("[<\uff1c\ufe64\u2039\u3008\u27e8]")  # a tag's bracket an
 
 @lru_cache(64)
 def _tags(more: frozenset[str]) -> re.Pattern[str]:
-    """Return a regular expression for the bracket of one of our tags, a numbered tag or a control token.
+    """Return a regular expression for the bracket of a section tag, a numbered tag or a control token.
 
     White space may be anywhere in a tag. Quantifiers are possessive, so that no text makes the search slow.
     """
@@ -219,7 +219,7 @@ def tag_code(first: Json) -> str:
 
 
 def inside(name: str, value: Json, tags: frozenset[str] = frozenset(), code: str = "") -> str:
-    """Return a value (text, list, conversation, JSON) as a section's content, which closes no tag around it."""
+    """Return a value (text, list, conversation, JSON) as a section's content, which cannot close its tag."""
     names = tags | {name}
     if isinstance(value, str):
         return clean(value, names)
@@ -239,6 +239,6 @@ def inside(name: str, value: Json, tags: frozenset[str] = frozenset(), code: str
 
 
 def show(name: str, value: Json, code: str = "") -> str:
-    """Return a value as one section within its tags, which end in the code."""
+    """Return a value as one section: its content between tags that end in `code`."""
     tag = f"{name}-{code}" if code else name
     return f"<{tag}>{inside(name, value, code=code)}</{tag}>"

@@ -27,7 +27,7 @@ A = TypeVar("A")
 class Wording(NamedTuple):
     """The prompt that a question brings instead of a prompt file: a template, its variables, a system prompt.
 
-    `{{name}}` of any other name stays as it is. If `system` is None, the usual system prompt is used.
+    `{{name}}` with any other name stays as it is. If `system` is None, the usual system prompt is used.
     """
 
     text: str
@@ -110,7 +110,7 @@ class Question(ABC, Generic[A]):
         return result
 
     def parts(self) -> tuple[str, ...]:
-        """Return the item of each subject with a verdict of its own (each claim), in order; else ()."""
+        """Return the item of each subject with a verdict of its own (each claim); () if there are none."""
         if self.verdicts is None:
             return ()
         subjects_name = self.subjects_field or self.verdicts[0]
@@ -186,7 +186,7 @@ class Question(ABC, Generic[A]):
         return self.limits().limit(self.schema())
 
     def unasked(self) -> Json | AnswerError | None:
-        """Return the payload if no judge is needed (empty text), AnswerError without a text, or else None."""
+        """Return a payload for an empty text, an AnswerError for a missing one, None if a judge is needed."""
         return {self.lists: []} if self.lists and blank(self.about) else None
 
     def with_ranks(self, payload: Json) -> Json:
@@ -232,7 +232,7 @@ class Question(ABC, Generic[A]):
         return verdict
 
     def short(self, payload: Json) -> str:
-        """Return a payload without reasons as text: `3`, `yes`, `1: yes, 2: no`; of a list its length."""
+        """Return a payload without reasons as text: `3`, `yes`, `1: yes, 2: no`; for a list its length."""
         if self.verdicts is None:
             schema = self.payload_type(payload).model_schema()
             return voting.in_short(self.validate(payload, as_answered=True), schema["properties"])
@@ -246,7 +246,7 @@ AnyQuestion: TypeAlias = Question[Any]
 
 
 def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
-    """Return all question types by kind, also users' own; with `installed`, also other packages'."""
+    """Return the question types by kind, including users' own; with `installed`, those of add-ons too."""
     for module in ("relevance", "listing", "support"):
         import_module(f"germane.questions.{module}")
     for target in all_of("questions", installed=installed).values():
@@ -263,7 +263,7 @@ def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
 
 
 def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tuple[Any, ...]:
-    """Return the items in the order of their numbers. Raises Miscounted unless 1 to `count` occur once."""
+    """Return the items in order of their numbers. Raises Miscounted unless 1 to `count` occur once each."""
     result: dict[int, Any] = {}
     for item in items:
         n = getattr(item, number)
@@ -282,13 +282,13 @@ def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str
     These are the item, the other texts in the prompt (reference, response, criterion), the settings (against,
     scale, rubric), the prompt's hash (a list has its own), the judge's identity (provider, model, custom base
     URL, parameters, replica) and, if it `reads` labels, the label. Ids, ranks, retriever scores, the rest of
-    the request and the output mode are not.
+    the request and the output mode do not matter.
     """
     return keys_of(question, [question.item], identity, prompt_hash, label)[0]
 
 
 def asked_as(question: AnyQuestion) -> dict[str, Json]:
-    """Return a question's settings, with the digest of its other inputs (reference, ...) as `beside`."""
+    """Return a question's settings, and as `beside` the digest of its inputs that are not judged."""
     texts = question.non_empty(question.context_fields)
     return {**question.settings(), **({"beside": digest(texts)} if texts else {})}
 

@@ -31,7 +31,7 @@ HELPS = 2  # the grade from which a passage counts as relevant where only a yes 
 class Grade(Struct, frozen=True, gc=False):
     """The relevance of a passage: 0 to 3 with the meanings of the rubric; on the binary scale 0 or 1.
 
-    `probabilities` are those of the grades from 0 up, if the judge gives them: `grade` is the most probable.
+    `probabilities` has one for each grade from 0 up, if the judge gives them; `grade` is the most probable.
     """
 
     grade: int
@@ -131,7 +131,7 @@ class Relevance(AboutPassage[Grade]):
         return Question.vote(replace(self, scale="binary"), relevant)
 
     def unasked(self) -> Json | AnswerError:
-        """Return "not relevant" as a payload for an empty passage, AnswerError without a text, else None."""
+        """Return a "not relevant" for an empty passage, an AnswerError for a missing one, else None."""
         if not self.passage:
             return AnswerError("the context has no text")
         verdict = {"relevant": False} if self.scale == "binary" else {"grade": 0}
@@ -146,7 +146,7 @@ class Relevance(AboutPassage[Grade]):
 class Passages(Sequence[Relevance]):
     """A sequence of relevance questions with the same settings, each made on demand.
 
-    `cells` has a (query, passage) pair per question, `shared` the fields that all have: scale, rubric, reference, ...
+    `cells` has a (query, passage) pair per question, `shared` the other fields, which are equal for all.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class Passages(Sequence[Relevance]):
 
 
 def examples_of(questions: Sequence[Question[Any]]) -> Iterable[Question[Any]]:
-    """Return the questions; for `Passages` its first question repeated, since all cost the same."""
+    """Return the questions; for `Passages`, the first one repeated, since only query and passage differ."""
     if isinstance(questions, Passages) and questions.cells:
         return repeat(questions.example, len(questions.cells))
     return questions

@@ -34,9 +34,9 @@ class ContextSetQuestion(Question[A]):
     __slots__ = ()
 
     contexts: tuple[str, ...]
-    ranks: tuple[tuple[int, ...], ...]  # the places, from 1, that each of the contexts had
+    ranks: tuple[tuple[int, ...], ...]  # the ranks, from 1, at which each context occurs
     nothing: ClassVar[Mapping[str, Json]] = {}
-    """The verdict (on each thing) where all contexts are empty, without its reason; none = the judge is asked."""
+    """The verdict on each subject if all contexts are empty, without its reason; {}: the judge is asked."""
 
     def __post_init__(self) -> None:
         """Sort the contexts, drop blank and repeated texts, and store the ranks of each text."""

@@ -18,7 +18,7 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u
 """Scripts that do not space their words (and Korean, whose words carry endings): cut into pairs of characters."""
 _RUNS = re.compile(f"([^{_UNSPACED}]+)|([{_UNSPACED}]+)")
 _DROPPED = dict.fromkeys([*range(0x300, 0x370), *range(0x64B, 0x660), 0x670, 0x640])
-"""Accents and Arabic points do not tell words apart for a reader in a hurry; nor does the Arabic stretch mark."""
+"""Accents, Arabic points and the Arabic stretch mark: they are dropped before words are compared."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _ARABIC_ARTICLE = re.compile("^[\u0648\u0628\u0641\u0643]?\u0627\u0644(?=...)")
 _ENDINGS = (
@@ -96,7 +96,7 @@ def _parts(word: str) -> list[str]:
 def stem(word: str) -> str:
     """Return the form in which a word is compared: without accents and English endings, cut to six letters.
 
-    The cut serves other languages that inflect at the end. Numbers are compared whole.
+    The cut removes endings in other languages too. Numbers are not cut.
     """
     if not word.isalpha() and any(c.isdigit() for c in word):
         return _THOUSANDS.sub("", word)
@@ -128,7 +128,7 @@ def stems(text: str) -> frozenset[str]:
 def sentences(text: str) -> list[str]:
     """Return the sentences of a text, and its list items and parts before a semicolon, without bullets.
 
-    A full stop after an abbreviation or initial, inside a number, or before a lower-case word ends none.
+    A full stop after an abbreviation or initial, inside a number, or before a lower-case word is no end.
     """
     results: list[str] = []
     start = 0

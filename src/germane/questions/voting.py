@@ -1,6 +1,7 @@
 """Majority votes: combine several answers to one question, field by field, according to the JSON Schema.
 
-Grades, yes or no, enums (best first) and context numbers are counted; free text is from a vote that agrees.
+A majority decides grades, yes or no, enums (best value first) and context numbers; free text is taken from a
+vote that agrees with it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def of_lists(answers: Sequence[Answer], schema: Mapping[str, Json], verdicts: tu
 
 
 def of_verdicts(answers: Sequence[Answer], fields: Schemas) -> Vote:
-    """Return the vote on several verdicts, field by field; free text is from a vote that agrees most."""
+    """Return the vote on several verdicts, field by field; free text is from the vote that agrees most."""
     decided: dict[str, Json] = {}
     for name, field in fields.items():
         values: list[Any] = [answer.get(name) for answer in answers]

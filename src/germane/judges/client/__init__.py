@@ -1,1 +1,1 @@
-"""The HTTP client under the model judge: providers, transport, limits, retries, output modes, parsing, prices."""
+"""The HTTP client of LLMJudge: providers, transport, limits, retries, output modes, parsing, prices."""

@@ -1,8 +1,8 @@
-"""One group of questions, asked until each question has an answer or an error.
+"""Ask a model one group of questions until each question has an answer or an error.
 
-An unusable answer is asked again together with what was wrong with it. If a list of texts keeps failing, each
-text is asked about alone; if a fused request does, each of its questions; of contexts too long for the model,
-each half.
+After an unusable answer, the model is asked again and told what was wrong. If a list of texts keeps failing,
+each text is asked about alone; if a request with several questions does, each question is asked alone.
+Contexts that are too long for the model are asked about in halves.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _asks_several(items: Sequence[FusedRequest]) -> bool:
 
 
 class GroupCall:
-    """One call of the model judge, for one group of questions: one FusedRequest, or several as a list."""
+    """The requests of LLMJudge for one group of questions: one FusedRequest, or several asked as a list."""
 
     def __init__(self, client: ModelClient, prompts: Prompts, items: Sequence[FusedRequest]) -> None:
         self.client, self.prompts, self.items = client, prompts, items
@@ -84,7 +84,7 @@ class GroupCall:
         return replies
 
     def _fail(self, why: str, items: Sequence[FusedRequest]) -> None:
-        """Give the questions that have no answer an error."""
+        """Store `why` as the error of each question in `items` that has no answer."""
         for item in items:
             for question in item.questions:
                 if self._results[id(question)].payload is None:
@@ -116,7 +116,7 @@ class GroupCall:
             await self._ask([item])
 
     def _split_questions(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
-        """Return the failed questions as smaller requests; [] in an outage, or if no answer ever worked."""
+        """Return the failed questions as smaller requests; [] in an outage, or if these cannot help."""
         left = list(self._open(items))
         if not left or self.client.breaker.open:
             return []
@@ -130,7 +130,7 @@ class GroupCall:
         return fused_requests(questions, self.prompts, fuse=False)
 
     async def _in_windows(self, question: AnyQuestion, error: GaveUp) -> None:
-        """Ask about parts of a question's contexts, and merge the answers. Raises GaveUp if a part fails."""
+        """Ask about parts of the contexts and merge the answers. Raises GaveUp if a part gets no answer."""
         if not isinstance(question, Support) or not (todo := question.halves()):
             raise error
         answered: list[tuple[Support, Reply]] = []
@@ -179,7 +179,7 @@ class GroupCall:
     async def _attempt(
         self, ask: Ask, note: Correction | None
     ) -> tuple[AnswerError | None, Correction | None]:
-        """Ask once and store usable answers; return the mistake, and the correction for the next attempt."""
+        """Ask once, with the correction `note`; store usable answers. Return the mistake and a correction."""
         try:
             got = await self.client.complete(ask, self.state, note)
         except AnswerError as error:

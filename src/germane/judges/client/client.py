@@ -57,8 +57,8 @@ _log = logging.getLogger("germane")
 class ModelCall:
     """The state of one call (one group of questions), from its first request to its last.
 
-    `used` counts `requests`, those asked to wait (`waits`) or failed in transit (`faults`), unusable answers asked
-    again (`reasked`), and tokens (`input`, `output`, `cached` input).
+    `used` counts `requests`, responses that ask to wait (`waits`), failures in transit (`faults`), retries
+    after unusable answers (`reasked`), and tokens (`input`, `output`, `cached` input).
     """
 
     left: float  # seconds until the call's deadline
@@ -110,7 +110,7 @@ class ModelClient:
         await self.transport.close()
 
     async def complete(self, ask: Ask, call: ModelCall, note: Correction | None = None) -> Completion:
-        """Return one answer of the model, in the first output mode that the endpoint accepts.
+        """Return one answer of the model, with `note` on the last one, in the first output mode accepted.
 
         Raises:
             GaveUp: The model or its provider declined, the texts are too long for the model, the endpoint
@@ -148,7 +148,7 @@ class ModelClient:
                         raise GaveUp(decision.why)
 
     async def _admit(self, ask: Ask, call: ModelCall, pause: float) -> Slot:
-        """Wait for the backoff, then until the limits let a request be sent; raise as `_check_usable` does."""
+        """Wait `pause` seconds and for the limits; return the request's slot. Raises as `_check_usable`."""
         call.release()
         with waiting():
             if pause:
@@ -171,7 +171,7 @@ class ModelClient:
         return (size + typical) / BYTES_PER_TOKEN
 
     def _compose(self, ask: Ask, note: Correction | None, call: ModelCall) -> bytes:
-        """Return the body of a request just before it is sent, so that it uses what other calls have learned."""
+        """Return a request's body, built just before it is sent to reflect what other calls have learned."""
         capabilities = self.capabilities
         if call.room and not capabilities.limit_names:
             raise GaveUp(
@@ -227,7 +227,7 @@ class ModelClient:
         return replace(got, cut=True) if full and got.fault else got
 
     def _check_read(self, read: int, ask: Ask, sent: int) -> None:
-        """Raise GaveUp if the server read far fewer tokens than it got, as Ollama does without notice."""
+        """Raise GaveUp if the server cut the prompt off: it read far fewer tokens than were sent (Ollama)."""
         size = len(" ".join(ask.user.split()))
         if read > self._cuts_at + _SAME_TOKENS:
             self._cuts_at = 0  # it reads more after all
@@ -244,8 +244,8 @@ class ModelClient:
     def widen(self, got: Completion, ask: Ask, call: ModelCall) -> bool:
         """Raise the token limit for the next answer after one was cut off; return False if that cannot help.
 
-        It cannot help if the answer used up the question's own limit, which is generous, unless the model only
-        reasoned: then this and later requests get more. One cut off earlier met a limit of the server.
+        The computed limit is generous: an answer that used it up gets more only if the model spent it on
+        reasoning. An answer that was cut off below the limit met a lower one of the server.
         """
         capabilities, used, limit = self.capabilities, got.output_tokens, call.limit
         if call.own_limit and 2 * (used or limit) > limit:
@@ -296,7 +296,7 @@ class ModelClient:
         return pause
 
     def _no_answer(self, why: str) -> GaveUp | JudgeError:
-        """Return the error for a question without an answer: JudgeError if none ever came, else GaveUp."""
+        """Return the error to raise: JudgeError if the endpoint has never answered, else GaveUp."""
         return GaveUp(why, spent=True) if self.breaker.reached else self._stop(f"does not answer: {why}")
 
     def _stop(self, why: str) -> JudgeError:
@@ -305,7 +305,7 @@ class ModelClient:
         return JudgeError(self._unusable)
 
     def _refused(self, decision: RetryDecision, call: ModelCall, size: int) -> None:
-        """Raise the error of a refusal that no other form of request avoids; drop a limit or schema it is about.
+        """Raise the error of a refused request, or drop the limit or schema if that was what was refused.
 
         `size` is the request's length in tokens. Raises GaveUp, or AnswerError if the endpoint discarded an
         answer and the question is to be asked again in the same form.
@@ -333,7 +333,7 @@ class ModelClient:
             call.mode = PROMPT
 
     def _change(self, decision: RetryDecision, call: ModelCall) -> None:
-        """Change the form of later requests as a refusal says, else drop limits or use the next output mode.
+        """Drop what a refusal names from later requests; if it names nothing, use a simpler form of request.
 
         Raises GaveUp if no form is left, JudgeError if an endpoint that never answered refused too many requests.
         """

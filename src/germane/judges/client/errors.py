@@ -1,4 +1,4 @@
-"""The responses of model endpoints, and what follows: accept, retry, wait, change the request, stop.
+"""Decide what follows from a model endpoint's response: accept, retry, wait, change the request, stop.
 
 `next_action` holds the table of rules. The regular expressions above it match the error messages of OpenAI,
 Azure, Anthropic, Google, OpenRouter, vLLM, llama.cpp and Ollama, and of other servers with the same wording.
@@ -71,8 +71,8 @@ def _words(error: Json) -> Iterator[str]:
 def failure_in(body: Mapping[str, Json]) -> tuple[int, Json] | None:
     """Return the error in the body of a 2xx response with the status it should have had, or None.
 
-    It is next to the choices, in the first of them (OpenRouter), or alone. The status is the error's own number, else 500;
-    UNKNOWN if nothing says that it is an error. A completion without choices is an empty answer.
+    The error is beside the choices, in the first choice (OpenRouter), or alone. The status is the error's own
+    number, or else 500. A body with neither choices nor an error is returned itself, with UNKNOWN.
     """
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
@@ -154,7 +154,8 @@ Action: TypeAlias = Literal[
 def next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
     """Return what to do after a response without an answer: the action of the first rule that applies.
 
-    `text` is the error message, `body` the beginning of the whole body; `worked`: it has answered before.
+    `text` is the error message, `body` the beginning of the whole body; `worked` is True if the endpoint
+    has answered before.
     """
     low, busy = text.lower(), status in {429, 503, 529}
     poor = is_out_of_money(text, body)

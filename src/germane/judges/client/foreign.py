@@ -1,8 +1,8 @@
 """Providers with a protocol other than OpenAI's, through pydantic-ai's direct requests.
 
-The request body becomes pydantic-ai's messages, and the response the body of a chat completion; all else is as
-for OpenAI-compatible servers. The provider's own library is an extra (`anthropic`, ...). Its retries are off,
-so that ours count what they cost (boto3's cannot be switched off and are not counted).
+A request body is translated to pydantic-ai's messages, and the response back to a chat completion; the rest
+of the client is the same. The provider's own library is an optional dependency (`anthropic`, ...). Its
+retries are switched off, so that every request is counted (boto3's cannot be switched off).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NO_KEY = "none"  # sent as the key, where a provider's library would otherwise 
 
 
 class PydanticAITransport:
-    """A transport to a provider with its own protocol, with bodies as of OpenAI-compatible servers."""
+    """A transport to a provider with its own protocol; bodies are those of OpenAI's chat completions."""
 
     def __init__(self, service: Service, key: str, headers: Mapping[str, str]) -> None:
         self.url = mask_urls(service.url)
@@ -64,7 +64,7 @@ class PydanticAITransport:
         return "temperature" in (settings or {})
 
     async def send(self, body: bytes) -> Response:
-        """Send one request through pydantic-ai and return the response as a server would send it."""
+        """Send one request through pydantic-ai; return the response as an OpenAI-compatible server would."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:  # connections of another loop are dropped
             self._loop = loop
@@ -115,7 +115,7 @@ class PydanticAITransport:
 
 
 def _model(service: Service, key: str) -> Model:
-    """Return pydantic-ai's model. Raises ImportError without its extra, JudgeError without a setting."""
+    """Return pydantic-ai's model. Raises ImportError if a library is missing, JudgeError if a setting is."""
     options = {"api_key": key} if key else {}
     if service.custom:
         options["base_url"] = service.custom

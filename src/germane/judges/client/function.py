@@ -24,7 +24,7 @@ _AT_ONCE = 4  # concurrent calls of a function that runs in threads: it may be a
 
 
 class FunctionTransport:
-    """A transport that calls a model of the user's own, with bodies as of OpenAI-compatible servers.
+    """A transport that calls a model of the user's own; bodies are those of OpenAI's chat completions.
 
     `at_once` is the default number of concurrent calls: 4 for a function in threads, else None (adaptive).
     Raises InputError if the model cannot be called.

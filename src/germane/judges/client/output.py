@@ -1,4 +1,4 @@
-"""The request bodies for one model at one endpoint, adapted to what the endpoint refuses.
+"""Build request bodies for one model at one endpoint, without what the endpoint has refused.
 
 An answer is asked for in the first output mode that the endpoint accepts: a strict JSON Schema, a call of a
 tool with that schema, or the schema in the prompt. Refusals are remembered per endpoint and model.
@@ -67,7 +67,7 @@ class ModelCapabilities:
     _ignored: int = 0
 
     def __post_init__(self) -> None:
-        """Move a token limit among the user's own parameters to `max_tokens`, and keep its name."""
+        """Move a token limit in `parameters` to `max_tokens`, and try the user's name for it first."""
         own = dict(self.parameters)
         for name in LIMIT_NAMES:
             if type(own.get(name)) is int:
@@ -123,7 +123,10 @@ class ModelCapabilities:
         return messages
 
     def learn(self, error: str, mode: int, *, limited: bool = False) -> bool:
-        """Learn from the refusal of a request (`limited`: with a token limit); return False if it does not say."""
+        """Leave out what an error message refuses from later requests; return False if it names nothing.
+
+        `mode` is the output mode of the refused request; `limited` is True if it had a token limit.
+        """
         text = error.lower()
         if "temperature" in text and self.temperature is not None:
             self.temperature = None
@@ -142,7 +145,7 @@ class ModelCapabilities:
         return True
 
     def drop_limits(self, *, tokens: bool = True) -> bool:
-        """Stop sending length limits in schemas and (`tokens`) computed token limits; False if none were."""
+        """Stop sending length limits in schemas and, with `tokens`, token limits; False if none were sent."""
         sent = self.schema_limits or (tokens and self.token_limits)
         if self.schema_limits:
             self.left_out += ("limits",)
@@ -150,7 +153,7 @@ class ModelCapabilities:
         return sent
 
     def lower(self, mode: int, why: str) -> None:
-        """Use a later output mode from now on; log a warning if only the prompt has the schema then."""
+        """Use output mode `mode` from now on; if that has the schema only in the prompt, log `why`."""
         if mode <= self.mode:
             return
         self.mode = mode

@@ -53,7 +53,7 @@ class Completion:
 
     @property
     def thought(self) -> bool:
-        """True if the tokens went into unfinished or hidden reasoning: less than a byte per token is left."""
+        """True if the tokens went into reasoning: it has no end, or the text has under one byte per token."""
         few = self.size < (self.output_tokens or 0)
         return few or not self.text.strip() or self.fault == _ENDLESS
 
@@ -120,7 +120,7 @@ def _text(value: Json) -> str:
 
 
 def _called(calls: Json, name: str) -> tuple[str, str]:
-    """Return the arguments of the call to `name`, and what is wrong: no such call, or different ones."""
+    """Return the arguments of the call to `name`, and "" or the problem: no call, or several that differ."""
     functions = [_object(_object(call).get("function")) for call in calls] if isinstance(calls, list) else []
     given = [function.get("arguments") for function in functions if function.get("name") in {name, None, ""}]
     if not given or any(arguments != given[0] for arguments in given):
@@ -129,7 +129,7 @@ def _called(calls: Json, name: str) -> tuple[str, str]:
 
 
 def tokens_in(body: Mapping[str, Json]) -> tuple[int | None, int | None, int]:
-    """Return the input, output and cached input tokens, None if not counted (as 0 input tokens mean)."""
+    """Return the input, output and cached input tokens; None if not counted, as also 0 input tokens mean."""
     usage = _object(body.get("usage"))
     sent, back = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     cached = _count(_object(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
@@ -199,7 +199,7 @@ def _last_object(text: str) -> dict[str, Json]:
 
 
 def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, Json]:
-    """Return the JSON object. Raises AnswerError if the text around it suggests that it is a quotation."""
+    """Return `value`. Raises AnswerError if it is None or the text around it suggests a quotation."""
     if value is None:
         raise AnswerError("the answer is not valid JSON: an object begins, but is broken or cut off")
     words = after[_REST.match(after).end() :]  # type: ignore[union-attr]  # it matches everything

@@ -69,7 +69,7 @@ _OWN = Provider("", "", "", local=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """The endpoint of one model, without the key. `custom` is its base URL unless that is the default."""
+    """The endpoint of one model, without the key. `custom` is its base URL unless that is the provider's."""
 
     provider: str
     model: str
@@ -93,7 +93,7 @@ class Service:
         return urlunsplit((scheme, host, f"{base}/{path}", query, ""))
 
     def headers(self, api_key: str | None, own: Mapping[str, str]) -> dict[str, str]:
-        """Return the user's `own` headers and the API key's, unless that is among them or there is no key."""
+        """Return the `own` headers, plus the API key's if there is a key and `own` lacks that header."""
         header, result = self.traits.header, {name.lower(): value for name, value in own.items()}
         if header not in result and (key := self.secret(api_key)):
             result[header] = key if header != "authorization" else f"Bearer {key}"
@@ -189,7 +189,7 @@ def _ollama(host: str) -> str:
 
 
 def _tidy(url: str, provider: Provider) -> str:
-    """Return a base URL in canonical form. Raises InputError for a URL of no server, or with a password."""
+    """Return a base URL in canonical form. Raises InputError if it has no host, or a password."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
         valid = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port)

@@ -120,7 +120,7 @@ class RateLimiter:
         self._turn = asyncio.Lock()
 
     async def acquire(self, tokens: Callable[[], float]) -> float:
-        """Wait until a request may be sent; return the tokens that are counted for it, `tokens()` by then."""
+        """Wait until a request may be sent; return the tokens counted for it: `tokens()`, called then."""
         await self._in_flight.acquire()
         if not self._paced:
             return 0.0
@@ -146,7 +146,7 @@ class RateLimiter:
         self._tokens.correct(tokens - taken)
 
     def give_back(self, taken: float) -> None:
-        """Uncount a request that was not sent, and its `taken` tokens."""
+        """Subtract a request that was not sent, and its `taken` tokens, from the counts."""
         self.correct(taken, 0)
         self._requests.correct(-1)
         self.release()
@@ -157,7 +157,7 @@ class RateLimiter:
 
 
 class CircuitBreaker:
-    """Counts failures in a row of an endpoint that has answered before: `open` slows, `exhausted` ends."""
+    """Counts an endpoint's failures in a row: while `open`, requests slow down; if `exhausted`, they end."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         self.reached = False  # True once the endpoint has ever answered
@@ -196,7 +196,7 @@ class EndpointLimits:
     """All limits of one endpoint: requests in flight, requests and tokens per minute, and pauses.
 
     A pause holds all requests back until the time of a Retry-After, or for the backoff of an endpoint that is
-    down. An answer to a request that was sent after the refused one ends it early.
+    down. An answer to a request that was sent after the refused one ends the pause early.
     """
 
     def __init__(self, concurrency: AdaptiveConcurrency, limiter: RateLimiter | None = None) -> None:
@@ -204,7 +204,7 @@ class EndpointLimits:
         self._paused_until = self._refused = 0.0
 
     async def acquire(self, tokens: Callable[[], float], check: Callable[[], None]) -> Slot:
-        """Wait until a request of about `tokens()` tokens may be sent; return its slot. `check` may raise."""
+        """Wait until a request of about `tokens()` tokens may be sent; call `check`, and return its slot."""
         while True:
             await self.pause()
             await self.concurrency.acquire()

@@ -72,7 +72,7 @@ class Secrets:
 
 
 def _as_json(char: str) -> str:
-    """Return a pattern for a character, also as an escape of JSON, or of JSON in a text of JSON."""
+    """Return a regular expression for a character as such or as a JSON escape, nested escapes included."""
     slashes = r"\\*" if char == "/" else ""
     return rf"(?:{slashes}{re.escape(char)}|\\+u(?i:{ord(char):04x}))"
 
@@ -80,7 +80,7 @@ def _as_json(char: str) -> str:
 class HTTPTransport:
     """A transport that sends every request as a POST to one URL, with `most` requests in flight.
 
-    `connect` is the seconds to wait for a connection; the caller sets the timeout of an answer.
+    `connect` is the seconds to wait for a connection; the caller limits the time for the answer.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], *, connect: float, most: int) -> None:
