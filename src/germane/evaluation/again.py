@@ -191,7 +191,7 @@ class _Draw:
 
 
 def _again(judge: Judge, replica: int) -> Judge:
-    """Return the judge as replica `replica`, which gets new answers; a panel's members count down from it."""
+    """Return the judge as Replica number `replica`, for new answers; a panel's members count down from it."""
     if isinstance(judge, PanelJudge):
         return PanelJudge([_again(member, replica - number) for number, member in enumerate(judge.members)])
     return Replica(judge, replica)
@@ -272,7 +272,7 @@ def _effects(
 ) -> tuple[dict[str, list[float]], dict[str, float]]:
     """Return, for each judged mean, each new verdict's effect on it, times the number of all candidates.
 
-    The second result has, for each mean, that number divided by the number of candidates that it reads.
+    The second result has, for each mean, that number divided by the candidates of the kinds that it reads.
     """
     names, sizes = dict[tuple[str, str], str](), dict[tuple[str, str], int]()
     effects, largest = dict[str, list[float]](), dict[str, float]()
@@ -315,7 +315,7 @@ def _changes(
 
 
 def _values(job: Job, draw: _Draw, new: Mapping[str, Answer]) -> dict[str, float]:
-    """Return a sample's scores by measure, with `new` answers for stored ones; missing scores left out."""
+    """Return a sample's scores by measure, with `new` answers in place of stored ones; missing scores are not in it."""
 
     async def find(asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         rows = await draw.answers.lookup(asked)

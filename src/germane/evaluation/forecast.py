@@ -239,7 +239,7 @@ class Forecaster:
         self._found.clear()
 
     def _count_one(self, line: ForecastLine, question: AnyQuestion, key: str, *, estimated: bool) -> None:
-        """Count a question for a measure, once per panel member; `estimated` if it is not certain."""
+        """Count a question for a measure, once per panel member; `estimated` if it may not be needed."""
         again = self._seen.seen_before(key)
         for judge, answer in self._found[key]:
             if not judge.stored:
@@ -258,8 +258,8 @@ class Forecaster:
 def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Spent | None:
     """Return the expected number and cost of a run's calls; None if there are no jobs.
 
-    All jobs are read, but questions are counted for half a second only, and then extrapolated: `estimated` is
-    then not 0.
+    All jobs are read, but questions are counted for half a second only. If jobs are left by then, the numbers
+    are extrapolated, and `estimated` is above 0.
     """
     read, seen = iter(jobs), count()
     counted_jobs = (job for job, _ in zip(read, seen, strict=False))

@@ -457,7 +457,11 @@ def names_of(graders: Iterable[Grader]) -> set[str]:
 
 
 def feasible(jobs: Iterable[Job], settings: Settings, gates: Iterable[Gate] = ()) -> Iterator[Job]:
-    """Yield the jobs; then raise InputError if a measure fits no sample of a system, or a gate no slice."""
+    """Yield the jobs, and check at the end that all measures and gates are possible.
+
+    Raises InputError if a measure cannot be computed for any sample of a system, or no sample has a slice
+    that a gate needs.
+    """
     missing = dict[tuple[str, str], str]()
     possible, without_slices = set[tuple[str, str]](), [gate for gate in gates if gate.by]
     for job in jobs:

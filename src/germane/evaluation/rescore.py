@@ -51,8 +51,8 @@ def rescore(
     """Return a report with these measures, scored from a report's samples and judgements without calls.
 
     `report` may be a path. The rows of a report in a folder are read one by one, and the new report is
-    written to `folder` or a temporary one. Without measures, only gates are decided again: these `gates`, or the
-    report's own. `by` is the field to slice by. Raises InputError if the report lacks verdicts.
+    written to `folder` or a temporary one. Without measures, only gates are decided again: these `gates`, or
+    the report's own. `by` is the field to slice by. Raises InputError if the report lacks verdicts.
     """
     parsed = [Gate.parse(gate) for gate in gates]
     changed = ({} if by is None else {"by": by}) | ({"allow_stand_in": True} if allow_stand_in else {})

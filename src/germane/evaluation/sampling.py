@@ -118,7 +118,7 @@ class Stages:
         return True
 
     def _times(self, cases: CaseScores, values: CaseValues, span: tuple[float, float], width: float) -> float:
-        """Return by what factor (at least 1) cases must increase for an interval of half-width `width`."""
+        """Return how many times as many cases (1 or more) an interval of half-width `width` needs."""
         clusters = cases.clusters_of(values.case, self._clusters)
         most = len(self._cases_up_to) / self._ended
 

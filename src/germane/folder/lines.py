@@ -134,7 +134,7 @@ def label_in(line: bytes) -> Label:
 
 
 def with_texts(field: str, texts: Collection[str]) -> Keep:
-    """Return a fast test of lines: False only if the text in `field` is certainly none of these texts."""
+    """Return a fast test of lines: True if the text in `field` may be one of these, False if it is not."""
     name = encode(field) + b":"
     values = {encode(text) for text in texts}
 

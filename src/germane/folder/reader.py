@@ -1,4 +1,4 @@
-"""Read the tables of a report folder row by row; lines that are not needed are not parsed, or in part."""
+"""Read the tables of a report folder row by row, and parse lines only as far as they are needed."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _claims(question: Claims) -> Json:
 
 
 def _support(question: Support) -> Json:
-    """Return the payload for Support: per claim, the contexts that each support it alone, else one pair."""
+    """Return the payload for Support: per claim, all contexts that support it, else one pair."""
     contexts = [stems(text) for text in question.contexts]
     return {"claims": [supported(n, claim, contexts) for n, claim in enumerate(question.claims, start=1)]}
 

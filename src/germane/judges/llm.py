@@ -57,7 +57,7 @@ class LLMJudge(Judge):
     Args:
         spec: `provider:model` (`openai:gpt-4o-mini`), a provider with a default model, `provider:model@URL`, a chat model of
             LangChain, or a function (asynchronous or not) from prompt to text.
-        name: Name of a function given as `spec`, part of its answers' keys. Without one, none is reused.
+        name: Name of a model given as an object or function. Without a name, its answers are not reused.
         base_url: Another OpenAI-compatible server. Default: the provider's own, or its environment variable.
         api_key: Default: the provider's environment variable.
         headers: Sent with every request.

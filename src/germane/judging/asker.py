@@ -1,6 +1,6 @@
-"""The asker: it gets questions and returns judgements, from the ledger or from a judge.
+"""The Asker takes questions and returns judgements, from the ledger or from a judge.
 
-Questions that arrive together are keyed, deduplicated, looked up in the ledger in one batch, and passed to
+Questions that arrive together get keys, are deduplicated, looked up in the ledger at once, and passed to
 their judges in groups. An answer is committed to the ledger before it is used, and before the next request
 takes the slot of its own. A question to a panel becomes one question to each member, whose answers are stored
 under their own keys.
@@ -43,7 +43,7 @@ class Asker:
         budget: The spending limit; once it is reached, the asker stops with LimitReached.
         keep: Called in a thread with the answers that were stored, before they are used.
         replay: The name of the ledger if only its answers may be used: other questions fail, see `missing`.
-        before_asking: Called before the first question to a judge that costs; it may raise.
+        before_asking: Called before the first paid question; if it raises, nothing is asked.
         on_progress: Called with the asker whenever questions were answered.
     """
 
@@ -393,7 +393,7 @@ class Asker:
     async def _commit(
         self, rows: Sequence[Judgement], stale: Sequence[Judgement] = ()
     ) -> Mapping[str, Judgement]:
-        """Store judgements and the usage; return those now under the keys. Any error stops the asker."""
+        """Store judgements, replacing `stale` ones; return those now stored. An error stops the asker."""
         if not (rows and self._ledger is not None) and not self._usage_log.unwritten:
             return {}
         if self._writer is None:

@@ -15,7 +15,7 @@ _run_there: ContextVar[RunThere | None] = ContextVar("run_there", default=None)
 
 
 def callers_thread() -> RunThere:
-    """Return a function that runs a given one in the caller's thread, or else in the running loop's."""
+    """Return a function that takes functions and runs them in the caller's thread, else in the loop's."""
     return _run_there.get() or asyncio.get_running_loop().call_soon_threadsafe
 
 

@@ -57,13 +57,13 @@ class StoredAnswers:
             self._add(number, fields, judgement.parent, judgement.error)
 
     def _add(self, position: int, fields: Mapping[str, Any], parent: str | None, error: str | None) -> None:
-        """Index a judgement by item and settings, unless it was merged or another one came before it."""
+        """Index a judgement by item and settings, unless it has a parent or an earlier one has the same."""
         if parent is None and not (self._however and error is not None):
             for name in _names(str(fields.get("item")).encode(), self._settings(fields)):
                 self._index.setdefault(name, position)
 
     def _settings(self, fields: Mapping[str, Any]) -> Sequence[bytes]:
-        """Return the settings by which a judgement is indexed, from general to specific."""
+        """Return the settings by which a judgement is indexed: without and, if any, with its other inputs."""
         values = map(fields.get, ("kind",) if self._however else _SETTINGS)
         settings = "\0".join(["\0" if value is None else str(value) for value in values]).encode()
         beside = None if self._however else fields.get("beside")

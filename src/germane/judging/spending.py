@@ -1,4 +1,4 @@
-"""The cost of judging: limits, counts that grow as answers arrive, and a log over several sessions."""
+"""The cost of judging: spending limits, counts of usage, and a log of usage over several sessions."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ class Budget:
 
     The expected cost is the estimate, corrected by the ratio of actual to estimated cost so far: a model that
     reasons costs many times as much as estimated. The first request is sent alone, since its cost is a guess;
-    until four costs are known, at most one more is in flight than costs are known.
+    until four costs are known, requests in flight may outnumber the known costs by one at most.
 
     `max_cost` is in US dollars; `max_calls` counts questions to paid judges, not stored answers. Raises
     InputError if a limit is negative or not a finite number.
@@ -245,7 +245,7 @@ class Budget:
         return estimate
 
     def fitting(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> int:
-        """Return how many of the questions, from the first, the limits allow."""
+        """Return how many of the first questions the limits allow to be asked."""
         sizes = range(len(questions), 0, -1)
         return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
 

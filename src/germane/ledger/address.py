@@ -59,7 +59,7 @@ def store_of(where: str | Path) -> str | None:
 
 
 def password_apart(where: str) -> str:
-    """Return a ledger's address without its password, which the add-on stores elsewhere to find it again."""
+    """Return a ledger's address without its password, which the add-on stores elsewhere for later use."""
     store = store_of(where)
     apart = getattr(load(store), "password_apart", None) if store is not None else None
     return where if apart is None else str(apart(where))

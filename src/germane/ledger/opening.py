@@ -18,7 +18,7 @@ _SQLITE = b"SQLite format 3\0"
 def open_at(where: str | Path, *, read_only: bool = False) -> Ledger:
     """Return the ledger at a path or URL, created if missing; with `read_only` nothing is changed.
 
-    Raises InputError if a ledger cannot have such an address, LedgerError if the ledger cannot be used.
+    Raises InputError if the address is invalid, LedgerError if the ledger cannot be used.
     """
     if (store := store_of(where)) is not None:
         ledger: Ledger = load(store)(str(where), read_only=read_only)

@@ -41,8 +41,8 @@ _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG}
 class SQLiteLedger(Ledger):
     """A ledger in one SQLite file, with a write-ahead log.
 
-    A row is committed when it arrives, without waiting for the disk: it survives the death of the process at
-    once, and that of the machine after a second.
+    A row is committed when it arrives, without waiting for the disk: from then on it survives a kill of the
+    process, and after a second also a power cut.
 
     Args:
         where: The path of the file. The file and its folder are created if missing, unless `read_only`.

@@ -20,7 +20,7 @@ class GroupCommit:
 
     Judgements that arrive during a commit are committed together by the next one. An instance belongs to one
     event loop. In the thread, `before` is called before each commit (if it raises, `put` raises, but the rows
-    are stored), and `after` with the judgements that are then stored under the keys.
+    are stored), and `after` after it, with the judgements now stored under the keys.
     """
 
     def __init__(

@@ -131,7 +131,7 @@ class Relevance(AboutPassage[Grade]):
         return Question.vote(replace(self, scale="binary"), relevant)
 
     def unasked(self) -> Json | AnswerError:
-        """Return a "not relevant" for an empty passage, an AnswerError for a missing one, else None."""
+        """Return a "not relevant" payload for an empty passage, AnswerError for a missing one, else None."""
         if not self.passage:
             return AnswerError("the context has no text")
         verdict = {"relevant": False} if self.scale == "binary" else {"grade": 0}

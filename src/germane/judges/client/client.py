@@ -110,7 +110,7 @@ class ModelClient:
         await self.transport.close()
 
     async def complete(self, ask: Ask, call: ModelCall, note: Correction | None = None) -> Completion:
-        """Return one answer of the model, with `note` on the last one, in the first output mode accepted.
+        """Return one answer of the model in the first output mode accepted; `note` corrects the last answer.
 
         Raises:
             GaveUp: The model or its provider declined, the texts are too long for the model, the endpoint
@@ -227,7 +227,7 @@ class ModelClient:
         return replace(got, cut=True) if full and got.fault else got
 
     def _check_read(self, read: int, ask: Ask, sent: int) -> None:
-        """Raise GaveUp if the server cut the prompt off: it read far fewer tokens than were sent (Ollama)."""
+        """Raise GaveUp if the server cut the prompt off: it read far fewer tokens than it was sent."""
         size = len(" ".join(ask.user.split()))
         if read > self._cuts_at + _SAME_TOKENS:
             self._cuts_at = 0  # it reads more after all

@@ -53,7 +53,7 @@ class Completion:
 
     @property
     def thought(self) -> bool:
-        """True if the tokens went into reasoning: it has no end, or the text has under one byte per token."""
+        """True if the tokens went into reasoning: it has no end, or the text has fewer bytes than tokens."""
         few = self.size < (self.output_tokens or 0)
         return few or not self.text.strip() or self.fault == _ENDLESS
 
@@ -129,7 +129,7 @@ def _called(calls: Json, name: str) -> tuple[str, str]:
 
 
 def tokens_in(body: Mapping[str, Json]) -> tuple[int | None, int | None, int]:
-    """Return the input, output and cached input tokens; None if not counted, as also 0 input tokens mean."""
+    """Return the input, output and cached input tokens; None if not counted (or if 0 input tokens were)."""
     usage = _object(body.get("usage"))
     sent, back = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     cached = _count(_object(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0

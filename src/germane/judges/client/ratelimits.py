@@ -157,7 +157,10 @@ class RateLimiter:
 
 
 class CircuitBreaker:
-    """Counts an endpoint's failures in a row: while `open`, requests slow down; if `exhausted`, they end."""
+    """Counts an endpoint's failures in a row: if `open`, requests slow down; if `exhausted`, no more go out.
+
+    A circuit only opens for an endpoint that has answered before.
+    """
 
     def __init__(self, policy: RetryPolicy) -> None:
         self.reached = False  # True once the endpoint has ever answered
