@@ -179,7 +179,7 @@ def words(values: Iterable[str], _flag: str) -> str:
 _FORMATS = ("trec", "tsv", "csv", "jsonl", "json", "parquet")
 
 FLAGS = (
-    # what is evaluated, read or labelled
+    # what is read: samples, reports, labels
     Flag("[PATH...]", "run", DATA, "Eval files (YAML), samples (JSONL, JSON, CSV, Parquet) or folders; - reads JSONL from stdin. Default: evals.", name="paths"),
     Flag("RUN...", "rank", DATA, "Ranked results, one file per system; - reads stdin.", Path, name="runs"),
     Flag("PATH...", "stages", DATA, "A report folder or a file of samples; with --qrels, one run file per stage, in order.", Path, name="paths"),
@@ -223,7 +223,7 @@ FLAGS = (
     Flag("--systems", "compare", DATA, "The systems to compare within one report, or the system to use from each report; repeatable.", value="NAME", many=True),
     Flag("--skill", "init", DATA, "Write a skill file for coding agents (SKILL.md) instead of the example.", bool),
     Flag("--schema", "validate", DATA, "Print the JSON Schema of eval files, for editors.", bool),
-    # who judges, and how
+    # the judge
     Flag("--judge", "run", JUDGE, "The judge: labels, gold, lexical or a model (openai:gpt-4o-mini); several vote as a panel.", many=True, setting=(str, list), in_file=True, read=words),
     Flag("--labels", "run", JUDGE, "People's labels for --judge labels and labels=human: .jsonl, .csv, TREC qrels, or a report.", Path, value="FILE", at_url="kept"),
     Flag("--repeat", "run", JUDGE, "Ask each judge each question N times and take the majority.", int, value="N", default=1, least=1, setting=(int,), in_file=True),
@@ -259,7 +259,7 @@ FLAGS = (
     Flag("--seed", "audit", DATA, "With --again: random seed of the draw.", int, value="N", default=0),
     Flag("--gold", "audit", JUDGE, "List documents where judges and gold disagree.", bool),
     Flag("--all", "audit", JUDGE, "Also count labels that were not drawn at random.", bool, name="every"),
-    # what is computed
+    # measures
     Flag("-m --measure --metric", "run,rank,score,compare", MEASURES, "Measures, separated by spaces; repeatable.", name="measures", many=True,
          setting=(list, str),
          also={"run": "Replaces those of eval files.", "rank": "Default: nDCG@10 AP RR P@10 R@10 Judged@10.",
@@ -273,7 +273,7 @@ FLAGS = (
     Flag("--margin", "compare", CI, "The acceptable loss, e.g. 'nDCG@10: 0.02'; repeatable.", value="'MEASURE: LOSS'", many=True),
     Flag("-k", "stages", MEASURES, "Rank cut-off. Default: none; 10 for samples that have no stages and more than 10 contexts.", int, value="K", least=1),
     Flag("--rel", "stages", MEASURES, "Lowest grade that counts as relevant.", int, value="GRADE", default=1, least=1),
-    # what is asked, what that costs, and where answers are kept
+    # requests, their cost, and the ledger
     Flag("--dry-run", "run", MONEY, "Print the expected judge calls, tokens and price; make no calls.", bool, holds="command"),
     Flag("--max-cost", "run", MONEY, "Stop before the judge costs more; --resume continues.", float, value="USD", least=0, holds="part"),
     Flag("--max-calls", "run", MONEY, "Stop after N judge calls in this session; --resume continues. A call is one question; a request may hold several.", int, value="N", least=0, holds="part"),
@@ -303,7 +303,7 @@ FLAGS = (
     Flag("--trec", "rank", OUTPUT, "Print as trec_eval does: measure, query, value.", bool),
     Flag("--import", "label", OUTPUT, "Add labels from a file: .jsonl, .csv or TREC qrels.", Path, name="take", value="FILE"),
     Flag("--export", "label", OUTPUT, "Write the labels to a file: .jsonl, .csv or TREC qrels.", Path, name="give", value="FILE", at_url="refused"),
-    # what is good enough
+    # gates
     Flag("--fail-under", "run,rank,score", CI, "A gate, e.g. 'lower(nDCG@10)>=0.7': exit 1 if it fails; repeatable.", name="gates", value="GATE", many=True, setting=(list, str)),
     Flag("--baseline", "run,score", CI, "The report that change(...) gates compare with: a folder, a --json document, or a folder of reports (the latest).", Path, value="REPORT", at_url="kept", holds="part"),
     Flag("--baseline", "report", OUTPUT, "Another report to show for comparison (in .html .md .svg .png).", Path, value="REPORT"),

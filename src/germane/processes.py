@@ -121,7 +121,7 @@ async def run_program(
 
 
 def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment for a program: an allow-list of this process's variables, those in `names`, and `own`.
+    """Return a program's environment: allowed variables of this process, those in `names`, and `own`.
 
     The allow-list has PATH, HOME, LANG, LC_*, TMPDIR, VIRTUAL_ENV and AgentV's judge proxy (address and token). The
     folder of this Python is appended to PATH, so that a script that calls `germane` finds the running installation.

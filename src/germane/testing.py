@@ -73,7 +73,7 @@ def assert_retrieval(
         checks: The thresholds, written as gates: `"RR>=0.5"`, `"context_recall>=0.8"`.
         judge: The judge. Default: GERMANE_JUDGE or germane.toml.
         ledger: The ledger for the judge's answers. Default: the project's ledger.
-        allow_stand_in: Decide although the lexical stand-in judged; otherwise the check is undecided and fails.
+        allow_stand_in: Decide even if the lexical stand-in was the judge; without it, such a check fails.
         fields: Fields of the sample to set or replace: `contexts=search(query)`.
 
     Raises:

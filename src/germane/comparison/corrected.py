@@ -106,7 +106,7 @@ class DecidedPair(PairedSystems):
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
     ) -> MeasureComparison:
-        """Return the comparison of one measure, with the corrected difference or the reason for none."""
+        """Return the comparison of a measure over all cases, or those in the mask `keep`, called `name`."""
         comparison = super().compare(measure, keep, name)
         if {side.source(measure) for side in (self.a, self.b)} != {"judge"}:
             return comparison
@@ -131,7 +131,7 @@ class DecidedPair(PairedSystems):
     ) -> CorrectedDifference | str:
         """Return the corrected difference of a measure over the cases to `keep`, or the reason for none.
 
-        `judged` is the difference by the judge's verdicts, to which the stored verdicts must add up.
+        `judged` is the difference by the judge's verdicts; the stored verdicts must add up to it.
         """
         labelled = [bool(len(side.report.tables.labels)) for side, _ in self._corrected]
         if not all(labelled):

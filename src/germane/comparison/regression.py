@@ -19,7 +19,7 @@ _OUTCOME: dict[str, GateOutcome] = {"pass": "passed", "fail": "failed", "undecid
 
 
 def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = False) -> None:
-    """Decide a report's gates on changes; with `every`, add a gate per measure that it did not get worse."""
+    """Decide a report's gates on changes; with `every`, also add one that each measure did not get worse."""
     declared = [Gate.of_stored(gate) for gate in report.manifest.get("gates", ())]
     changes = change_gates([gate for gate in declared if gate.how == "change"], report, baseline)
     report.settle([*changes, *(regressions(report, baseline) if every else ())])
@@ -80,7 +80,7 @@ def _undecided(gate: str, why: str) -> GateResult:
 
 
 def regression(row: MeasureComparison, of: str = "") -> GateResult:
-    """Return the gate that a measure did not get worse; `of` is the system's name as " [NAME]", or ""."""
+    """Return the result of the gate that a measure did not get worse; `of` is " [SYSTEM]" or ""."""
     of = f" [{row.b}]" if row.several else of
     name, worse = f"{_WORSE} in {row.measure}{of}", row.finding == "worse"
     sentence = f"{row.measure}{of} got worse: {row.figure}" if worse else row.sentence()
@@ -95,7 +95,7 @@ def regression(row: MeasureComparison, of: str = "") -> GateResult:
 
 
 def within_margin(row: MeasureComparison) -> GateResult:
-    """Return the gate that a measure lost less than its margin, decided by `row.decision`."""
+    """Return the result of the gate that a measure lost less than its margin, decided by `row.decision`."""
     decision = row.decision or row.decide(0.0)
     measure = f"{row.measure} [{row.b}]" if row.several else row.measure
     outcome, name = _OUTCOME[decision.verdict], f"{measure}, margin {decision.margin:g}"

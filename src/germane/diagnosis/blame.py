@@ -72,7 +72,7 @@ def missing_verdicts(blame: Blame) -> list[str]:
 
 
 def is_shown(blame: Blame | None) -> TypeGuard[Blame]:
-    """Return True if the report stores verdicts for all queries by at least one of the three measures."""
+    """Return True if at least one of the three measures has stored verdicts for all queries."""
     return blame is not None and len(missing_verdicts(blame)) < len(_NEEDED)
 
 
@@ -101,7 +101,7 @@ def blame_lines(blame: Blame) -> Iterator[str]:
 def blame_of(report: ReportData) -> dict[str, Blame]:
     """Return, by system, the queries by outcome (retrieval or generation failed), from stored verdicts.
 
-    Queries without a reference or a response are left out, and so are systems without any other queries.
+    Queries without a reference or a response are left out; so is a system that has no other queries.
     """
     measures, settings, answers = _measures(report), settings_of(report), recorded(report)
     graders, cases = graders_of(tuple(measures)), defaultdict[str, list[_Case]](list)

@@ -144,7 +144,7 @@ class AuditedJudge:
 
 
 def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, float, str]]:
-    """Yield (item, grade, scale) for each item that a judgement grades, grades outside the scale included."""
+    """Yield (item, grade, scale) for each graded item, also off the scale; `parts`: (claim number, item)."""
     answer: Any = judgement.answer
     if judgement.error is not None:
         if (match := _OFF_SCALE.search(judgement.error)) and judgement.kind == "relevance":

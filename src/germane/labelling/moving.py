@@ -136,7 +136,10 @@ def _moved(
     of_document: Mapping[str, _Split],
     moved: LabelsMoveDocument,
 ) -> Sample:
-    """Return the sample with its gold moved to the corpus's documents, and count the outcomes in `moved`."""
+    """Return the sample with its gold moved to the corpus's documents, and count the outcomes in `moved`.
+
+    `kept` holds unchanged gold ids, `of_quote` and `of_document` the documents with each quote or old text.
+    """
     sure, unsure = dict[str, int](), dict[str, int]()
     qrels, quoted = dict(sample.qrels or {}), _quotes(sample)
     best = max((grade for grade in qrels.values() if grade > 0), default=1)

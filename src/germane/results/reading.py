@@ -242,9 +242,10 @@ _ERROR = 2
 
 
 def _promptfoo(results: Sequence[Object]) -> Iterator[MeasuredRow]:
-    """Yield the results of promptfoo: a row per test and named score or type of unnamed assertion, else the test's score.
+    """Yield the results of promptfoo: one row per test and score.
 
-    The system is the provider, with the prompt's label if there are several prompts. A repeated test is another trial.
+    A test's scores are the named ones and one per type of unnamed assertion, or else the score of the test.
+    The system is the provider, with the prompt's label if there are several. A repeated test is another trial.
     """
     prompts = {(row.get("promptIdx"), _provider(row)) for row in results}
     several = len({at for at, _ in prompts}) > len({provider for _, provider in prompts})

@@ -346,7 +346,7 @@ def _call(value: Json) -> Json:
 def without_errors(calls: Json) -> tuple[Json, str | None]:
     """Return calls without their `error` keys, and the first error among them or None.
 
-    A failed search that was repeated, so that a later one with its query did not fail, is left out.
+    A failed search is left out if a later search with the same query succeeded.
     """
     if not isinstance(calls, _LISTS):
         return calls, None

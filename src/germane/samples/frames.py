@@ -100,7 +100,7 @@ def _records(source: Any) -> Iterable[Any]:
 
 
 def in_columns(table: Any) -> Any:
-    """Return a pandas DataFrame with its named index as columns, or any other table unchanged."""
+    """Return a pandas DataFrame with its named index levels turned into columns, other tables unchanged."""
     if hasattr(table, "reset_index") and {*table.index.names} - {None, *table.columns}:
         return table.reset_index()
     return table

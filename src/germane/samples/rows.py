@@ -123,7 +123,7 @@ class RowReader:
         return values
 
     def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> _Plan:
-        """Return how to read a row with these keys.
+        """Return the plan for reading rows with these keys; `among` also has keys without a value.
 
         If several keys mean one field, the field's own name or else the preferred alias is read.
         """

@@ -139,7 +139,7 @@ class CaseScores:
         return cells.reshape(-1, size)
 
     def clusters_of(self, case: Ints, clusters: Mapping[str, str] | None) -> NDArray[np.generic] | None:
-        """Return the cluster of each case (its own if it has none); None if `clusters` is None."""
+        """Return the number of each case's cluster, a unique one if it has none; None without clusters."""
         if not clusters:
             return None
         numbers: dict[str, int] = {}

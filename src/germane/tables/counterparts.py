@@ -26,7 +26,7 @@ def are_line_numbers(ids: Iterable[str]) -> bool:
 
 
 def ids_of(texts: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the ids of the cases with each query text, in order."""
+    """Return a mapping from each query text to the ids of the cases that have it, in order."""
     cases = defaultdict[str, list[str]](list)
     for case, text in texts.items():
         cases[text].append(case)

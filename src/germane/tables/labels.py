@@ -258,7 +258,7 @@ def by_people(label: Label) -> bool:
 
 
 def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] = ()) -> str:
-    """Return the item of the question whether a passage is relevant to a query, after a conversation."""
+    """Return the item of a relevance question: a digest of query, passage and the conversation before."""
     return relevance_items([(query, passage)], history)[0]
 
 

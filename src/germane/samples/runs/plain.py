@@ -49,7 +49,7 @@ def table_head(
 ) -> tuple[list[str], dict[str, int], bool]:
     """Return the cells of a table's first line, a mapping from each role to its column index, and True if the line is a header.
 
-    Raises NotPlain for an irregular line, InputError if no columns hold query and document.
+    `between` is the separator. Raises NotPlain for an irregular line, InputError without query or document.
     """
     if b'"' in line or not line.strip() or line.rstrip(b"\r\n").translate(None, _USUAL):
         raise NotPlain("the first line is blank, quoted or holds control characters")

@@ -75,9 +75,9 @@ def _all_less(numbers: Floats, starts: Numbers) -> bool:
 class Reading:
     """The state of one pass over a run or gold: its settings, rejected rows, and the facts that its notes depend on.
 
-    `skip` leaves out invalid rows (`rejected`). `bare` says that the third column has no name. `mapped` says that every
-    query so far maps documents to numbers (None before the first query), and `counts` that these are 1 to n. `rises`
-    says that in every query scores rise with ranks. `longest` is the length of the longest list that was checked.
+    `skip` leaves out invalid rows (`rejected`). `bare` is True if the third column has no name, `mapped` if
+    all queries so far map documents to numbers (None before the first), `counts` if these are 1 to n, `rises` if
+    scores rise with ranks in every query. `longest` is the length of the longest list that was checked.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Reading:
         self.longest = max(self.longest, int(np.diff(starts).max(initial=0)))
 
     def compare(self, rank: Floats, score: Floats, starts: Numbers) -> None:
-        """Update `rises`: do the scores of each query (from `starts` on) rise with the ranks? nan is no rank."""
+        """Set `rises`: True if scores rise with ranks in each query (rows from `starts` on); nan: no rank."""
         ranked = ~np.isnan(rank)
         starts = np.concatenate([[0], np.cumsum(ranked)])[starts]
         rank, score = rank[ranked], score[ranked]

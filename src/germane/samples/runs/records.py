@@ -284,7 +284,7 @@ def mapped_records(source: Mapping[Any, Any], reading: Reading) -> Iterator[Reco
 def _records_in(
     value: Any, kind: Kind, columns: tuple[tuple[str, str], ...]
 ) -> Iterator[tuple[dict[str, Any], Mapping[str, str]]]:
-    """Yield the records in a JSON value, each with a mapping from role to key. Raises Invalid if there is no query id."""
+    """Yield the records in a JSON value, each with a mapping from role (query, doc, ...) to key."""
     if not isinstance(value, dict):
         raise Invalid(f"this row is {json.dumps(value, default=str)[:60]}, not a JSON object", kind.json)
     roles = roles_of_keys if len(value) < 50 else roles_of_keys.__wrapped__
@@ -351,11 +351,11 @@ def frame_records(frame: Any, reading: Reading, before: int = 0) -> Iterator[Rec
         yield number, dict(zip(result, row, strict=True)), names_of
 
 
-# Python's shapes
+# Python objects
 
 
 def row_fields(row: Any, kind: Kind) -> Any:
-    """Return a mapping, data class or tuple (in the order of bare columns) as a mapping, other rows unchanged."""
+    """Return a data class or tuple (in the order of unnamed columns) as a mapping, other rows unchanged."""
     fields = row if isinstance(row, Mapping) else fields_of(row)
     if fields is None and isinstance(row, tuple | list) and len(row) in kind.bare:
         fields = {name: value for name, value in zip(kind.bare[len(row)], row, strict=True) if name}
