@@ -315,7 +315,7 @@ def _changes(
 
 
 def _values(job: Job, draw: _Draw, new: Mapping[str, Answer]) -> dict[str, float]:
-    """Return a sample's scores by measure, with `new` answers in place of stored ones; missing scores are not in it."""
+    """Return a sample's scores by measure, without missing ones, if `new` answers replace stored ones."""
 
     async def find(asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         rows = await draw.answers.lookup(asked)

@@ -234,7 +234,7 @@ class Plan:
         path: Path,
         case: Case | None = None,
     ) -> Iterator[PlannedCase]:
-        """Yield a case per sample, target and trial; several targets' names become system names."""
+        """Yield a case per sample, target and trial; if there are several targets, each one is a system."""
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.spec.targets or declared
         trials = (self.spec.trials or (file and file.trials) or 1) if targets else 1
@@ -268,7 +268,7 @@ class Plan:
         return self._targets_files[folder]
 
     def graders(self, file: EvalFile | None, case: Case | None = None) -> tuple[Grader, ...]:
-        """Return the graders of an eval file's case, or of its data if there is no case, with its threshold.
+        """Return the graders, with threshold, of a case of an eval file, or of the file's data without `case`.
 
         Measures from flags replace them. Data without an eval file (None) get the measures of flags, config
         or defaults. Graders are created once and shared by cases.
@@ -361,7 +361,7 @@ class Plan:
 
 
 def _agreed(files: Iterable[EvalFile], spec: Spec) -> dict[str, Json]:
-    """Return the options set by the eval files. Raises InputError if they differ and no flag decides."""
+    """Return the options set by the eval files. Raises InputError if values differ and no flag is given."""
     agreed: dict[str, Json] = {}
     for name in IN_FILES:
         values = dict.fromkeys(value for file in files if (value := getattr(file, name)) is not None)
