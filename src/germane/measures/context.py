@@ -1,6 +1,6 @@
 """Measures of the retrieved contexts that ask a judge; each is a generator that yields questions.
 
-Of several searches, a measure reads the distinct contexts of all, unless `over=` says otherwise.
+If a sample has several searches, a measure reads the distinct contexts of all, unless `over` says otherwise.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from germane.types import Context, Sample
 
 
 def nothing_in(contexts: Sequence[Context]) -> Outcome | None:
-    """Return a score of 0 if no context has any text; None if one has a text, or an id but no text yet."""
+    """Return a score of 0 if there are no contexts, or only contexts with blank texts; else None."""
     if not contexts:
         return NO_CONTEXT
     empty = all(context.text and blank(context.text) for context in contexts)
@@ -53,7 +53,7 @@ def nothing_in(contexts: Sequence[Context]) -> Outcome | None:
 
 
 def claims_of(sample: Sample, text: str) -> Claims:
-    """Return the question that asks a judge to list the claims in a text of a sample."""
+    """Return the question that asks a judge to list the claims in `text`, e.g. the sample's response."""
     return Claims(sample.query, text, turns(sample))
 
 
@@ -69,7 +69,7 @@ def supported_claims(
 def supported_share(
     sample: Sample, name: Literal["reference", "response"], of: Literal["claims", "contexts"], what: str
 ) -> Program[Outcome]:
-    """Return the share of a text's claims that contexts support, or (`of`) of contexts that support one."""
+    """Return the share of a text's claims that contexts support, or of the contexts that support claims."""
     contexts = distinct_contexts(sample)
     if empty := nothing_in(contexts):
         return empty
@@ -193,9 +193,10 @@ _Matrix: TypeAlias = tuple[tuple[str, ...], list[list[Column]]]
 
 
 def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Program[_Matrix | Outcome]:
-    """Ask once which claims of the reference each distinct context supports, and return that by rank.
+    """Ask which claims of the reference each context supports; return the claims, and a column per rank.
 
-    With `repeats`, a passage has its claims at each of its ranks, else at the first only.
+    A column is the set of claim numbers that the context at that rank supports. If `repeats` is false, a
+    repeated passage has an empty column. `final` returns the columns of the final list only.
     """
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
@@ -216,17 +217,17 @@ def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Pro
 
 
 def covered(columns: Iterable[Column]) -> Column:
-    """Return all claims that at least one of these contexts supports."""
+    """Return the numbers of all claims that at least one of these contexts supports."""
     return frozenset[int]().union(*columns)
 
 
 def _gain(column: Column, seen: Counter[int], alpha: float) -> float:
-    """Return what a context adds to alpha-DCG: (1 - alpha)**(times seen above), summed over its claims."""
+    """Return a context's gain in alpha-DCG: the sum over its claims of (1 - alpha)**(times seen above)."""
     return fsum((1.0 - alpha) ** seen[claim] for claim in sorted(column))
 
 
 def alpha_dcg(columns: Iterable[Column], alpha: float) -> float:
-    """Return alpha-DCG: the sum over ranks r and their claims of (1 - alpha)**(n before) / log2(r + 1)."""
+    """Return alpha-DCG: the sum over ranks of the gain of the context at that rank / log2(rank + 1)."""
     seen, terms = Counter[int](), []
     for rank, column in enumerate(columns, 1):
         terms.append(_gain(column, seen, alpha) / log2(rank + 1))
@@ -235,7 +236,7 @@ def alpha_dcg(columns: Iterable[Column], alpha: float) -> float:
 
 
 def greedy(columns: Iterable[Column], alpha: float, k: int) -> list[Column]:
-    """Return up to k contexts' claim sets, largest gain next: a stand-in for the ideal order (NP-hard)."""
+    """Return up to k columns, choosing the largest gain each time: an approximation of the ideal order."""
     left, chosen, seen = list(columns), list[Column](), Counter[int]()
     while left and len(chosen) < k:
         best = max(range(len(left)), key=lambda at: _gain(left[at], seen, alpha))
@@ -245,7 +246,7 @@ def greedy(columns: Iterable[Column], alpha: float, k: int) -> list[Column]:
 
 
 def alpha_ndcg(columns: Sequence[Column], alpha: float, k: int, pool: Sequence[Column]) -> float:
-    """Return alpha-DCG of the first k columns / that of the pool in greedy order; 0 if the latter is 0."""
+    """Return alpha-DCG of the first k columns / that of the greedily ordered pool; 0 if the latter is 0."""
     ideal = alpha_dcg(greedy(pool, alpha, k), alpha)
     return alpha_dcg(columns[:k], alpha) / ideal if ideal else 0.0
 
@@ -416,7 +417,7 @@ _MARGINAL: MeasureOptions = {
     when={"of": "documents"},
 )
 def marginal_recall(sample: Sample, *, call: int) -> Outcome:
-    """Share of the gold documents that a search is the first to find: of one search, or the mean over all."""
+    """Share of the gold documents that search `call` is the first to find (call=0: mean over searches)."""
     gold, lists = relevant(sample, 1), documents(sample, "calls")
     if not gold or lists is None:
         return skipped(NO_IDS if gold else NO_GOLD)
@@ -432,7 +433,7 @@ def marginal_recall(sample: Sample, *, call: int) -> Outcome:
     when={"of": "claims"},
 )
 def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
-    """Share of the reference's claims that a search is the first to support: of one search, or the mean."""
+    """Share of the reference's claims that search `call` is the first to support (call=0: mean over all)."""
     matrix = yield from _matrix(sample)
     if isinstance(matrix, Outcome):
         return matrix
@@ -442,7 +443,7 @@ def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
 
 
 def _marginal(wanted: Sequence[str], lists: Sequence[Sequence[str]], call: int, what: str) -> Outcome:
-    """Return the share of `wanted` that search `call` is the first to bring; 0 = the mean over searches."""
+    """Return the share of `wanted` that search `call` is the first to find; call=0: mean over searches."""
     if call > len(lists):
         return skipped(f"the sample has {len(lists)} searches, none with the number call={call}")
     lacking, items, added = set(wanted), [], []

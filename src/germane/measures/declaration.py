@@ -71,7 +71,7 @@ def measure(name: str | Body = "", /, **options: Any) -> Measure | Declare:
 
 
 def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
-    """Return the measure's parameters: the function's keyword arguments, without those named in `ours`."""
+    """Return the measure's parameters: the function's keyword arguments without those of germane (`ours`)."""
     params = {}
     for name, parameter in inspect.signature(body).parameters.items():
         if name in ours:
@@ -116,9 +116,9 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
 def find_measure(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
     """Return the measure with a name such as `nDCG@10` or `my_measures.py:first_hit(least=2)@5`.
 
-    `folder` is that of the eval file that names the measure: a relative path starts from there, by default
-    from the working directory. Raises InputError if the Python file is missing, fails to run or lacks the
-    measure, or the eval file is not trusted.
+    A relative path starts from `folder`, the folder of the eval file that names the measure, by default from
+    the working directory. With `lenient`, a required cut-off may be missing. Raises InputError if the Python
+    file is missing, fails to run or lacks the measure, or the eval file is not trusted.
     """
     if FILE_MARK in text:
         if folder is not None:
@@ -180,7 +180,7 @@ def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
 
 
 def install(name: str | None = None) -> None:
-    """Load the measure of this name from installed add-ons; None loads all of them, "" none."""
+    """Load the installed add-on that defines the measure `name`; None loads all add-ons, "" loads none."""
     for own, target in all_of("measures", installed=True).items() if name != "" else ():
         if (name is None or own.casefold() == name.casefold()) and not isinstance(load(target), Measure):
             what = f"the entry point {own} = {target} of an add-on is not a measure"

@@ -38,9 +38,9 @@ def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome 
 def refusals(
     measure: Measure, samples: Sequence[Sample], settings: Settings, known: dict[object, Broken]
 ) -> Broken:
-    """Return the outcome (skipped or error) of each sample that a measure cannot score, by index.
+    """Return the outcome (skipped or error) of each sample that a measure cannot score, by sample index.
 
-    `known` caches the result of each rule for these samples; pass the same dictionary for other measures.
+    `known` caches the results of the checks for these samples; pass the same dictionary for each measure.
     """
     outcomes: Broken = {}
     for name, rule in _rules(measure, settings):
@@ -53,7 +53,7 @@ def refusals(
 def _rules(
     measure: Measure, settings: Settings
 ) -> Iterator[tuple[object, Callable[[Sequence[Sample]], Broken]]]:
-    """Yield (cache key, function) for each rule that samples must meet; the first broken rule decides."""
+    """Yield (cache key, check) for each requirement of a measure; the first failed check decides."""
     definition, labels = measure.definition, measure.labels
     ranked, rel = definition.family == "ranked", measure.settings.get("rel", 0)
     yield "error", lambda some: {n: error(row.error or "") for n, row in enumerate(some) if row.failed}
@@ -73,7 +73,7 @@ def _rules(
 
 
 def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, open_rel: bool) -> Broken:
-    """Return a skipped outcome for each sample without people's labels, or with labels on another scale."""
+    """Return a skipped outcome for each sample without people's labels, or with labels on a wrong scale."""
     people, judged, broken = Places(LabelChoice("human", "need", final=False), settings), settings.scale, {}
     people.add(samples)
     for number in range(len(samples)):
@@ -115,7 +115,7 @@ def _without_gold(rel: int, samples: Sequence[Sample]) -> Broken:
 
 
 def _without_ids(samples: Sequence[Sample]) -> Broken:
-    """Return a skipped outcome for each sample with contexts of which none has a document id."""
+    """Return a skipped outcome for each sample that has contexts, but no document id on any of them."""
     broken = {}
     for number, sample in enumerate(samples):
         lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]

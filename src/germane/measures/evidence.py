@@ -40,7 +40,7 @@ def _of_pieces(sample: Sample, k: int | None, value: Callable[[Coverage], float]
 
 
 def _cover(sample: Sample, k: int | None) -> Coverage | Outcome:
-    """Return the coverage by the first k contexts of each search, or the outcome if there is none."""
+    """Return the coverage by the first k contexts of each search, or a skipped or error outcome."""
     contexts = distinct_contexts(sample, k)
     if not contexts:
         return NO_CONTEXT
@@ -128,7 +128,7 @@ def tokens(text: str) -> list[Token]:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of the evidence contexts contain, in words, or in characters if a piece has only offsets.
+    """How much of the evidence the contexts contain, in words, or in characters if a piece has only offsets.
 
     `shares` is the covered share of each piece and `sizes` its length. `news` is how much evidence each
     context holds that no context before it holds, and `lengths` is the length of each context.
@@ -146,7 +146,7 @@ class Coverage:
 
 
 def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage:
-    """Return how much of the evidence contexts cover. Raises ValueError if that cannot be determined."""
+    """Return how much of the evidence the contexts cover. Raises ValueError if that cannot be determined."""
     pieces = {piece: tokens(piece.quote or "") for piece in evidence}
     for piece, quote in pieces.items():
         if piece.quote and not quote:
@@ -174,7 +174,7 @@ def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage
 
 
 def _share(piece: Evidence, contexts: Sequence[Context]) -> float:
-    """Return the share of a piece of evidence without a quote that the contexts' offsets cover."""
+    """Return the share of a piece of evidence (with offsets, but no quote) that the contexts cover."""
     first, last = piece.start or 0, piece.end or 0
     if first == last:
         raise ValueError(f"the evidence in {piece.doc} from {first} to {last} is empty; write start < end")
@@ -202,7 +202,7 @@ def _start(context: Context) -> int | None:
 def _words_of(
     piece: Evidence, quote: Sequence[Token], context: Context, text: Sequence[Token]
 ) -> Mapping[int, int]:
-    """Return, for each word of a context that is evidence, its number in the quote (or its offset)."""
+    """Return, for the words of a context that are evidence, {index in `text`: index in `quote` or offset}."""
     if piece.doc is not None and context.id != piece.doc:
         return {}
     shift = _start(context)
@@ -218,7 +218,7 @@ def _words_of(
 
 
 def _by_words(quote: Sequence[Token], text: Sequence[Token]) -> dict[int, int]:
-    """Return the longest overlap of a quote and a text; ValueError if the whole quote occurs twice."""
+    """Return the longest overlap, as {word index in the text: in the quote}; ValueError if ambiguous."""
     words, values = [token.word for token in quote], [token.word for token in text]
     if not words or not values:
         return {}

@@ -48,7 +48,7 @@ class Explanation:
         return "\n".join([*lines, *(f"+ {hit}" for hit in self.hits), *(f"- {miss}" for miss in self.misses)])
 
     def missed(self, expected: int | None = None) -> list[str]:
-        """Return the misses, and a last one if fewer relevant contexts were found than `expected`."""
+        """Return the misses; if fewer relevant contexts were found than `expected`, a last entry says so."""
         short = len(self.hits) < (expected or 0)
         return [*self.misses, *[f"Expected {expected} relevant contexts, found {len(self.hits)}"] * short]
 
@@ -70,7 +70,7 @@ class Explanation:
 
 
 def explain_ranked(measure: Measure, outcome: Outcome, places: Places, sample: int) -> Explanation:
-    """Explain the ranked score of a sample (its index in `places`) by label and precision at each rank."""
+    """Explain a sample's score by a ranked measure: the label and the precision at each rank."""
     hits, misses = list[str](), list[str]()
     checks, working = list[FrozenDict](), list[FrozenDict]()
     rankings = places.spans_of(sample, measure.depth)

@@ -32,7 +32,7 @@ _OF_GROUPS: MeasureOptions = {
 
 
 def _over_lists(sample: Sample, over: str, k: int | None, value: Callable[[list[str]], Outcome]) -> Outcome:
-    """Return the outcome of `value` on a sample's retrieved documents, the first k of each list."""
+    """Return `value` of the retrieved document ids, the first k of each list; skipped if none has an id."""
     lists = documents(sample, over, k)
     return skipped(NO_IDS) if lists is None else value(lists[0] if lists else [])
 
@@ -80,7 +80,7 @@ def id_f1(sample: Sample, *, rel: int, over: str) -> Outcome:
 
 
 def _groups_hit(sample: Sample, ids: Sequence[str]) -> Outcome:
-    """Return the share of the gold groups of which one of these documents is a member."""
+    """Return the share of the gold groups that have at least one member among these document ids."""
     hits = ((group, [document for document in group if document in ids]) for group in sample.gold or ())
     items = [Item(" or ".join(group), bool(hit), f"by {hit[0]}" if hit else "") for group, hit in hits]
     return proportion(items, what="gold groups hit")
@@ -92,7 +92,7 @@ def _groups_hit(sample: Sample, ids: Sequence[str]) -> Outcome:
     reference="germane; gold as AND of ORs",
 )
 def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
-    """Share of the gold groups (needed facts) of which any one document is retrieved."""
+    """Share of the gold groups (needed facts) with at least one retrieved document."""
     return _over_lists(sample, over, k, lambda ids: _groups_hit(sample, ids))
 
 
@@ -180,7 +180,7 @@ def abstained(sample: Sample, *, floor: float | None) -> Outcome:
     better="lower",
 )
 def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> Outcome:
-    """Share of the text below the first context that repeats contexts above. Lower is better.
+    """Mean share of a context's word n-grams that also occur in a context above it. Lower is better.
 
     0 means that every passage says something new, 1 that all are identical. A context shorter than n words is
     one n-gram.

@@ -63,7 +63,7 @@ DECLARED = FrozenDict(declared=True)
 
 
 def define_grader(name: str, formula: str = "what its check returns", reference: str = "") -> None:
-    """Register a grader's type, for its scores. Raises MeasureError if a measure has the same name."""
+    """Register a grader's name, for its scores. Raises MeasureError if a measure already has the name."""
     if any(definition.compute is _never for definition in _REGISTRY.get(name, ())):
         return
     aliases = (name.replace("_", "-"),) if "_" in name else ()
@@ -78,7 +78,7 @@ for _name, _kind in all_of("graders").items():
 
 
 def _define_installed(name: str) -> None:
-    """Register the type of a grader from an installed package, if there is one with this name."""
+    """Register the grader of an installed package as a measure, if a package has a grader with this name."""
     if (kind := find("graders", name) if name else None) is not None and kind.make:
         define_grader(name, kind.formula)
         _REGISTRY[name] = [replace(_REGISTRY[name][0], formula=kind.formula)]  # its class may have come first

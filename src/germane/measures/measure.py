@@ -64,7 +64,7 @@ class Definition:
             `compute(sample, **params)` is a generator of questions or a plain function. `graded`: a grader of
             eval files.
         needs: The fields that a sample must have, besides the labels that a ranked measure reads.
-        labels: The default source of a ranked measure's labels, of `sources`; `refusal`: why not of others.
+        labels: The default source of a ranked measure's labels; `sources`: all allowed; `refusal`: why no other.
         cutoff: Whether `@k` is allowed or required; `recall` requires `@r`, a level of recall.
         calls: How many judge calls a sample costs, in words; "0" = none.
         nothing: The score of a sample with nothing to count, in words.
@@ -167,7 +167,7 @@ class Definition:
         return "\n".join([self.doc, "", *(f"{name}: {text}" for name, text in self.facts())])
 
     def covers(self, params: Mapping[str, Value]) -> bool:
-        """Return True if this definition is the one for these parameters."""
+        """Return True if this definition applies to these parameters, as `when` says."""
         return all(params.get(name, self.params[name].default) == value for name, value in self.when.items())
 
 
@@ -224,14 +224,14 @@ def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
 
 
 def _find_more(name: str) -> bool:
-    """Let the finders load the modules and add-ons that may define a measure of this name."""
+    """Load the modules and add-ons that may define a measure of this name; return True, always."""
     for finder in FINDERS:
         finder(name)
     return True
 
 
 def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mapping[str, Value]]:
-    """Return the definition for a name or alias and parameters, and all parameters that they set."""
+    """Return a measure's definition and its parameters: those given and those that its alias implies."""
     spelled = _find(name) or (_find_more(name) and _find(name))
     if not spelled:
         near = nearest(name, [*_REGISTRY, *_ALIASES], 0.6)
@@ -253,7 +253,7 @@ def _unknown(*_: object, **__: object) -> None:
 
 
 def _spelled(params: Mapping[str, Value]) -> str:
-    """Return parameters in the form used in a measure's name, sorted: "(p=0.9,rel=2)"; "" for none."""
+    """Return parameters as they are written in a measure's name, sorted: "(p=0.9,rel=2)"; "" for none."""
     texts = {n: str(value).lower() if isinstance(value, bool) else str(value) for n, value in params.items()}
     return f"({','.join(f'{name}={texts[name]}' for name in sorted(texts))})" if texts else ""
 
@@ -278,12 +278,12 @@ class Declared(NamedTuple):
         return "higher" if self.higher else "lower"
 
     def type_of(self, name: str) -> str:
-        """Return the type under which scores of a measure of this name are stored; `declared` parses it."""
+        """Return the type stored with scores: a measure's name, range and direction; see `declared`."""
         return f"{name} [{self.range[0]!r} to {self.range[1]!r}, {self.better} is better]"
 
 
 def declared(canonical: str) -> Declared | None:
-    """Return the range and direction stated in the stored type of another program's measure; else None."""
+    """Return the range and direction in the stored type name of another program's measure, else None."""
     if canonical.endswith("]") and (found := _DECLARED.fullmatch(canonical)):
         return Declared((float(found["low"]), float(found["high"])), found["better"] == "higher")
     return None
@@ -385,9 +385,9 @@ class Measure:
 
     @classmethod
     def remembered(cls, text: str) -> Measure:
-        """Return the measure with a name from a stored report; an unknown one cannot be computed, only shown.
+        """Return the measure named in a stored report; an unknown one can be shown, but not computed.
 
-        Measures of users' files are unknown here, so that no file is run because a report names it.
+        Measures of users' files count as unknown, so that opening a report never runs a file.
         """
         try:
             return cls.parse(text, lenient=True)

@@ -72,7 +72,7 @@ def error(why: str) -> Outcome:
 
 
 def incomplete(why: str, bounds: tuple[float, float]) -> Outcome:
-    """Return an outcome with missing verdicts, whose value is in `bounds`; ok if the bounds are equal."""
+    """Return the outcome of a score with missing verdicts, within `bounds`; ok if the bounds are equal."""
     if bounds[0] == bounds[1]:
         return Outcome(value=bounds[0], why=f"{why}; no answer could change the value")
     return Outcome(status="incomplete", why=why, bounds=bounds)
@@ -86,10 +86,10 @@ def proportion(
     what: str = "",
     lacking: str = "missing",
 ) -> Outcome:
-    """Return the share (by weight) of items that held; skipped without items, incomplete if one is unknown.
+    """Return the share (by weight) of the verdicts that are true; skipped without verdicts.
 
-    The bounds assume that each unknown item is either true or false. `hidden` are missing lists of items,
-    each of which may hold any number: the bounds are then 0 and 1.
+    If a verdict is missing (Unanswered), the result is incomplete, with the lowest and highest possible share
+    as bounds. `hidden` are failed questions for whole lists of items: the bounds are then 0 and 1.
     """
     plain = (Item("", None, v.why) if isinstance(v, Unanswered) else v for v in verdicts)
     items = tuple(v if isinstance(v, Item) else Item("", v) for v in plain)

@@ -80,7 +80,7 @@ def values(measure: Measure, table: RankedLabels) -> Floats:
 
 
 def sample_means(measure: Measure, table: RankedLabels, rows: Sequence[int]) -> Floats:
-    """Return a measure's value per sample: the mean over its rankings `rows[n]` to `rows[n + 1]`, else 0."""
+    """Return each sample's mean over its rankings, `rows[n]` up to `rows[n + 1]`; 0 for no rankings."""
     of_rankings, counts = values(measure, table), np.diff(rows)
     if counts.max(initial=0) <= 1:
         means = np.zeros(len(counts))
@@ -105,7 +105,7 @@ def open_holes(measure: Measure) -> bool:
 
 
 def _uncertain(measure: Measure, table: RankedLabels) -> tuple[Floats, Bools]:
-    """Return each place's probability of being relevant, and a mask of the uncertain ones that count."""
+    """Return each passage's probability of relevance, and a mask of uncertain ones within the cut-off."""
     chance = reached(table.level, table.chances, measure.settings["rel"] or table.rel).astype(np.float64)
     open_ = (chance > _CERTAINTY) & (chance < 1 - _CERTAINTY) & table.judged
     if table.several is not None:
@@ -116,7 +116,7 @@ def _uncertain(measure: Measure, table: RankedLabels) -> tuple[Floats, Bools]:
 
 
 def _with_expectations(measure: Measure, table: RankedLabels, found: Floats) -> Floats:
-    """Return the values; rows with a few uncertain labels get the mean over all yes/no combinations."""
+    """Return the values; for rows with a few uncertain labels, the mean over all yes/no combinations."""
     chance, open_ = _uncertain(measure, table)
     uncertain = np.bincount(table.row[open_], minlength=table.rows)
     rows = np.flatnonzero((uncertain > 0) & (uncertain <= ENUMERATED))
@@ -154,34 +154,34 @@ def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
 
 
 def _top_size(table: RankedLabels, k: int | None) -> Ints:
-    """Return the number of places in the top k of each row."""
+    """Return the number of passages in the top k of each row."""
     return table.length if k is None else np.minimum(table.length, k)
 
 
 def _within(table: RankedLabels, k: int | None) -> Bools:
-    """Return whether each place is in the top k of its row."""
+    """Return a mask of the passages that are in the top k of their row."""
     return np.ones(len(table.gain), dtype=np.bool_) if k is None else table.rank <= k
 
 
 def _relevant(table: RankedLabels, rel: float, k: int | None) -> Marks:
-    """Return whether each place is relevant and in the top k, or how probably."""
+    """Return for each passage whether it is relevant and in the top k, as a boolean or a probability."""
     return reached(table.level, table.chances, rel) * _within(table, k)
 
 
 def _certain(marks: Marks) -> TypeIs[Bools]:
-    """Return True if the marks are yes or no, False if they are probabilities."""
+    """Return True if the marks are booleans, False if they are probabilities."""
     return marks.dtype == np.bool_
 
 
 def _hits(table: RankedLabels, rel: float, k: int | None) -> Floats:
-    """Return the (expected) number of relevant places in the top k of each row."""
+    """Return the (expected) number of relevant passages in the top k of each row."""
     return _sum(table, _relevant(table, rel, k))
 
 
 def _running(
     table: RankedLabels, values: Floats, total: Callable[..., Floats] = np.cumsum, before: float = 0.0
 ) -> Floats:
-    """Return, for each place, the running sum (or product) of the values above it in its row."""
+    """Return, for each passage, the running sum (or product) of the values of the passages above it."""
     positions = table.rank - 1
     rows = np.full((table.rows, 1 + int(positions.max(initial=-1)) + 1), before)
     rows[table.row, positions + 1] = values
@@ -189,21 +189,21 @@ def _running(
 
 
 def _first(table: RankedLabels, relevant: Marks) -> Marks:
-    """Return True for the first relevant place of each row, or the probability that a place is the first."""
+    """Return a mask of each row's first relevant passage, or each passage's probability of being it."""
     if _certain(relevant):
         return np.asarray(relevant & (_so_far(table, relevant) == 1), np.bool_)
     return relevant * _running(table, 1.0 - relevant, np.cumprod, 1.0)
 
 
 def _so_far(table: RankedLabels, marked: Bools) -> Ints:
-    """Return, for each place, how many places of its row are marked from the top down to it."""
+    """Return, for each passage, the number of marked passages at its rank or above in its row."""
     running = np.concatenate([[0], np.cumsum(marked)])
     before = np.repeat(running[table.pointers[:-1]], np.diff(table.pointers))
     return np.asarray(running[1:] - before, dtype=np.int64)
 
 
 def _sum(table: RankedLabels, marked: Marks, values: NDArray[np.floating[Any]] | float = 1.0) -> Floats:
-    """Return the sum of `values` over each row's marked places, weighted if the marks are probabilities."""
+    """Return each row's sum of `values` over the marked passages; probabilities as marks are weights."""
     return np.asarray(np.bincount(table.row, marked * values, table.rows), dtype=np.float64)
 
 
@@ -213,12 +213,12 @@ def _ratio(numerator: Floats | Ints, denominator: Floats | Ints) -> Floats:
 
 
 def _ideal(table: RankedLabels, ideal: str) -> RankedLabels:
-    """Return the ideal rankings: of all known gold, or of the retrieved places alone."""
+    """Return the ideal rankings, made of all known gold or, for "retrieved", of the retrieved passages."""
     return (table.over_retrieved if ideal == "retrieved" and table.complete else table).ideal_table
 
 
 def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
-    """Return DCG and ideal DCG: the sums of gain / log2(rank + 1) over the top k."""
+    """Return (DCG, ideal DCG) for each row: sums of gain / log2(rank + 1) over the top k."""
     if dcg == "exp-log2":
         _require_certain(table)
     values, best = (
@@ -229,7 +229,7 @@ def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
 
 
 def _gains(table: RankedLabels, dcg: str) -> Floats:
-    """Return the gain of each place: its grade g (log2), or 2**g - 1 (exp-log2)."""
+    """Return the gain of each passage with grade g: g for "log2", 2**g - 1 for "exp-log2"."""
     if dcg == "log2":
         return table.gain
     highest = table.gain.max(initial=0.0)
@@ -239,7 +239,7 @@ def _gains(table: RankedLabels, dcg: str) -> Floats:
 
 
 def _stops(table: RankedLabels, top: int | None) -> Floats:
-    """Return the chance that ERR's reader stops at each place; a yes is the top grade (gold 4, else 3)."""
+    """Return the chance that ERR's user stops at each passage: (2**grade - 1) / 2**top; a yes = `top`."""
     _require_certain(table)
     top = top or (4 if table.complete else 3)
     grade = np.where(np.isinf(table.level), float(top), table.gain)
@@ -281,14 +281,14 @@ def _precisions(table: RankedLabels, rel: float, k: int | None) -> Floats:
 
 
 def _r_precision(table: RankedLabels, rel: float) -> Floats:
-    """Return the precision at rank R, R = the number of relevant documents known."""
+    """Return the precision at rank R, the number of known relevant documents, for each row."""
     relevant = relevant_known(table, rel=rel)
     early = table.rank <= relevant[table.row]
     return _ratio(_sum(table, early & (table.level >= rel)), relevant)
 
 
 def _interpolated(table: RankedLabels, rel: float, k: float) -> Floats:
-    """Return the highest precision at any rank from which recall is at least k."""
+    """Return the interpolated precision of each row: its highest at any rank where recall is at least k."""
     relevant = table.level >= rel  # of gold: certain
     so_far = _so_far(table, relevant)
     least = np.floor(k * relevant_known(table, rel=rel) + 0.9)  # trec_eval's iprec_at_recall
@@ -299,7 +299,7 @@ def _interpolated(table: RankedLabels, rel: float, k: float) -> Floats:
 
 
 def _bpref(table: RankedLabels, rel: float) -> Floats:
-    """Return 1/R * sum over relevant places of 1 - min(n, R) / min(N, R), n = judged non-relevant above."""
+    """Return bpref: 1/R * sum over relevant passages of 1 - min(n, R) / min(N, R), n non-relevant above."""
     relevant, row = relevant_known(table, rel=rel), table.row
     nonrelevant = (table.ideal_level >= 0) & (table.ideal_level < rel)
     refused = np.bincount(table.ideal_row[nonrelevant], minlength=table.rows)
@@ -309,14 +309,14 @@ def _bpref(table: RankedLabels, rel: float) -> Floats:
 
 
 def _rank_biased(table: RankedLabels, rel: float, k: int | None, p: float, part: str) -> Floats:
-    """Return (1 - p) * sum of p**(rank - 1) over relevant places, or the weight of all that is unjudged."""
+    """Return RBP: (1 - p) * sum of p**(rank - 1) over relevant passages; or the residual of unjudged ones."""
     counted = _within(table, k) & table.judged if part == "residual" else _relevant(table, rel, k)
     value = (1.0 - p) * _sum(table, counted, p ** (table.rank - 1.0))
     return 1.0 - value if part == "residual" else value
 
 
 def _position(table: RankedLabels, rel: float, k: int | None) -> Fraction:
-    """Return the sums of 1 / rank over the relevant places and over all places of the top k."""
+    """Return (sum of 1 / rank over relevant passages, sum over all passages) of the top k, for each row."""
     positions = _top_size(table, k)
     harmonic = np.cumsum(np.concatenate([[0.0], 1.0 / np.arange(1, positions.max(initial=0) + 1)]))
     return _sum(table, _relevant(table, rel, k), 1.0 / table.rank), harmonic[positions]
@@ -561,7 +561,7 @@ context_relevance = _ranked(
 
 
 def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
-    """Return the measures to report beside ranked gold measures: share of judged results, RBP's residual."""
+    """Return the measures reported with those of gold labels: share of judged results, RBP's residual."""
     result: dict[Measure, None] = {}
     for measure in measures:
         settings, k = measure.settings, measure.k
@@ -587,12 +587,11 @@ _PLACES = 2**20
 def bounds(
     measure: Measure, table: RankedLabels, missing: Ints, *, binary: bool = False, top: int = 3
 ) -> tuple[float, float]:
-    """Return the lowest and highest value of a measure for one sample whose rankings are `table`.
+    """Return the lowest and highest value that a measure can have for one sample with missing labels.
 
-    All combinations of missing labels are tried, as average precision is not monotone in them; where that
-    takes too long, the bounds are the measure's range. `missing` is the number of the missing verdict of each
-    place, -1 if its label is known. Places with the same number (the same passage twice) get the same
-    verdict: a grade from 0 to `top` or, if `binary`, yes or no. The ideal list changes with them.
+    `table` holds the sample's rankings. `missing` has a number for each unlabelled passage, else -1; passages
+    with one number (the same text twice) get the same label. All combinations of labels are tried, grades 0
+    to `top` or, if `binary`, yes and no; if there are too many, the bounds are the measure's range.
     """
     if measure.depth is not None:
         kept = table.rank <= measure.depth
@@ -625,9 +624,10 @@ def _graded(measure: Measure) -> bool:
 
 
 def _assigned(table: RankedLabels, missing: Ints, verdicts: Ints, answers: Floats) -> RankedLabels:
-    """Return a copy of the table per combination of `answers` to the missing verdicts.
+    """Return a table with a copy of the rankings for each combination of missing labels.
 
-    `answers` has the shape (combinations, verdicts, 2). The ideal of each ranking is made of its own labels.
+    `answers`, shape (combinations, verdicts, 2), holds the (gain, level) of each missing verdict. The ideal
+    of each copy is made of its own labels.
     """
     times, unknown = len(answers), missing >= 0
     value = answers[:, np.searchsorted(verdicts, missing[unknown])]

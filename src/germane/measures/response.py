@@ -272,7 +272,7 @@ _Nuggets: TypeAlias = tuple[tuple[str, bool], ...]
 
 
 def nuggets_of(value: Json) -> _Nuggets:
-    """Return the nuggets in a sample's metadata. Raises ValueError, which says how to write nuggets."""
+    """Return the nuggets in a sample's metadata. Raises ValueError, with the valid format, if malformed."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ValueError(f"nuggets must be a list; {_HOW}")  # noqa: TRY004 - the user's data, not our types
     nuggets = []
@@ -317,9 +317,9 @@ _NUGGETS: MeasureOptions = {
 def nugget_recall(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outcome]:
     """Share of the nuggets (facts of a good answer) that the contexts together state (default: V_strict).
 
-    Nuggets are the sample's own (`metadata.nuggets`: texts, which are vital, or objects with text and
-    importance vital or okay). If there are none, the claims of the reference are used: the judge says which
-    are vital (a single one is). The default is AutoNuggetizer's V_strict.
+    A sample's own nuggets are in `metadata.nuggets`: a text is a vital nugget, an object has a text and an
+    importance (vital or okay). Without them, the claims of the reference are used: the judge says which are
+    vital (a single one always is). The default is AutoNuggetizer's V_strict.
     """
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):

@@ -46,8 +46,8 @@ MOST_ASSIGNED = 4096
 class Job(Struct, kw_only=True):
     """A sample with the graders that score it.
 
-    `case` is the eval file's case, for graders that read it; `labels` are people's labels of the sample's
-    passages, without those on its contexts.
+    `case` is the sample's case in the eval file, for graders that read it; `labels` are people's labels of
+    the sample's passages, except those stored on its contexts.
     """
 
     sample: Sample
@@ -126,7 +126,7 @@ class Block:
                 self._ask(number)
 
     def _put_known(self, column: _Column, known: dict[object, Broken], unsure: set[int]) -> None:
-        """Set one grader's outcomes for samples that it cannot score, and for those with unsure gold."""
+        """Set a grader's outcomes for jobs that it cannot score, and for those with `unsure` gold labels."""
         measure = column.grader.measure
         refused = refusals(measure, self._samples, self.settings, known)
         graded = set(column.jobs.tolist())
@@ -139,7 +139,7 @@ class Block:
                 column.put(number, outcome)
 
     def _ask(self, number: int) -> None:
-        """Add the generators that ask about one sample: its judged measures, and its relevance labels."""
+        """Add the generators of one job: one per judged measure, one per set of relevance labels."""
         job, columns = self.jobs[number], self._columns_of(number)
         for column in columns:
             grader = column.grader
@@ -161,12 +161,12 @@ class Block:
         return len(self.programs) - 1
 
     def _readers(self, choice: LabelChoice, number: int) -> tuple[str, ...]:
-        """Return the canonical names of the measures of a job that are computed from these labels."""
+        """Return the canonical names of a job's measures that are computed from the labels of `choice`."""
         columns = (c for c in self._columns_of(number) if c.ranked and c.grader.measure.choice == choice)
         return tuple(dict.fromkeys(str(c.grader.measure) for c in columns if number not in c.noted))
 
     def _columns_of(self, number: int) -> list[_Column]:
-        """Return the scores of each grader of the job with this index."""
+        """Return the column of scores of each grader of the job with this index."""
         return self._columns[id(self.jobs[number].graders)]
 
     def _look_at_contexts(self) -> None:
@@ -210,12 +210,12 @@ class Block:
         return scores
 
     def places(self, job: int, measure: Measure) -> tuple[Places, int] | None:
-        """Return the labels that a ranked measure reads and the job's index in them, after `scores`."""
+        """Return the labels that a ranked measure reads, and the job's index in them, after `scores`."""
         reading = self._readings.get(measure.choice)
         return (reading.places, job) if reading is not None and reading.depths[job] else None
 
     def read_as_verdicts(self) -> Iterator[tuple[int, Passages, tuple[str, ...]]]:
-        """Yield (job, questions, measures that read them) if labels replace a judge's verdicts."""
+        """Yield (job, questions, measure names) where stored labels replace a judge's verdicts."""
         for choice, reading in self._readings.items():
             if self.settings.judged_by and choice.source in {"judge", "best"}:
                 for number in range(len(self.jobs)):
@@ -237,8 +237,8 @@ class Block:
     def asking(self) -> Iterator[tuple[int, str, int, Sequence[int] | None]]:
         """Yield (job, grader name, program, new passages) for each grader that asks questions.
 
-        `new passages` are the indices of the passages that no earlier grader of the job reads, if graders
-        share the program; else None.
+        Ranked graders that read the same labels share a program: `new passages` are then the indices of the
+        passages that no earlier grader of the job reads. It is None for the others.
         """
         for number in range(len(self.jobs)):
             read: dict[LabelChoice, set[int]] = {}
@@ -255,7 +255,7 @@ class Block:
                         before.update(cells)
 
     def _settle(self, results: Sequence[Any]) -> None:
-        """Give the programs' results to the graders and compute ranked scores; more calls do nothing."""
+        """Give the programs' results to the graders and compute ranked scores, at the first call only."""
         if self._settled:
             return
         self._settled = True
@@ -286,7 +286,7 @@ class Block:
 
 
 def reads_gold_alone(measure: Measure) -> bool:
-    """Return True if a measure reads graded gold (qrels) and asks no judge."""
+    """Return True if a measure reads gold labels (qrels) and asks no judge."""
     definition = measure.definition
     if definition.family == "ranked":
         return measure.labels == "gold"
@@ -294,10 +294,10 @@ def reads_gold_alone(measure: Measure) -> bool:
 
 
 def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
-    """Return the outcome of a measure if some gold is unsure: its value, or the lowest and highest possible.
+    """Return a measure's outcome if some gold is unsure: a value, or incomplete with the possible range.
 
-    Each unsure document either has its grade or is not relevant. An unknown one (its id begins with *) may be
-    any retrieved document without a grade, one that was not retrieved, or none.
+    Each unsure document either has its grade or is not relevant. If its id begins with *, the document is
+    unknown: it may be any retrieved document without a grade, one that was not retrieved, or none.
     """
     qrels, choices = dict(sample.qrels or {}), []
     free = [context.id for context in sample.retrieved() if context.id is not None]
@@ -336,11 +336,11 @@ def _asked(questions: Passages) -> Program[tuple[Any, ...]]:
 
 
 class _Column:
-    """The scores of one grader for the `jobs` of a batch that it grades; `values` are nan without one.
+    """The scores of one grader for the jobs of a batch; `values` holds nan for jobs without a score.
 
-    `noted` are the outcomes that are more than a value (not ok, with a note or with items), and `programs`
-    the indices of the programs whose results are the outcomes, both by job. The scores of the jobs in `read`
-    are computed from ranked labels.
+    `jobs` are the indices of the jobs that it grades. By job index, `noted` holds the outcomes with more than
+    a value (a status other than ok, a note or items), and `programs` the index of the program that returns
+    the outcome. `read` are the indices of the jobs whose scores are computed from ranked labels.
     """
 
     def __init__(self, grader: Grader, jobs: int) -> None:
@@ -363,15 +363,15 @@ class _Column:
         return self.noted.get(number) or Outcome(float(self.values[number]))
 
     def unnoted(self) -> Ints:
-        """Return the indices of the jobs whose outcome is only a value."""
+        """Return the indices of the jobs whose outcome is a value without a note."""
         return self.jobs[~np.isin(self.jobs, [*self.noted])] if self.noted else self.jobs
 
 
 class _Reading:
-    """The labels of one source for a batch of samples, and the values of the ranked measures that read them.
+    """The labels of one source for a batch of samples, from which ranked measures are computed.
 
-    `depths` says how many ranks of each sample's rankings are read; `places` has no others. `programs` are
-    the indices of the programs that ask for the labels, by job.
+    `places` holds the labels, for the first `depths[job]` ranks of each list of a job. `programs` gives, by
+    job, the index of the program that asks for the labels.
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings, jobs: int) -> None:
@@ -380,7 +380,7 @@ class _Reading:
         self._values: dict[Measure, Floats | None] = {}
 
     def fill(self, column: _Column) -> None:
-        """Compute the scores of a ranked measure, with bounds if a label that it reads is missing."""
+        """Set a ranked measure's scores; those with a missing label become incomplete, with bounds."""
         grader, measure, jobs = column.grader, column.grader.measure, column.read
         values, holes = self._values_of(measure), ranked.open_holes(measure)
         noted = np.ones(len(jobs), np.bool_)
@@ -433,7 +433,7 @@ class _Reading:
         return replace(outcome, why="; ".join(notes) or None)
 
     def _incomplete(self, measure: Measure, sample: int) -> Outcome | None:
-        """Return an outcome with bounds if a label that the measure reads is missing, else None."""
+        """Return an incomplete outcome with bounds if a label that the measure reads is missing, or None."""
         places, holes = self.places, ranked.open_holes(measure)
         read = places.read(sample, measure.depth)
         failed = [places.failed[position] for position in read if position in places.failed]

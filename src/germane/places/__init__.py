@@ -1,1 +1,1 @@
-"""Ranked lists as columns: one row per place (passage at a rank of a list), with one source's labels."""
+"""Ranked lists as arrays: one row per retrieved passage, with one source's label (gold, judge or people)."""

@@ -1,4 +1,4 @@
-"""The rows of places.jsonl: what a judge was asked about a sample, and at which ranks that passage occurs."""
+"""The rows of places.jsonl: each question asked about a sample, and the ranks of the passage it is about."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from germane.types import Context, PlaceRow, Sample
 
 
 class AskedItem(Struct, frozen=True, gc=False):
-    """The subject of one question: its item, kind, query and passage, and the items of its sub-questions."""
+    """The subject of one question: its item (digest), kind, query, passage, and its sub-questions' items."""
 
     item: str
     kind: str
@@ -28,7 +28,7 @@ class AskedItem(Struct, frozen=True, gc=False):
 
 
 def places_asked(sample: Sample, asked: Iterable[AskedItem]) -> Iterator[PlaceRow]:
-    """Yield the rows of places.jsonl for the questions asked about a sample; repeated items count once.
+    """Yield the rows of places.jsonl for the questions asked about a sample, each question once.
 
     A question about a passage has one row for each rank at which the sample's lists hold that passage, if the
     question's query is the sample's or that of the search. Any other question has one row, plus one for each

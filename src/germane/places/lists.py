@@ -1,4 +1,4 @@
-"""Functions that read the ranked lists of a sample, and its texts in the form shown to a judge."""
+"""Read the ranked lists of a sample, and its texts as they are shown to a judge."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Co
 
 
 def passage_key(context: Context) -> tuple[str, str | None]:
-    """Return a key that is equal for equal passages: the text, or the id if the text is blank."""
+    """Return a key by which repeated passages are found: the text, or the id if the text is blank."""
     return ("", context.id) if blank(context.text) else (context.text, None)
 
 
 def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]] | None:
-    """Return the distinct document ids of each list that a measure reads; None if no context has an id.
+    """Return the distinct document ids of the lists that a measure reads; None if no context has an id.
 
-    `over` is "union" (one list with the documents of all searches), "final" (the last list alone), or a value
-    that keeps the searches apart. If only some contexts have ids, each of the others counts as a document
-    that is not in the gold.
+    With `over="union"` there is one list, of all searches; with "final" the last list; else one list per
+    search. If only some contexts have ids, each of the others counts as a document that is not in the gold.
     """
     lists = [contexts[:k] for _, contexts in rankings(sample, final=over == "final")]
     if any(lists) and not any(context.id for contexts in lists for context in contexts):

@@ -1,7 +1,7 @@
-"""Columns with one row per place (a passage at a rank of a list) and the labels of one source.
+"""Ranked lists as arrays with one row per passage and rank, and the labels of one source.
 
 Labels from gold or people are filled in at once. If a judge labels, `cells` holds the passages to ask about
-and `take` stores its answers. Scores, explanations, corrections and what-ifs are computed from these columns.
+and `take` stores its answers. Scores, explanations and corrections are computed from these arrays.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _GRADED, _BINARY = 0, 1
 
 
 class Places:
-    """The labels from one source (gold, people or a judge) of each place: a passage at a rank of a list.
+    """The labels of all retrieved passages by one source: gold, people or a judge.
 
-    `lists` holds the query and the contexts of each ranked list; `repeated` contexts are left out because a
-    chunk of the same document ranks higher. `cells` are, for each sample, the distinct (query, passage) pairs
-    about which a judge is asked. By place, `failed` is the reason for a missing label (the judge failed, or
-    the sample lacks it), and `probabilities` the probability of each grade from 0 up (or of no and yes) if a
-    label is uncertain.
+    There is one row per list and rank; properties such as `level` hold a value per row. `lists` has the query
+    and the contexts of each ranked list; `repeated` counts contexts left out because a chunk of the same
+    document ranks higher. `cells` has, for each sample, the distinct (query, passage) pairs to ask a judge
+    about. By row, `failed` is the reason for a missing label (the judge failed, or the sample lacks it), and
+    `probabilities` has the probability of each grade from 0 up (or of no and yes) if a label is uncertain.
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings) -> None:
@@ -127,12 +127,12 @@ class Places:
         return lists
 
     def _add_people(self, sample: Sample, lists: Rankings) -> Rankings:
-        """Add lists with people's labels (of the item, else on the context); return the lists added.
+        """Add lists with people's labels (stored by item, else on the context); return the lists added.
 
         If several people labelled a passage, each list is added once per person: a measure is computed for
         each person and then averaged. For a passage that a person did not label, the share of the others who
         called it relevant is that person's probability of a yes, and its gain in nDCG is the mean over all
-        people. Labels on contexts that replace a judge's verdicts are read by `_read_label` instead.
+        people. With source judge, labels on contexts are left to `_read_label`.
         """
         low, high = sample.grade_scale or (0, 3)
         scale = self._number_of("graded" if (low, high) == (0, 3) else f"{low}-{high}")
@@ -157,7 +157,7 @@ class Places:
         return [*lists] * len(people)
 
     def add_items(self, lists: Sequence[Sequence[str]]) -> None:
-        """Add the ranked lists of one sample by the items of its passages; all must have people's labels."""
+        """Add one sample's ranked lists of items; people must have labelled every item."""
         book, items = self.settings.labels, [*chain.from_iterable(lists)]
         assert book is not None
         people = self._people_of(items, len(lists))
@@ -168,9 +168,10 @@ class Places:
         self._counts.append(len(lists) * len(people))
 
     def _people_of(self, items: list[str], lists: int, *, unnamed: bool = False) -> Sequence[str | None]:
-        """Return the people whose labels get `lists` of their own; (None,) if no item has several people's.
+        """Return the people for each of whom a copy of `lists` lists is added; (None,) for a single copy.
 
-        `unnamed`: some labels have no name, such as those on contexts; together they count as one person's.
+        Copies are needed if several people labelled an item. `unnamed`: some labels have no name, such as
+        those on contexts; together they count as one more person's.
         """
         book = self.settings.labels
         assert book is not None
@@ -188,9 +189,10 @@ class Places:
             self._set_label(context.grade, scale)
 
     def _add_vote(self, votes: Sequence[Sequence[Label]], answers: Sequence[Sequence[Label]]) -> None:
-        """Add a row whose label is the share of `answers` to an item; it has none if they are empty (unsure).
+        """Add a row labelled with people's `answers` to one item; it stays unlabelled if all were "unsure".
 
-        Both arguments hold the labels of each person, who counts once. The row gains the mean of all `votes`.
+        `votes` and `answers` hold a list of labels per person, each person counting once: `votes` those of
+        all, whose mean grade is the gain; `answers` those of the person whose list this is, or of all.
         """
         if not answers:
             self._set_label(None, self._number_of(votes[0][0].scale))
@@ -225,7 +227,7 @@ class Places:
             self._level[position], self._scale[position] = level, scale
 
     def _read_label(self, sample: Sample, context: Context, position: int) -> None:
-        """Use a context's gold grade or label as the judge's verdict, or record why it has none."""
+        """Use a context's gold grade or label as the judge's verdict; if it has none, say why in `failed`."""
         label = context.relevant if context.grade is None else context.grade
         if self.settings.judged_by == "gold":
             if sample.qrels is None or context.id is None:
@@ -250,7 +252,7 @@ class Places:
             self.failed[position] = f"the grade {label} is not on the judge's scale, 0 to {HIGHEST}"
 
     def _read_vote(self, position: int) -> None:
-        """Convert the label of a row, which a person gave, to the judge's scale: it replaces a verdict."""
+        """Convert a person's label, which replaces a judge's verdict, to the judge's scale."""
         scale, level = self.scales[self._scale[position]], self._level[position]
         if scale not in {"graded", "binary"}:
             why = f"people's grades are from {scale}, a judge's from 0 to {HIGHEST}"
@@ -263,7 +265,7 @@ class Places:
             self._set_label(level >= HELPS, _BINARY, position)
 
     def asks(self, sample: int) -> bool:
-        """Return True if a judge must be asked about any passage of the sample with this number."""
+        """Return True if a judge must be asked about any passage of the sample with this index."""
         return bool(self.cells and self.cells[sample] and not self.settings.judged_by)
 
     def questions(self, sample: int) -> Passages:
@@ -276,7 +278,7 @@ class Places:
         return self._questions[sample]
 
     def take(self, sample: int, answers: Sequence[Grade | Unanswered]) -> None:
-        """Store the judge's answers about a sample's passages; an Unanswered one goes to `failed`."""
+        """Store the judge's answers about a sample's passages; if Unanswered, the reason goes to `failed`."""
         self._answers[sample] = answers
         for position in self.read(sample, None):
             if (cell := self._verdict[position]) < 0:
@@ -320,7 +322,7 @@ class Places:
 
     @cached_property
     def level(self) -> Floats:
-        """The number compared with a measure's `rel`: a grade, or inf for yes, 0 for no; nan if missing."""
+        """The value compared with `rel`: a row's grade, inf for yes, 0 for no, nan without a label."""
         return np.array(self._level, dtype=np.float64)
 
     @cached_property
@@ -340,12 +342,12 @@ class Places:
 
     @cached_property
     def chances(self) -> Floats | None:
-        """The probability that a row reaches a level, one column per level; None if all are certain."""
+        """The probability that a row's grade is >= 1, 2, 3, ..., in columns; None if all are certain."""
         return chances_table(len(self.level), self.probabilities) if self.probabilities else None
 
     @cached_property
     def mixed(self) -> Bools:
-        """True for each sample that has both yes/no labels and grades: each of its labels then gains 1 or 0.
+        """True for each sample with both yes/no labels and grades: its gains are then 1 or 0.
 
         A yes has no grade: if it gained 1, a perfect list with a yes above a grade of 3 would score below 1.
         """
@@ -356,7 +358,7 @@ class Places:
 
     @cached_property
     def worth(self) -> Floats:
-        """The gain (in nDCG) of each row; nan without a label."""
+        """The gain of each row in nDCG; nan without a label."""
         gain = np.where(np.isinf(self.level), 1.0, np.maximum(self.level, 0.0))
         if self._worth:  # of several people, or of a distribution
             gain[list(self._worth)] = list(self._worth.values())
@@ -367,7 +369,7 @@ class Places:
 
     @cached_property
     def table(self) -> RankedLabels:
-        """All labels as the table that ranked measures read; a gold table's ideal holds all of the gold."""
+        """All labels as the table that ranked measures read; with gold, its ideal has all gold grades."""
         pointers = np.array(self.pointers, dtype=np.int64)
         if self.choice.source != "gold":
             several = np.array(self._several) if any(self._several) else None
@@ -381,7 +383,7 @@ class Places:
         return RankedLabels.of_columns(pointers, self.level, self.level, gold=(counts, grades))
 
     def span_of(self, sample: int) -> slice:
-        """Return the rows of the columns that belong to the sample with this number, as a slice."""
+        """Return the slice of the rows that belong to the sample with this index."""
         return slice(self.pointers[self.rows[sample]], self.pointers[self.rows[sample + 1]])
 
     @cached_property
@@ -394,7 +396,7 @@ class Places:
         return np.where(np.isnan(self.chances[:, 0]), gain, mode)
 
     def by_people(self, at: int) -> bool:
-        """Return True if the label of the row with this index was given by a person."""
+        """Return True if a person gave the label of row `at`."""
         judged = self.verdict[at] >= 0 or at in self._reasons
         return self.choice.source in {"human", "best"} and not judged and bool(self.labelled[at])
 
@@ -415,20 +417,20 @@ class Places:
         ]
 
     def ranks_of(self, sample: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (number of the search, rank, row) for each passage of a sample, counting from 1."""
+        """Yield (search number, rank, row) for each passage of a sample; searches and ranks count from 1."""
         for call, span in enumerate(self.spans_of(sample, None), 1):
             yield from ((call, rank, at) for rank, at in enumerate(span, 1))
 
     def read(self, sample: int, depth: int | None) -> list[int]:
-        """Return the rows of the first `depth` passages of all lists of a sample."""
+        """Return the rows of the first `depth` passages (None = all) of each list of a sample."""
         return [at for span in self.spans_of(sample, depth) for at in span]
 
     def cells_read(self, sample: int, depth: int | None) -> list[int]:
-        """Return the indices in `cells` of the questions about a sample's first `depth` passages per list."""
+        """Return the indices in `cells` of the first `depth` passages of each of a sample's lists."""
         return sorted({number for at in self.read(sample, depth) if (number := self.verdict[at]) >= 0})
 
     def missing_in(self, depth: int | None, *, holes: bool) -> Bools:
-        """Return which samples lack a label in the first `depth` ranks; with `holes`, unjudged ones count."""
+        """Return a mask of samples with a failed verdict in the first `depth` ranks; `holes`: or no label."""
         marks = np.zeros(len(self._level), dtype=np.bool_)
         marks[[*self.failed]] = True
         if holes:
@@ -439,10 +441,10 @@ class Places:
         return mask
 
     def missing_verdicts(self, sample: int, *, holes: bool) -> Ints:
-        """Return, per row of a sample, -1 if its label is known, else the number of its missing verdict.
+        """Return, for each row of a sample, the number of its missing verdict; -1 if none is missing.
 
-        With `holes`, so do rows that were never labelled. Rows with the same passage and the same labels
-        share one number; a row that no judge was asked about has a number of its own.
+        With `holes`, a row without a label has a missing verdict even if nobody was asked. Rows with the same
+        passage share a number if a judge labels them, as they get the same verdict.
         """
         numbers, start, seen = [], self.span_of(sample).start, dict[tuple[Any, ...], int]()
         qrels, lists = self.samples[sample].qrels, self.lists[self.rows[sample] : self.rows[sample + 1]]
@@ -468,7 +470,7 @@ class Places:
                 yield questions[cell], self._answers[sample][cell]
 
     def reason(self, at: int) -> str:
-        """Return why a row has its label: the judge's reasoning, a failure, or the label's source."""
+        """Return why row `at` has its label: the judge's reasoning, a failure, or the gold grade."""
         if at in self.failed:
             return self.failed[at]
         if not self.labelled[at]:
@@ -481,9 +483,10 @@ class Places:
 
 
 def chances_table(places: int, probabilities: Mapping[int, Sequence[float]]) -> Floats:
-    """Return the probability that each row reaches each level, from the probabilities of its grades.
+    """Return each row's probability of a grade >= 1, 2, 3 (or more), and of a yes; nan if it is certain.
 
-    The columns are the levels 1, 2, 3 (more on longer scales) and one that only a yes reaches; nan = certain.
+    `probabilities` maps a row to the probabilities of its grades from 0 up, or of no and yes. A yes reaches
+    every column; a grade never reaches the last one.
     """
     columns = max(LEVELS, *map(len, probabilities.values())) if probabilities else LEVELS
     chances = np.full((places, columns), math.nan)

@@ -19,7 +19,7 @@ RUBRICS = ("trec", "usefulness")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings that say how relevance is judged, the same for all measures of an evaluation.
+    """How relevance is judged: the settings that all measures of an evaluation share.
 
     A context is judged `against` the query and a field of the sample; auto = its reference or, if it has
     none, its criterion. `scale` is "graded" (0-3) or "binary", `rubric` the wording of the grades. `labels`
@@ -53,7 +53,7 @@ class Settings:
         return made.with_judge(str((manifest.get("judge") or {}).get("source") or ""))
 
     def with_judge(self, name: str) -> Settings:
-        """Return the settings for a judge of this name; `labels` and `gold` mean that no judge is asked."""
+        """Return the settings for this judge; "labels" and "gold" are labels that replace a judge."""
         return replace(self, judged_by=cast("Any", name if name in {"labels", "gold"} else ""))
 
     @property

@@ -1,4 +1,4 @@
-"""The table of labels from which ranked measures are computed: a ranking per row, flat arrays of places."""
+"""The table of labels from which ranked measures are computed: rankings as slices of flat arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEVELS = 4
 
 
 def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats:
-    """Return whether each place's grade is at least `rel`, or its probability if labels are uncertain."""
+    """Return whether each grade is at least `rel`, or its probability of being so if labels are uncertain."""
     certain = level >= rel
     if chances is None:
         return certain
@@ -31,10 +31,10 @@ def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats
 
 
 class LabelChoice(NamedTuple):
-    """The labels that a ranked measure reads: their source, from all searches or the final list.
+    """The labels that a ranked measure reads: their source, and whether of all searches or the `final` list.
 
-    With `against="need"` the judge compares a context with the sample's query (and what the settings add to
-    it), with `against="call"` with the query of the search that returned the context.
+    With `against="need"` a context is judged against the sample's query (and what the settings add to it),
+    with `against="call"` against the query of the search that returned the context.
     """
 
     source: Source
@@ -44,25 +44,26 @@ class LabelChoice(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RankedLabels:
-    """The labels of `rows` rankings; ranking r holds the places `pointers[r]:pointers[r + 1]`, best rank first.
+    """The labels of several rankings: ranking r has the passages `pointers[r]` to `pointers[r + 1] - 1`.
 
-    ======== ======= =============================================================================
-    pointers rows+1  where each ranking starts in the place arrays
-    gain     places  what a place is worth to nDCG: the grade, 0 where unjudged or negative
-    level    places  compared with the threshold `rel`: the grade (a negative one as it is: bpref tells
-                     it from 0), 0 where unjudged; +inf / 0 for yes / no labels
-    judged   places  whether anybody judged this place
-    ideal_pointers rows+1, ideal: the gains of all that is judged for the row's query, best first
-    ideal_level      the same for `level`: those at or above `rel` are all the relevant there are
-    rel      scalar  the threshold of the labels' own scale: gold 1, judge and human 0-3 grades 2
-    complete scalar  whether the ideal holds all relevant documents (gold) or only what was retrieved
-    ranks    places  the rank of each place, from 1; None: no (unjudged) place is left out, so they count 1, 2, 3, ...
-    lengths  rows    how many places each ranking has, those that are left out included; None: none is
-    chances  places  how probable it is that a place reaches level 1, 2, 3, and more (four columns, more of longer scales;
-                     the last is 0 of grades, as a yes reaches every level); nan where the label is certain; None: all are
-    several  rows    whether the row holds one of several people's labels, completed by the shares of the others: measures
-                     of it are expectations over yes and no at each uncertain place; None: no row does
-    ======== ======= =============================================================================
+    `gain`, `level`, `judged`, `ranks` and `chances` have a value per passage, best rank first.
+
+    Attributes:
+        pointers: Where each ranking starts in these arrays, and the end of the last; shape (rows + 1,).
+        gain: The gain in nDCG: the grade, 0 if unjudged or negative.
+        level: What is compared with `rel`: the grade (also a negative one, for bpref), inf for a yes, 0 for a
+            no, 0 if unjudged.
+        judged: True if the passage has a label.
+        ideal_pointers: Where each ideal ranking starts in `ideal`, as in `pointers`.
+        ideal: The gains of all labels of the ranking's query, best first; `ideal_level`: their levels.
+        rel: The lowest relevant grade by default: 1 for gold, 2 for a judge's and people's grades 0-3.
+        complete: True if the ideal holds all relevant documents (gold), False if only retrieved ones.
+        ranks: The ranks, from 1; None if they are 1, 2, 3, ..., as no unjudged passage is left out.
+        lengths: Each ranking's number of passages, with those left out; None if none is left out.
+        chances: The probability of a level >= 1, 2, 3 (more on longer scales) and of a yes, in columns; nan
+            where the label is certain, None if all are.
+        several: True for a ranking labelled by one of several people: measures are means over yes and no
+            at each passage that this person did not label. None if there is no such ranking.
     """
 
     pointers: Ints
@@ -86,12 +87,12 @@ class RankedLabels:
 
     @cached_property
     def row(self) -> Ints:
-        """The index of the ranking of each place, shape (places,)."""
+        """The index of the ranking that each passage is in."""
         return np.repeat(np.arange(self.rows), np.diff(self.pointers))
 
     @cached_property
     def rank(self) -> Ints:
-        """The rank of each place, from 1."""
+        """The rank of each passage, from 1."""
         if self.ranks is not None:
             return self.ranks
         starts = np.repeat(self.pointers[:-1], np.diff(self.pointers))
@@ -99,7 +100,7 @@ class RankedLabels:
 
     @cached_property
     def length(self) -> Ints:
-        """The number of places of each ranking, including those that were left out."""
+        """The number of passages of each ranking, with unjudged ones that the arrays leave out."""
         return np.diff(self.pointers) if self.lengths is None else self.lengths
 
     @cached_property
@@ -109,7 +110,7 @@ class RankedLabels:
 
     @cached_property
     def ideal_table(self) -> RankedLabels:
-        """A table whose rankings are the ideal rankings of this one."""
+        """The ideal rankings as a table of their own."""
         return replace(
             self,
             pointers=self.ideal_pointers,
@@ -123,7 +124,7 @@ class RankedLabels:
 
     @cached_property
     def over_retrieved(self) -> RankedLabels:
-        """The same rankings, each with its own judged places as the ideal, so that nothing is missed."""
+        """The same rankings, with ideals made of their own judged passages alone."""
         row = self.row[self.judged]
         return replace(
             self,
@@ -133,21 +134,21 @@ class RankedLabels:
         )
 
     def within(self, k: int | None) -> RankedLabels:
-        """Return the rankings with the ideal ranking that a measure with the cut-off `k` compares them with.
+        """Return the rankings and ideals for a measure with the cut-off `k`.
 
-        With gold, the ideal holds all gold documents. With other labels it is the best order of the first `k`
-        places: whether a place below `k` has a label depends on what other measures asked.
+        With gold, the table is returned as it is. Otherwise rankings are cut to `k` passages, and the ideal
+        is their best order: whether a passage below `k` has a label depends on what other measures asked.
         """
         near = self.rank <= (inf if k is None else k)
         return self if self.complete or near.all() else self.kept(near).over_retrieved
 
     @cached_property
     def condensed(self) -> RankedLabels:
-        """The same rankings with their unjudged places dropped (Sakai, "Alternatives to Bpref", SIGIR 2007)."""
+        """The same rankings without unjudged passages (Sakai, "Alternatives to Bpref", SIGIR 2007)."""
         return self.kept(self.judged)
 
     def kept(self, mask: Bools) -> RankedLabels:
-        """Return the rankings with only the places marked in `mask`; the ranks are counted anew."""
+        """Return the rankings with only the passages marked in `mask`; ranks count the remaining ones."""
         left = np.bincount(self.row[mask], minlength=self.rows)
         return replace(self, pointers=pointers_of(left), ranks=None, lengths=None, **self._columns(mask))
 
@@ -157,7 +158,7 @@ class RankedLabels:
         return replace(self, **self._columns(order))
 
     def _columns(self, chosen: Bools | Ints | slice) -> dict[str, Any]:
-        """Return the arrays, cut to the `chosen` places, by name, without arrays that are None."""
+        """Return the arrays with a value per passage (unless None), by name, cut to the `chosen` values."""
         columns = ((name, getattr(self, name)) for name in ("gain", "level", "judged", "chances"))
         return {name: column[chosen] for name, column in columns if column is not None}
 
@@ -180,9 +181,10 @@ class RankedLabels:
     def of_hits(
         cls, row: Ints, rank: Ints, grade: Floats, lengths: Ints, judged: Ints, level: Floats
     ) -> RankedLabels:
-        """Return a table of gold labels with only the judged places, sorted by ranking and rank.
+        """Return a table of gold labels from the judged passages alone, sorted by ranking and rank.
 
-        `judged` is the number of gold grades of each ranking's query; `level` holds them, ranking by ranking.
+        `row`, `rank` and `grade` describe these passages. `lengths` counts each ranking's passages, `judged`
+        its query's gold grades; `level` holds these grades, ranking by ranking.
         """
         pointers = pointers_of(np.bincount(row, minlength=len(judged)))
         return replace(
@@ -197,7 +199,7 @@ class RankedLabels:
         *,
         rel: int = 1,
     ) -> RankedLabels:
-        """Return a table from one list of grades per ranking, best rank first; None = unjudged.
+        """Return a table from a list of grades per ranking, best rank first; None = unjudged.
 
         `gold` has all known grades for each query; without it, the ideal is made of the ranking's own grades.
         """
@@ -220,7 +222,7 @@ class RankedLabels:
         chances: Floats | None = None,
         several: Bools | None = None,
     ) -> RankedLabels:
-        """Return a table from flat arrays of the places' levels and gains; nan = unjudged.
+        """Return a table from flat arrays of levels and gains, a value per passage; nan = unjudged.
 
         `gold` holds the number of known grades for each ranking, and all these grades in one array.
         """
@@ -249,7 +251,7 @@ class RankedLabels:
 
 
 def best_first(values: Floats, row: Ints) -> Floats:
-    """Return the values sorted within each row, highest first; `row` is each value's row, ascending."""
+    """Return the values sorted within each row, highest first; `row` is the row of each value, ascending."""
     if not ((values[1:] > values[:-1]) & (row[1:] == row[:-1])).any():
         return values
     result: Floats = values[np.lexsort((-values, row))]
@@ -257,7 +259,7 @@ def best_first(values: Floats, row: Ints) -> Floats:
 
 
 def pointers_of(lengths: Iterable[int] | Ints) -> Ints:
-    """Return the index at which each row starts in a flat array, and its end, from the rows' lengths."""
+    """Return where each row starts in a flat array, and where the last ends, from the rows' lengths."""
     sizes = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, dtype=np.int64)
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
@@ -268,7 +270,7 @@ def relevant_known(table: RankedLabels, *, rel: float) -> Ints:
 
 
 def share_of(marked: Bools, of: Bools, row: Ints, rows: int) -> Floats:
-    """Return, for each row, the share of the entries in `of` that are in `marked`; nan for no entries."""
+    """Return, for each row, the share of the entries in mask `of` that are also in `marked`; nan for none."""
     whole = np.bincount(row[of], minlength=rows)
     count = np.bincount(row[of & marked], minlength=rows)
     return np.asarray(np.divide(count, whole, out=np.full(rows, np.nan), where=whole > 0), np.float64)

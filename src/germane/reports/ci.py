@@ -1,4 +1,4 @@
-"""A report for a continuous integration server: JUnit XML, and annotations of GitHub at the lines of failed cases."""
+"""Write a report for a CI server: as JUnit XML, or as GitHub annotations at the lines of failed cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST = 10  # annotations of one step that GitHub shows
 
 
 def junit(report: ReportData) -> Iterator[str]:
-    """Yield a report as JUnit XML: a suite of gates and one of cases; an undecided one is an error."""
+    """Yield a report as JUnit XML, with a suite of gates and one of cases; undecided results are errors."""
     root = Element("testsuites", name="germane")
     cases = (_case(report, case) for case in report.cases())
     start = str(report.manifest.get("created") or "").partition("+")[0]
@@ -75,7 +75,7 @@ _ENDED: dict[CaseVerdict | None, tuple[str, str]] = {
 def _test(
     suite: str, name: str, kind: str | None, why: str, message: str = "", at: Sequence[Json] | None = None
 ) -> Element:
-    """Return a JUnit test that passed, or with an element of this `kind`; `at` is its file and line."""
+    """Return a JUnit test; if it did not pass, `kind` is its element ("failure", ...), `why` the reason."""
     test = Element("testcase", classname=suite, name=_xml(name), time="0")
     if at:
         test.attrib |= {"file": _xml(str(at[0])), "line": str(at[1])}
@@ -90,12 +90,12 @@ def _test(
 
 
 def _xml(text: str) -> str:
-    """Return a line of text without the characters that XML does not allow."""
+    """Return a one-line text without the characters that XML does not allow."""
     return _NOT_XML.sub("", clean(text))
 
 
 def _lines(text: str) -> str:
-    """Return a text of several lines without the characters that XML does not allow."""
+    """Return a multi-line text without the characters that XML does not allow."""
     return _NOT_XML.sub("", clean_lines(text))
 
 

@@ -1,4 +1,4 @@
-"""Correct the judge's means with people's labels of some of the judged passages or claims."""
+"""Correct the means of judged measures with people's labels of some of the judged passages or claims."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _GRADED = {"dcg", "top"}
 
 
 class Corrections:
-    """The corrected means of an evaluation's judged measures.
+    """Corrects the means of an evaluation's judged measures with people's labels.
 
-    A mean is corrected by labels that were drawn at random (queue `random`); of several draws the one with
-    the most labels is used. If everything that was judged has a label, labels of any queue correct the mean.
-    `labels` are people's labels, oldest first; `book` looks them up by item.
+    Labels that were drawn at random (queue `random`) correct a mean; of several draws, the one with the most
+    labels is used. If every judged item has a label, labels of any queue do. `labels` are people's labels,
+    oldest first; `book` looks them up by item.
     """
 
     def __init__(self, tables: Tables, manifest: Mapping[str, Json]) -> None:
@@ -63,7 +63,7 @@ class Corrections:
         return other
 
     def of(self, summary: MeasureSummary) -> tuple[CorrectedMean | None, str]:
-        """Return the corrected mean and "", or None and the reason why the mean is not corrected."""
+        """Return (corrected mean, ""), or (None, the reason why the mean is not corrected)."""
         if summary.mean is None:
             return None, "nothing was measured"
         if not self.book:
@@ -83,7 +83,7 @@ class Corrections:
         return self._terms[summary.measure, summary.system]
 
     def pool(self, kind: str) -> Pool:
-        """Return the items of a kind (relevance, support, sufficiency) that the report judged, by query."""
+        """Return the judged items of a kind (relevance, support or sufficiency), by query."""
         if kind not in self._pools:
             self._pools[kind] = pool_of(self._tables, kind)
         return self._pools[kind]
@@ -104,7 +104,7 @@ class Corrections:
         return any(count == groups[group] for group, count in labelled.items())
 
     def _of_all(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | str:
-        """Return the mean of people's own labels if they labelled every item, else ""."""
+        """Return the mean of people's own labels if every item has one and none is "unsure", else ""."""
         values = self.human(rows, self.book, 0.0)
         if isinstance(values, str) or np.isnan(values).any() or any(map(self.book.unsure, rows.items)):
             return ""
@@ -149,7 +149,7 @@ class Corrections:
         return sides[0] if len(sides) == 1 else between(*sides, unsure=unsure)
 
     def _why_none(self, kind: str) -> str:
-        """Return the reason why none of the drawn labels can correct a measure with verdicts of this kind."""
+        """Return why no randomly drawn label can correct a measure that reads verdicts of this kind."""
         kinds = sorted({label.kind for label in self._drawn})
         if not kinds:
             return "no labels were drawn at random"
@@ -160,7 +160,7 @@ class Corrections:
         return f"none of the {kind} labels is of a passage or claim that this measure reads"
 
     def _of_queries(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> CorrectedMean | str:
-        """Return the mean corrected with queries whose items are all labelled, or the reason for none."""
+        """Return the mean corrected with the queries whose items are all labelled, or why it is not."""
         values = self.human(rows, book, unsure)
         if isinstance(values, str):
             return values
@@ -178,9 +178,9 @@ class Corrections:
         )
 
     def human(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> Floats | str:
-        """Return each case's score by people's labels (nan if a label is missing), or why none can be computed.
+        """Return each case's score by people's labels, nan if some are missing; or why no case has one.
 
-        A label "unsure" counts as the answer with the smallest score (`unsure` 0) or the largest (1).
+        "unsure" counts as the answer with the lowest score (argument `unsure` 0) or with the highest (1).
         """
         labels = rows.people(rows.items, book, unsure)
         if not np.isnan(rows.weight).any():
@@ -210,7 +210,7 @@ class Corrections:
 
 
 def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> CorrectedMean | str:
-    """Return the mean corrected with labels of some passages or claims per query, or why there is none."""
+    """Return the mean corrected with labels of some passages or claims of each query, or why it is not."""
     total, per_case = len(rows.cases), np.bincount(rows.case, minlength=len(rows.cases))
     judged = fsum((rows.weight * rows.values).tolist()) / total
     if summary.mean is None or abs(judged - summary.mean) > 1e-9:
@@ -231,7 +231,7 @@ def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> Corr
 
 
 def _both(means: Iterable[CorrectedMean | str], limits: tuple[float, float]) -> CorrectedMean | str:
-    """Return one corrected mean with both intervals: for queries like these, and for these queries alone.
+    """Return the corrected mean with two intervals: for queries like these, and for these queries alone.
 
     `means` holds the corrected mean, or why there is none, for each of `POPULATIONS`. Intervals are clipped
     to `limits`; the first is widened to contain the second, which estimated variances do not ensure.

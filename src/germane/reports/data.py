@@ -1,4 +1,4 @@
-"""The data of a report: its samples, verdicts, labels and scores, and the means computed from them."""
+"""The data of a report: samples, verdicts, labels and scores, and the means computed from them."""
 
 from __future__ import annotations
 
@@ -100,12 +100,12 @@ class JudgeLine(Line, rename=internal("identity")):
 
 
 class ReportData:
-    """The tables of one evaluation, its manifest, a summary per measure and system, and the verdict.
+    """The result of an evaluation: its tables, manifest, verdict, and a summary per measure and system.
 
     `folder` is the report folder (None in memory), `where` the path that the report was opened with,
     `stopped` the reason why the evaluation stopped early, `corrections` the `Corrections` of the judged means
-    (None without labels), `given_name` the name that `name` was set to, and `by` the tag or metadata field
-    whose slices are shown.
+    (None without labels), `given_name` the name set by the user, and `by` the tag or metadata field that
+    defines its slices.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class ReportData:
 
     @property
     def name(self) -> str:
-        """The name in comparisons: the name that was set, else of the folder or file, else ""."""
+        """The name in comparisons: the one set by the user, else that of the folder or file, else ""."""
         return self.given_name or _FILE.sub("", Path(self.where).name)
 
     @name.setter
@@ -154,7 +154,7 @@ class ReportData:
         return iter(self.measures)
 
     def __contains__(self, name: object) -> bool:
-        """Return True if a measure, or (measure, system), was measured, given any of its names."""
+        """Return True if the report has this measure, or (measure, system); a measure's aliases count too."""
         try:
             return isinstance(name, str | Measure | tuple) and bool(self[name])
         except KeyError:
@@ -173,14 +173,14 @@ class ReportData:
         raise KeyError(f"{measure} was not measured{f' of {system}' if system else ''}; measured: {have}")
 
     def reported(self, measure: str) -> str:
-        """Return a measure's reported name, given any of its names. Raises InputError if it was not measured."""
+        """Return a measure's reported name, given any of its names; InputError if it was not measured."""
         try:
             return self[measure].measure
         except KeyError as error:
             raise InputError(str(error.args[0]), fix="name one of these") from None
 
     def slices(self, by: str) -> list[Slice]:
-        """Return the slices of the cases by a tag, by "tags" or by a metadata field, each with its summaries.
+        """Return the cases' slices by a tag, by "tags" or by a metadata field, each with its summaries.
 
         Raises InputError if no sample is in any slice.
         """
@@ -198,7 +198,7 @@ class ReportData:
         return [value for value in slices if value.summaries]  # none of a slice without scores
 
     def own_slices(self) -> tuple[list[Slice], str]:
-        """Return the slices by the report's own `by` and "", or [] and the reason why there are none."""
+        """Return (slices by the report's `by`, ""), or ([], the reason why there are none)."""
         if not self.by:
             return [], ""
         try:
@@ -207,11 +207,11 @@ class ReportData:
             return [], str(error)
 
     def values_of(self, line: MeasureSummary) -> NDArray[np.float64]:
-        """Return the scores of the summary's system by the summary's measure, one per sample, in input order."""
+        """Return the scores that a summary is made from, one per sample, in input order."""
         return self.tables.scores.taken(self._rows_of(line, line.system)).value
 
     def _rows_of(self, line: MeasureSummary, system: str | None) -> NDArray[np.int64]:
-        """Return the numbers of the score rows of a summary's measure; system None means all systems."""
+        """Return the numbers of the score rows of a summary's measure, of one system or (None) of all."""
         table = self.tables.scores
         rows = table.rows_of((line.measure, line.type))
         systems, codes = table.keys.systems()
@@ -235,7 +235,7 @@ class ReportData:
         return tuple(slices)
 
     def summaries_of(self, keep: NDArray[np.int64], why: str = "") -> list[MeasureSummary]:
-        """Return the summaries over the samples with these numbers; `why` is the reason for no corrected means."""
+        """Return summaries over the samples numbered `keep`; `why` says why means are not corrected."""
         bases = {(line.measure, line.type, line.system): line.basis for line in self.summaries}
         lines = summarise(self.case_scores, clusters=self.tables.clusters(), keep=keep)
         for line in lines:
@@ -253,7 +253,7 @@ class ReportData:
         return {sample.key: sample for sample in self.tables.samples_of(keys)}
 
     def places(self) -> Iterator[PlaceRow]:
-        """Yield a row per judged passage, text or claim, with its rank in its sample, in input order."""
+        """Yield a row for each passage, text or claim that was judged, with its rank, in input order."""
         return iter(self.tables.places)
 
     def judgements(self) -> Iterator[Judgement]:
@@ -296,11 +296,11 @@ class ReportData:
         return results | {"why": ["; ".join(row.get("", ())) or None for row in rows.values()]}
 
     def add_note(self, count: int, note: str) -> None:
-        """Add a note to the manifest, printed as its count and text: "3 gold ids ..."."""
+        """Add a note to the manifest, shown as count and text: "3 gold ids ..."."""
         self.manifest = {**self.manifest, "notes": {**self.manifest.get("notes", {}), note: count}}
 
     def settle(self, changes: Sequence[GateResult]) -> None:
-        """Store the results of gates on changes to a baseline in the manifest, and decide the verdict anew."""
+        """Add the results of gates on changes to a baseline to the manifest, and set the verdict anew."""
         declared = [Gate.of_stored(gate) for gate in self.manifest.get("gates", ())]
         pending = {str(gate) for gate in declared if gate.how == "change"}
         others = [gate for gate in self.verdict.gates if gate.gate not in pending]
@@ -321,7 +321,7 @@ class ReportData:
         self.verdict = verdict
 
     def cases(self) -> Iterator[CaseResult]:
-        """Yield the result of each sample over its graders: weighted mean, verdict, failed requirements."""
+        """Yield the result of each sample over all of its graders: score, verdict, failed requirements."""
         open_to = frozenset[str]() if self.manifest.get("allow_stand_in") else self.stand_ins
         for key, scores in groupby(self.scores() if self._sets else (), key=lambda score: score.key):
             yield case_of(key, list(scores), self.graders_of(key), open_to)
@@ -342,12 +342,12 @@ class ReportData:
         return frozenset(line.measure for line in self.summaries if line.basis.stand_in)
 
     def graders_of(self, key: SampleKey) -> Mapping[str, Grader]:
-        """Return the graders of a sample by their reported name."""
+        """Return the graders of a sample, by reported name."""
         return self._sets[self._numbers.get(key, 0)] if self._sets else {}
 
     @cached_property
     def _numbers(self) -> Mapping[SampleKey, int]:
-        """The number of each sample's set of graders, where that is not 0."""
+        """The index in `_sets` of each sample's set of graders; samples with index 0 are left out."""
         return self.tables.grader_numbers() if len(self._sets) > 1 else {}
 
     @cached_property
@@ -358,7 +358,7 @@ class ReportData:
 
     @property
     def required(self) -> list[str]:
-        """The names of the required graders, and of the threshold on each case's score if there is one."""
+        """The names of the required graders and, if cases have a threshold, the name of the case score."""
         graders = [grader for graders in self._sets for grader in graders.values()]
         names = dict.fromkeys(grader.name for grader in graders if grader.required is not None)
         return [*names, *[CASE_SCORE] * any(grader.threshold is not None for grader in graders)]
@@ -374,7 +374,7 @@ class ReportData:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A group of cases (by tag, metadata or eval file): its summaries, and its samples' numbers (`keep`)."""
+    """A group of cases (by tag, metadata or eval file): its summaries, and the numbers of its samples."""
 
     name: str
     summaries: Sequence[MeasureSummary]

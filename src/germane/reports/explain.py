@@ -1,4 +1,4 @@
-"""Explain scores: a sample's labels and the steps of each score's computation, from the stored verdicts."""
+"""Explain scores from the stored verdicts: a sample's labels, and how each score follows from them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def settings_of(report: ReportData) -> Settings:
 
 
 def recorded(report: ReportData) -> StoredAnswers:
-    """Return the report's stored verdicts, looked up by question; they are read on first use."""
+    """Return the report's stored verdicts, for look-up by question; they are loaded at the first look-up."""
     return StoredAnswers(report.tables.judgements)
 
 
@@ -56,7 +56,7 @@ _BLOCK = 500  # samples whose places are gathered together
 
 
 def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
-    """Return the explained results of each case's graders; {} without graders or above `MOST_EXPLAINED`."""
+    """Return the explained results of each case's graders; {} without graders or if there are too many."""
     result: dict[SampleKey, list[Facts]] = {}
     if not report.manifest.get("graders") or len(report.tables.scores) > MOST_EXPLAINED:
         return result
@@ -72,7 +72,7 @@ def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
 
 
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
-    """Return the judgement row that stores a grader's result for a case (a measure's result is recomputed)."""
+    """Return the judgement row that stores a grader's result for a case (measures need no such row)."""
     key, of = result_item(sample.key, grader), FrozenDict(of=result_of_case(sample.key, grader))
     return Judgement(key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=of)
 
@@ -87,7 +87,7 @@ def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
 
 
 def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
-    """Yield (rank strip, score, query) for each score; a strip has a sign per passage, bars between searches.
+    """Yield (strip, score, query) for each score; a strip has a sign per passage, "|" between searches.
 
     The signs show the labels of the first score's measure if it is ranked, else of the first ranked measure.
     """
@@ -114,7 +114,7 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
 
 
 def _sign(places: Places, at: int, least: float) -> str:
-    """Return the sign of a place: ■ relevant, □ not relevant, · unjudged, ? for a judge's failure."""
+    """Return the sign of row `at`: ■ relevant, □ not relevant, · unjudged, ? if the judge failed."""
     if not places.labelled[at]:
         return "?" if at in places.failed else "·"
     return "■" if places.level[at] >= least else "□"
@@ -138,7 +138,7 @@ def explain_query(report: ReportData, query: str | None, measure: str | None = N
 
 
 def _worst(report: ReportData) -> str:
-    """Return the fix of a message: name a sample, e.g. one of the worst by the first measure with values."""
+    """Return the suggestion for an error message: to name a sample, e.g. one of the worst."""
     for line in report.summaries:
         if worst := report.worst(line.measure, 5, line.system):
             names = ", ".join(score.sample for score in worst)
@@ -163,22 +163,22 @@ class Explainer:
         return LabelBook(self._report.tables.labels)
 
     def use(self, samples: Iterable[Sample]) -> None:
-        """Set the samples whose labels are read together, when the first of them is explained."""
+        """Set the samples whose labels are loaded together, once the first of them is explained."""
         chosen = list(samples)
         self._numbers = {sample.key: number for number, sample in enumerate(chosen)}
         self._read = self._answers.places_reader(chosen, self._settings)
 
     def result(self, score: Score) -> Mapping[str, Json] | None:
-        """Return the stored result of the eval file's grader that gave a score, or None if a measure gave it."""
+        """Return the stored result of the eval file's grader behind a score; None if there is none."""
         return self._results.get((score.sample, score.system, str(score.trial), score.measure))
 
     def of(
         self, score: Score, sample: Sample | None
     ) -> tuple[Explanation, tuple[Places, int] | None, Sequence[tuple[AnyQuestion, Any]] | None]:
-        """Return a score's explanation, the labelled ranking it was computed from, and the judge's questions.
+        """Return a score's explanation, the ranking behind it, and the judge's questions and answers.
 
-        The ranking (`Places`, and the sample's number there) is None unless the measure is ranked. Both are
-        None if the score cannot be computed again: skipped, or of an unknown sample or measure.
+        The ranking is (`Places`, the sample's index there), None unless the measure is ranked. Both are None
+        if the score cannot be computed again: it was skipped, or its sample or measure is unknown.
         """
         outcome = Outcome(score.value, score.status, score.why, score.bounds)
         measure = known_measure(score.type)
@@ -215,7 +215,7 @@ class Explainer:
                 yield sample, self.facts(sample, scores.get(sample.key, ()))
 
     def facts(self, sample: Sample, scores: Sequence[Score]) -> ExplainDocument:
-        """Return the explanation of these scores of a sample, with its labelled passages and missing gold."""
+        """Return the explanation of a sample's scores, with its labelled passages and missing gold."""
         asked: list[tuple[AnyQuestion, Any]] = []
         measures = [self._measure(sample, score, asked) for score in scores]
         matrices = [result for question, answer in asked if (result := _matrix(question, answer))]
@@ -231,7 +231,7 @@ class Explainer:
         )
 
     def _measure(self, sample: Sample, score: Score, asked: list[tuple[AnyQuestion, Any]]) -> ExplainedLine:
-        """Return a score with its explanation, and append the judge's questions to `asked`."""
+        """Return the explanation of one score, and append the judge's questions and answers to `asked`."""
         row = ExplainedLine(score.measure, score.value, score.status, score.why, score.bounds)
         if (measure := known_measure(score.type)) is not None:
             row.formula = measure.definition.formula
@@ -249,7 +249,7 @@ class Explainer:
         return row
 
     def _calls(self, sample: Sample, asked: Sequence[tuple[AnyQuestion, Any]]) -> list[explained.CallLine]:
-        """Return each search of a sample with its passages, each with its gold, judge's and people's label."""
+        """Return each search of a sample with its passages and their labels by gold, the judge and people."""
         judged: dict[tuple[str, str], Any] = {}
         for question, answer in asked:
             if isinstance(question, Relevance):
@@ -302,7 +302,7 @@ def missing_gold(sample: Sample) -> list[explained.MissingLine]:
 
 
 def numbers_of(measure: Measure, places: Places, sample: int, value: float | None) -> str | None:
-    """Return a ranked measure's formula with one sample's numbers, e.g. "2 / 5"; None if it has no such form."""
+    """Return a ranked measure's formula in a sample's numbers, e.g. "2 / 5"; None if there is none."""
     table = places.table_of(sample)
     if value is None or table.rows != 1 or measure.settings.get("holes", "zero") != "zero":
         return None

@@ -41,7 +41,7 @@ class SystemLine(Line, kw_only=True):
 
 
 def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[SystemLine]:
-    """Return one line per system with its summaries; `of` is `slice=NAME` or `file=NAME` for a part of the cases."""
+    """Return a line of summaries per system; `of` is `slice=NAME` or `file=NAME` for a part of the cases."""
     measures: dict[str, dict[str, MeasureSummary]] = {}
     for summary in summaries:
         measures.setdefault(summary.system, {})[summary.measure] = summary
@@ -100,7 +100,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
-    """Yield the report as JSON lines, one per score, with remarks on the mean and the verdict on the case."""
+    """Yield the report as JSON lines, one per score, with the mean's remarks and the case's verdict."""
     verdicts, remarks = _verdicts(report), _remarks(report)
     if not verdicts and not any(remarks.values()):
         yield from (line.decode() for line in report.tables.scores.lines())
@@ -125,7 +125,7 @@ def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
 
 
 def _csv(report: ReportData) -> Iterator[str]:
-    """Yield the report as CSV lines, one per score, with the verdict on the case and remarks on the mean."""
+    """Yield the report as CSV lines, one per score, with the case's verdict and the mean's remarks."""
     columns = report.tables.scores.to_columns()
     if verdicts := _verdicts(report):
         keys = zip(columns["sample"], columns["system"], columns["trial"], strict=True)
@@ -142,11 +142,11 @@ def html(
     excerpt: Excerpt | None = None,
     **sections: Json,
 ) -> Iterator[str]:
-    """Yield the text of the report's HTML page, piece by piece, compared with a `baseline`.
+    """Yield the text of the report's HTML page, compared with a `baseline` if one is given.
 
-    `excerpt` None means all queries, or a random sample of a large report's. `sections` are more sections:
-    `audit`, `comparison`, `stages` (without the documents) and `diagnosis`, the `--json` documents of these
-    commands.
+    `excerpt` None means all queries or, for a large report, a random sample. `sections` are more sections of
+    the page, by name: `audit`, `comparison`, `stages` (without the documents) and `diagnosis`, each the
+    `--json` document of that command.
     """
     from germane.reports.page.data import SOURCES, page_data
     from germane.reports.page.excerpt import Excerpt
@@ -191,11 +191,11 @@ ENDINGS = (*FORMATS, *_PICTURES, ".parquet")
 
 
 def known_format(path: Path) -> str | None:
-    """Return a file's ending if it is a report format, or None; InputError if its add-on is not installed."""
+    """Return a file's ending if reports have such a format, else None; InputError if an add-on is missing."""
     name = path.name.lower()
 
     def longest(endings: Iterable[str]) -> str | None:
-        """Return the longest of these endings that the file's name has."""
+        """Return the longest of these endings with which the file's name ends, or None."""
         known = [of for of in endings if (name.endswith(of) if of[0] == "." else name == of)]
         return max(known, key=len, default=None)
 
@@ -207,7 +207,7 @@ def known_format(path: Path) -> str | None:
 
 
 def format_of(path: Path) -> str:
-    """Return the report format that a file's name ends in, e.g. ".csv". Raises InputError for any other name."""
+    """Return the report format of a file name, e.g. ".csv". Raises InputError if it has none."""
     if kind := known_format(path):
         return kind
     ending = f"ends in {path.suffix}, which names no report format" if path.suffix else "has no extension"
@@ -218,8 +218,8 @@ def format_of(path: Path) -> str:
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
     """Write a report to a file, in the format of its extension.
 
-    HTML and pictures compare with `baseline`; Markdown takes `comparison`, and HTML the sections of `html`.
-    Raises InputError for an unknown extension, or for a file of the report's own folder.
+    HTML and pictures compare with `baseline`; `page` holds `comparison` for Markdown, or the sections of
+    `html`. Raises InputError for an unknown extension, or for a file of the report's own folder.
     """
     kind = format_of(path)
     if report.folder is not None and is_own(path, report.folder):

@@ -90,7 +90,7 @@ class Gate:
 
     @classmethod
     def parse(cls, text: str, where: SourceLocation | None = None) -> Gate:
-        """Parse the text of a gate, as in `lower(nDCG@10)>=0.65`. Raises InputError for anything else."""
+        """Parse a gate such as `lower(nDCG@10)>=0.65`. Raises InputError if the text is no gate."""
         text = re.sub(_WORD, lambda word: _IN_WORDS[word[1]], text)
         forms = (f" {form}{_HELD}".replace(" ", r"\s*") for form in _WRITTEN)
         match = next(filter(None, (re.fullmatch(form, text) for form in forms)), None)
@@ -122,7 +122,7 @@ class Gate:
         )
 
     def check_named(self, measured: Iterable[str]) -> None:
-        """Raise InputError if its measure is not `measured`, is labels=best or cannot change so much."""
+        """Raise InputError for a measure that is not `measured`, mixes labels or cannot change that much."""
         names = dict.fromkeys(measured)
         if self.measure in names:
             measure = known_measure(self.measure)
@@ -136,12 +136,12 @@ class Gate:
         raise InputError(problem, fix=fix, place=self.location)
 
     def mixed(self) -> InputError:
-        """Return the InputError for a gate on labels=best, a mix of people's and the judge's labels."""
+        """Return the error for a gate on labels=best, whose mean mixes people's and the judge's labels."""
         problem = f"the gate {self} is on labels=best, which mixes people's and the judge's labels"
         return InputError(problem, fix="gate on labels=human or labels=judge", place=self.location)
 
     def no_slices(self) -> InputError:
-        """Return the InputError for a gate by a tag or metadata field that no case has."""
+        """Return the error for a gate on slices by a tag or metadata field that no case has."""
         problem = f"the gate {self} has no slices: no case has a tag or a metadata field {self.by!r}"
         fix = "write `by tags`, or name a tag or metadata field that the cases have"
         return InputError(problem, fix=fix, place=self.location)
@@ -170,7 +170,7 @@ class Gate:
         return f"{self} [{system}]" if system else str(self)
 
     def holds(self, low: float, high: float) -> GateOutcome:
-        """Return the outcome for a value from `low` to `high`: undecided if the limit lies between them."""
+        """Return the outcome for a value between `low` and `high`: undecided if the limit lies there too."""
         results = {COMPARE[self.op](end, self.limit) for end in (low, high)}
         if len(results) > 1 or (self.op in {"=", "=="} and low < self.limit < high):
             return "undecided"
@@ -270,7 +270,7 @@ def check_gate(
 
 
 def with_count(result: GateResult, n: int, total: int, unit: str = "sample", more: str = "") -> GateResult:
-    """Return the result with "; measured on n of total samples" and `more` added to its text."""
+    """Return the result with "; measured on n of total samples" and the text `more` appended."""
     seen = f"; measured on {n:,} of {counted(total, unit)}{more}"
     sentence = result.sentence and result.sentence + seen
     return result.replace(detail=result.detail + seen, sentence=sentence)
@@ -312,7 +312,7 @@ def _printed_end(gate: Gate, ends: Sequence[float]) -> str:
 
 
 def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> tuple[GateOutcome, str]:
-    """Decide a gate on the mean, smallest or largest value, from `low` to `high` if scores are missing."""
+    """Decide a gate on the mean, minimum or maximum, which missing scores leave between `low` and `high`."""
     value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
     outcome, basis = gate.holds(low, high), summary.basis
     text = "not measured" if value is None else f"{gate.how} {value:.4f}"
@@ -338,7 +338,7 @@ SMALLEST = 5  # cases that a slice must have for its mean to decide anything
 
 
 def _share(gate: Gate, ends: Ends) -> tuple[GateOutcome, str]:
-    """Decide a gate on the share of the cases that meet its condition."""
+    """Decide a gate on the share of cases whose score meets the gate's condition, e.g. ">=0.5"."""
     limit = gate.share.lstrip("<>=")
     op = gate.share.removesuffix(limit)
     low, high = sorted(float(np.mean(COMPARE[op](end, float(limit)))) for end in ends)
@@ -348,7 +348,7 @@ def _share(gate: Gate, ends: Ends) -> tuple[GateOutcome, str]:
 
 
 def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[GateOutcome, str]:
-    """Decide a gate on the smallest or largest mean of a slice; undecided where a too small slice decides."""
+    """Decide a gate on the smallest or largest mean of a slice; undecided if small slices would change it."""
     numbers = {name: at for at, name in enumerate(names)}
     rows_of = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
     rows = {name: mine for name, mine in rows_of.items() if mine}
@@ -378,7 +378,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """True if the exit code is 0: no gate failed or is undecided, and enough scores could be measured."""
+        """True if the exit code is 0: all gates passed, and enough scores could be measured."""
         return self.exit_code == 0
 
     @property

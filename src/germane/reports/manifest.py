@@ -1,4 +1,4 @@
-"""Build the entries of manifest.json: the judge, its cost, and whose labels each mean is computed from."""
+"""Build the manifest's entries on the judge, on cost, and on whose labels each mean is computed from."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # `germane rank` starts without a judge
 
 
 def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """Return a manifest's version, date, judge and settings; counted entries are added by `Report.build`."""
+    """Return a manifest's version, date, judge and settings; `Report.build` adds counts of rows."""
     return {
         "germane": __version__,
         "created": now(),
@@ -45,7 +45,7 @@ def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
 
 
 def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """Return one entry for the judge of several evaluations: total counts and cost (None if one is None)."""
+    """Return one judge entry for several evaluations: total counts and cost (None if one is None)."""
     counts = {name: sum(of[name] for of in entries) for name in JUDGE_COUNTS}
     tokens = {name: sum(of["tokens"][name] for of in entries) for name in ("input", "output")}
     costs = [of["cost_usd"] for of in entries]
@@ -59,7 +59,7 @@ def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
 
 
 class Bases:
-    """Computes the `Basis` of each measure (whose labels it read) from the counts in a manifest."""
+    """Finds the `Basis` of each measure (whose labels it is computed from) from a manifest's counts."""
 
     def __init__(self, manifest: Mapping[str, Json], tables: Tables) -> None:
         self._manifest, self._tables = manifest, tables
@@ -97,7 +97,7 @@ class Bases:
         )
 
     def _source(self, measure: Measure | None, canonical: str) -> Source:
-        """Return whose labels a measure reads: a judge may be people (`labels`) or the gold labels."""
+        """Return whose labels a measure reads; judge `labels` means people's, judge `gold` gold labels."""
         if measure is None:
             return "judge"
         source: Source = "judge" if measure.definition.asks else "gold"
@@ -126,7 +126,7 @@ class Bases:
 
 
 def _sum(counts: list[Mapping[str, Any]], field: str) -> FrozenDict:
-    """Return one field of all counts, added up."""
+    """Return the sum, over all counts, of one field (a mapping of names to numbers)."""
     return FrozenDict(sum((Counter(count.get(field, {})) for count in counts), Counter[str]()))
 
 

@@ -1,4 +1,4 @@
-"""Compare two systems over the queries that both answered: paired differences, intervals and outcomes."""
+"""Compare two systems on the queries that both have scores for: differences, intervals and outcomes."""
 
 from __future__ import annotations
 
@@ -125,20 +125,20 @@ class MeasureComparison(
 
     @property
     def deciding(self) -> tuple[float | None, Interval, float | None]:
-        """The difference that decides, its interval and p-value: corrected by people's labels if possible."""
+        """The deciding difference, its interval and p-value: those corrected by people's labels, if any."""
         if self.corrected is None:
             return self.difference, self.interval, self.p
         return self.corrected.difference, self.corrected.interval, self.corrected.p
 
     @property
     def gain(self) -> Interval:
-        """The interval of B's gain: above 0 if B is better, also for measures where lower is better."""
+        """The interval of how much better B is than A: negated for measures where lower is better."""
         interval = self.deciding[1]
         return interval if higher_is_better(self.type) else interval.negated()
 
     @property
     def finding(self) -> Outcome:
-        """The outcome by the interval and p-value alone, even if a stand-in for a model judged."""
+        """The outcome from interval and p-value alone: verdicts of a stand-in for a model count too."""
         if self.undecided_why or (ends := self.gain.ends) is None:
             return "not shown"
         margin = self.decision.margin if self.decision else 0.0
@@ -165,7 +165,7 @@ class MeasureComparison(
 
     @property
     def why_not_shown(self) -> str:
-        """The reason why no difference is shown, e.g. "60 queries detect 0.16 or more"."""
+        """The reason for the outcome "not shown", e.g. "60 queries detect 0.16 or more"."""
         difference, interval, p = self.deciding
         if self.stand_in or self.undecided_why:
             return STAND_IN if self.stand_in else self.undecided_why
@@ -181,7 +181,7 @@ class MeasureComparison(
         return self.figure
 
     def sentence(self) -> str:
-        """Return the outcome as a sentence: "B is better than A in nDCG@10: +0.03 (...)"."""
+        """Return the outcome as a sentence, e.g. "B is better than A in nDCG@10: +0.03 (...)"."""
         match self.outcome or self.finding:
             case "same":
                 within = f"within {self.decision.margin if self.decision else 0.0:g} in {self.measure}"
@@ -218,7 +218,7 @@ def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> lis
 
 
 def _p(row: MeasureComparison) -> float | None:
-    """Return the p-value that enters the adjustment, see `adjusted`."""
+    """Return the p-value that `adjusted` uses for a comparison; None if it takes no part."""
     _, interval, p = row.deciding
     if p is not None or interval.ends is None:
         return p
@@ -226,9 +226,9 @@ def _p(row: MeasureComparison) -> float | None:
 
 
 class Side:
-    """One of two compared systems: its printed `name`, the report with its scores, and its name there.
+    """One of two compared systems: its printed `name`, its `report`, and its name there (`system`).
 
-    `types` gives the canonical name of each of its measures, by the reported name.
+    `types` maps the reported name of each of its measures to the canonical name.
     """
 
     def __init__(self, name: str, report: ReportData, system: str) -> None:
@@ -242,12 +242,12 @@ class Side:
 
     @cached_property
     def has_samples(self) -> bool:
-        """True if the report holds the system's samples; a `--json` document has scores alone."""
+        """True if the report has the system's samples; a `--json` document has only scores."""
         first = next((key for key in self.report.tables.scores.keys if key[1] == self.system), None)
         return first is not None and any(True for _ in self.report.tables.samples_of({first}))
 
     def first_of(self, cases: Collection[str]) -> Mapping[str, Sample]:
-        """Return the first sample of each of these cases (query ids), by case. Other samples are not read."""
+        """Return the first sample (trial) of each of these cases, by case; only these samples are loaded."""
         keys = {key for key in self.report.tables.scores.keys if key[0] in cases and key[1] == self.system}
         first: dict[str, Sample] = {}
         for sample in self.report.tables.samples_of(keys):
@@ -262,9 +262,9 @@ class Side:
 def _chosen(reports: Sequence[ReportData], systems: Sequence[str]) -> list[tuple[ReportData, str]]:
     """Return the systems to compare, each with its report, the baseline first.
 
-    One report contributes all of its systems, or those named in `systems`. Several reports contribute one
-    system each; if a report holds several, `systems` names one for all reports, or one for each. Raises
-    InputError if a system is unknown or ambiguous, or there are fewer than two.
+    A single report contributes all of its systems, or those named in `systems`. Of several reports, each
+    contributes one: its only system, or the one named in `systems` (one name for all, or one for each).
+    Raises InputError if a system is unknown or ambiguous, or there are fewer than two.
     """
     if len(reports) == 1:
         chosen = [(reports[0], system) for system in systems or reports[0].systems]
@@ -294,9 +294,10 @@ def _chosen(reports: Sequence[ReportData], systems: Sequence[str]) -> list[tuple
 def pairs_of(
     reports: Sequence[ReportData], systems: Sequence[str] = (), names: Sequence[str] = ()
 ) -> list[tuple[Side, Side]]:
-    """Return the pairs of systems to compare: the first with each other one, printed under these `names`.
+    """Return the pairs of systems to compare: the first system with each of the others.
 
-    Two reports that both hold several systems are paired by system name, unless `systems` are named.
+    If there are two reports with several systems each and `systems` is empty, systems with the same name are
+    paired. `names` are the names to print.
     """
     if len(reports) == 2 and not systems and all(len(report.systems) > 1 for report in reports):
         a, b = reports
@@ -310,9 +311,10 @@ def pairs_of(
 
 
 def _names(chosen: Sequence[tuple[ReportData, str]], names: Sequence[str]) -> Sequence[str]:
-    """Return the given names, else distinct ones of reports, systems, folders, folder:system, or A, B, C.
+    """Return the names to print: `names` if given, else names that tell the systems apart.
 
-    Raises InputError for given names that are not different ones of all systems.
+    Tried in order: names of the reports, systems, folders, folder:system; else A, B, C. Raises InputError
+    unless `names` has a different name for each system.
     """
     n = len(chosen)
     if names:
@@ -330,13 +332,13 @@ def _names(chosen: Sequence[tuple[ReportData, str]], names: Sequence[str]) -> Se
 
 
 def measures_in_common(sides: Sequence[Side]) -> list[str]:
-    """Return the reported names of the measures that all systems have with the same canonical name."""
+    """Return the reported names of the measures that are the same (by canonical name) for all systems."""
     first, *others = sides
     return [name for name, of in first.types.items() if all(side.types.get(name) == of for side in others)]
 
 
 class PairedSystems:
-    """Two systems, `a` the baseline and `b` the one compared with it, with the pairing of their cases."""
+    """Two systems, `a` the baseline and `b` the one compared with it, and how their cases are paired."""
 
     def __init__(self, a: Side, b: Side) -> None:
         self.a, self.b = a, b
@@ -346,7 +348,7 @@ class PairedSystems:
 
     @cached_property
     def by_query(self) -> Mapping[str, str | None]:
-        """The id in A of each case of B, if the samples have no ids and are paired by query text; else {}."""
+        """The id in A of each case of B, found by query text; empty if the samples have ids of their own."""
         sides = self.a, self.b
         for side in sides:
             ids = (side.scores.cases[number] for number in side.scores.cases_of(side.system))
@@ -360,7 +362,7 @@ class PairedSystems:
 
     @cached_property
     def _in_a(self) -> NDArray[np.int64]:
-        """The index in A's report of each case of B's report, or -1 if A's report lacks the case."""
+        """The index in A's report of each case in B's report; -1 for a case that A lacks."""
         ours, theirs = self.a.scores, self.b.scores
         if ours is theirs and not self.by_query:
             return np.arange(len(ours.cases))
@@ -368,7 +370,7 @@ class PairedSystems:
         return np.array([-1 if name is None else ours.numbers.get(name, -1) for name in names], np.int64)
 
     def only_in(self) -> tuple[list[str], list[str]]:
-        """Return the ids of the cases that only A has, and of those that only B has."""
+        """Return the ids of the cases that only A has, and those that only B has."""
         sides = ((side.scores, side.system) for side in (self.a, self.b))
         a, b = (dict.fromkeys(of.cases[at] for at in of.cases_of(system).tolist()) for of, system in sides)
         in_a = {case: self.case_in_a(case) for case in b}
@@ -376,13 +378,13 @@ class PairedSystems:
         return [case for case in a if case not in both], [case for case in b if in_a[case] not in a]
 
     def _due(self, measure: str) -> list[CaseValues]:
-        """Return, for A and for B, the values of all cases that a measure should have scored."""
+        """Return A's and B's values of a measure over all cases that it should have scored."""
         canonical = self.a.types[measure]
         of, span = (measure, canonical), range_of(canonical)
         return [side.scores.of(side.system, of, span) for side in (self.a, self.b)]
 
     def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
-        """Return A's and B's values of a measure for their common cases, in A's order, with A's numbers."""
+        """Return A's and B's values of a measure for the cases in both, in A's order and numbering."""
         ours, theirs = self._due(measure)
         at = self._in_a[theirs.case]
         rows = np.flatnonzero(at >= 0)
@@ -392,9 +394,9 @@ class PairedSystems:
         return ours, replace(theirs.taken(positions[ours.case]), case=ours.case)
 
     def too_few(self, comparison: MeasureComparison) -> str:
-        """Return why too few queries have scores of both systems to decide anything; "" if enough do.
+        """Return why too few queries have scores in both systems for a decision; "" if enough have.
 
-        Enough are half of the queries of each system that was not evaluated on a random sample of them.
+        At least half of each system's queries are needed, unless it was evaluated on a random sample of them.
         """
         n, due = comparison.n, [len(side.case) for side in self._due(comparison.measure)]
         sampled = [side.report.manifest.get("sampled") for side in (self.b, self.a)]
@@ -408,7 +410,7 @@ class PairedSystems:
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
     ) -> MeasureComparison:
-        """Return the comparison by one measure; `keep` is True for A's cases in the slice `name`, if any."""
+        """Return the comparison by one measure, over all cases or those of a slice `name` (mask `keep`)."""
         ours, theirs = self.values(measure)
         if keep is not None:
             chosen = np.flatnonzero(keep[ours.case])
@@ -449,7 +451,7 @@ class PairedSystems:
         )
 
     def _difference(self, ours: CaseValues, theirs: CaseValues, canonical: str) -> PairedDifference:
-        """Return the paired difference of two systems by one measure over the same cases."""
+        """Return the paired difference of two systems' values of one measure for the same cases."""
         return paired_difference(
             ours.values,
             theirs.values,

@@ -41,9 +41,10 @@ _MOST_SYSTEMS = 8  # with a chart of relevance by rank
 
 
 def tag(name: str, *children: str, **attributes: object) -> str:
-    """Return an SVG element with `children` (SVG texts) and escaped attributes; `text_anchor` is written as text-anchor.
+    """Return an SVG element with `children` (texts of SVG elements) and escaped attributes.
 
-    `color` names a colour of `_COLOURS`, which has a light and a dark form.
+    An attribute such as `text_anchor` is written text-anchor. `color` is a key of `_COLOURS`, which holds a
+    light and a dark form of each colour.
     """
     if (colour := attributes.pop("color", None)) is not None:
         attributes = {"class_": f"c-{colour}", "color": _COLOURS[str(colour)][0], **attributes}
@@ -68,13 +69,13 @@ def _rect(x1: float, y1: float, x2: float, y2: float, color: str, words: str = "
 
 
 def _line(y: float, color: str, **more: object) -> str:
-    """Return an SVG path: a horizontal line across the chart's area at height y."""
+    """Return an SVG path: a horizontal line at height y, as wide as the chart's plotting area."""
     path = f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}"
     return tag("path", d=path, color=color, stroke="currentColor", **more)
 
 
 def _scale(value: float, ends: tuple[float, float], start: float, stop: float) -> float:
-    """Return a value's position in pixels on an axis with the `ends` of its values at `start` and `stop`."""
+    """Return the pixel position of a value on an axis from `ends[0]` at `start` to `ends[1]` at `stop`."""
     return start + (stop - start) * (value - ends[0]) / (ends[1] - ends[0])
 
 
@@ -108,7 +109,7 @@ class Chart:
         return _svg(self.drawn(), WIDTH, _TITLE + HEIGHT + _NOTE, f"{self.title}: {self.words}")
 
     def drawn(self) -> str:
-        """Return the SVG of the title, the drawing and the note, with its top left corner at 0, 0."""
+        """Return the SVG of title, drawing and note, with the top left corner at 0, 0."""
         drawing = _text(textwrap.shorten(clean(self.title), 70), 20, 18, "ink", font_size=15, font_weight=600)
         drawing += tag("g", self.body, transform=f"translate(0 {_TITLE})")
         for at, line in enumerate(textwrap.wrap(clean(self.note), 92)[:2]):
@@ -128,13 +129,13 @@ def document(charts: Sequence[Chart]) -> str:
 
 
 def dark_colours(inside: str = "") -> str:
-    """Return the CSS that sets the dark colours in dark mode, for elements inside the selector `inside`."""
+    """Return the CSS for dark mode, limited to elements inside the CSS selector `inside`."""
     rules = "".join(f"{inside} .c-{name}{{color:{dark}}}".strip() for name, (_, dark) in _COLOURS.items())
     return f"@media screen and (prefers-color-scheme: dark) {{{rules}}}"
 
 
 def _svg(inside: str, width: int, height: int, words: str) -> str:
-    """Return an svg element of this size and content; screen readers read `words`."""
+    """Return an svg element with the content `inside`; `words` is its text for screen readers."""
     size = {"viewBox": f"0 0 {width} {height}", "width": width, "height": height}
     font = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
     more = {"role": "img", "aria_label": clean(words), "font_family": font, "font_size": 12}
@@ -144,9 +145,9 @@ def _svg(inside: str, width: int, height: int, words: str) -> str:
 def ranks(
     report: ReportData, strips: Sequence[tuple[str, str]] | None = None, whose: str = ""
 ) -> list[Chart]:
-    """Return a chart for each system: the shares of relevant, irrelevant and unlabelled contexts at each rank.
+    """Return a chart per system: the share of relevant, irrelevant and unlabelled contexts at each rank.
 
-    Shares are of the lists that reach the rank. Systems without a relevant context have no chart. `strips`
+    A share is of the lists that are long enough. Systems without a relevant context have no chart. `strips`
     are (system, strip) for each sample, with one sign per retrieved context: ■ or A to D if it is relevant, □
     or a to d if not, any other if unknown; a bar separates an agent's searches. None means the labels of the
     first measure. `whose` is the source of the labels, for the title, e.g. "gold labels".
@@ -168,7 +169,7 @@ def ranks(
 
 
 def _ranks(counts: Sequence[Counter[str | None]], title: str) -> Chart:
-    """Return one system's chart of labels by rank, from the number of lists with each label at each rank."""
+    """Return one system's chart; `counts` has, for each rank, the number of lists with each label there."""
     ends = (0.0, 1.0)
     body = _axes(ends, "rank", "share of the lists")
     step, shares = (WIDTH - LEFT - RIGHT) / len(counts), []
@@ -192,7 +193,7 @@ def _ranks(counts: Sequence[Counter[str | None]], title: str) -> Chart:
 
 
 def differences(report: ReportData, baseline: ReportData, measure: str, system: str | None = None) -> Chart:
-    """Return the chart of each query's difference to the baseline, largest first, with mean and interval."""
+    """Return a chart of each query's change from the baseline, largest first, with mean and interval."""
     system = report.systems[0] if system is None else system
     other = system if system in baseline.systems else baseline.systems[0]
     pair = PairedSystems(Side("the baseline", baseline, other), Side("this report", report, system))
@@ -231,13 +232,13 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
 
 
 def differences_of(report: ReportData, baseline: ReportData) -> list[Chart]:
-    """Return a chart per system of the differences to a baseline, by the report's first measure."""
+    """Return a chart per system of each query's change from the baseline in the report's first measure."""
     name = baseline.reported(report.measures[0])
     return [differences(report, baseline, name, system) for system in report.systems]
 
 
 def charts_of(report: ReportData, baseline: ReportData | None = None) -> list[Chart]:
-    """Return the charts of relevance by rank and of differences to a baseline; InputError without any."""
+    """Return the charts of relevance by rank and of changes from a baseline; InputError if there are none."""
     if not report.measures:
         problem = "the report has no measure, and so no chart to draw"
         raise InputError(problem, fix="name a report with scores: germane run SAMPLES -m nDCG@10")

@@ -1,4 +1,4 @@
-"""Build tables of means, and write what `germane rank` prints: tables, values per query, trec_eval's format."""
+"""Tables of means, and the output of `germane rank`: tables, values per query, trec_eval's format."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def means_table(
     counts: Sequence[str] | None = None,
     of_all: str = "n",
 ) -> Table:
-    """Return the table of means, one line per measure and system: of the whole report, or of each slice.
+    """Return the table of means, with a line per measure and system for the whole report or for each slice.
 
-    `first` is the heading of the slices' names, `of_all` that of the number of scores. `counts` are the
-    columns of `COUNTS` to show; None means those that are not all 0.
+    `first` is the heading of the column of slice names, `of_all` of the column with the number of scores.
+    `counts` names the columns of `COUNTS` to show; None means those that are not all 0.
     """
     zero = "0" if counts else "-"
     lines = [("", summary) for summary in report.summaries]
@@ -56,7 +56,7 @@ def means_table(
 
 
 def ranked_table(report: ReportData) -> Table:
-    """Return the means of `germane rank`: `means_table`, or a column per system with the best one in bold."""
+    """Return the means of `germane rank`: a column per system, the best mean bold, or else `means_table`."""
     measures, systems = list(report), report.systems
     if len(systems) == 1:
         return means_table(report, counts=(), of_all="n/N")
@@ -82,7 +82,7 @@ def queries_table(report: ReportData) -> Table:
 
 
 def print_trec(report: ReportData, out: TextIO, *, queries: bool) -> None:
-    """Print the means as trec_eval does (measure, `all`, value), with `queries` each query's values first."""
+    """Print means in trec_eval's format (measure, `all`, value), after each query's values if `queries`."""
     rows = list(per_query(report)) if queries else []
     for system in report.systems:
         for (query, of, _), values in rows:
@@ -109,7 +109,7 @@ def check_output(path: Path) -> None:
 
 
 def write(report: ReportData, path: Path) -> None:
-    """Write the values of each query (.csv, .parquet) or the table of means (.md, .tex with booktabs)."""
+    """Write each query's values (.csv, .parquet), or the table of means (.md, or .tex with booktabs)."""
     check_output(path)
     suffix = path.suffix.lower()
     if suffix in {".md", ".tex"}:

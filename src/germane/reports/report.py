@@ -1,4 +1,4 @@
-"""The class Report: build, open, find, save and explain the result of an evaluation."""
+"""The class Report: build, open, find, save and explain the results of evaluations."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Report(ReportData):
     def so_far(
         cls, tables: Tables, manifest: Mapping[str, Json], verdict: Verdict, *, stopped: str
     ) -> Report:
-        """Return the report of a stopped evaluation: means over the finished samples, and why it `stopped`."""
+        """Return the report of a stopped evaluation over its finished samples; `stopped` is the reason."""
         made = {**_counted(tables), **manifest}
         if sampled := made.get("sampled"):
             made["sampled"] = {**sampled, "n": len(CaseScores(tables.scores).numbers)}
@@ -143,7 +143,7 @@ class Report(ReportData):
         return saved
 
     def finish(self, writer: FolderWriter) -> None:
-        """Complete the report folder: write the manifest with the verdict, after which the folder can be opened."""
+        """Complete a report folder by writing the manifest with the verdict; only then can it be opened."""
         self.manifest = writer.finish({**self.manifest, "verdict": self.verdict.as_json()})
 
     def store_verdict(self) -> None:
@@ -176,7 +176,7 @@ class Report(ReportData):
 
     @property
     def misses_gold(self) -> bool:
-        """True if a measure reads gold labels and some score is 0, as when a sample misses its gold."""
+        """True if a measure of gold labels has a score of 0, as when a sample retrieved no gold document."""
         names = {summary.measure for summary in self.summaries if summary.basis.source == "gold"}
         return bool(names) and bool((self.tables.scores.value == 0).any())
 
@@ -197,7 +197,7 @@ def reports_in(folder: Path) -> list[Path]:
     """Return the report folders in a folder, latest first by the date in their manifests, then by file time."""
 
     def created(manifest: Path) -> tuple[str, int]:
-        """Return the sort key of a report: the date in its manifest, and the file's time."""
+        """Return a sort key: the date in a report's manifest, then the file's time."""
         time = ""
         with suppress(InputError):
             time = str(read_manifest(manifest.parent).get("created", ""))
@@ -252,7 +252,7 @@ class ScoredDocument(Line):
 
 
 def read_document(path: Path) -> ReportData:
-    """Return the report in a `--json` document: its scores and judge, without samples and verdicts."""
+    """Return the report in a `--json` document; it has scores and judge, but no samples and verdicts."""
     location = SourceLocation(str(path))
     fix = "name the folder that `germane run` wrote, or a document of germane run --json or germane rank --json -q"
     try:
@@ -282,12 +282,12 @@ def read_document(path: Path) -> ReportData:
 
 
 def _of_scores(tables: BlockRows, manifest: Mapping[str, Json]) -> ReportData:
-    """Return a report with these scores and no gates; its means are computed and not corrected."""
+    """Return a report of these scores, without gates; its means are not corrected by people's labels."""
     return ReportData(tables, manifest, Verdict(0, ()), *_summaries(tables, manifest))
 
 
 def _report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportData:
-    """Return another program's result file as a report; `types` gives the canonical name of each measure."""
+    """Return another program's result file as a report; `types` maps reported to canonical measure names."""
     tables, cluster_of = BlockRows(), dict[str, str]()
     for row in results.rows:
         status: Status = "error" if row.value is None else "ok"
@@ -311,10 +311,10 @@ def open_together(
     ranges: Mapping[str, tuple[float, float]],
     directions: Mapping[str, bool],
 ) -> tuple[list[ReportData], list[str]]:
-    """Open several reports, and return them with notes on guesses about measures; means are not corrected.
+    """Open several reports without correcting means; return them, and notes on what was guessed of measures.
 
-    `ranges` and `directions` (True if higher is better) describe measures of other programs' result files;
-    of others they are guessed from the names and values in all the files.
+    `ranges` and `directions` (True if higher is better) describe measures in other programs' result files.
+    For measures that are not listed, both are guessed from the names, and the values in all files.
     """
     from germane.results.naming import types_of  # not at the top: `germane rank` reads no such files
     from germane.results.reading import read_results, stated_directions
@@ -341,7 +341,7 @@ def open_together(
 
 
 def _required_gates(report: Report) -> list[GateResult]:
-    """Return one gate result per required grader: failed if a case is below the grader's threshold."""
+    """Return a gate result per required grader: failed if any case's score is below its threshold."""
     required, results = report.required, list[GateResult]()
     cases = list(report.cases()) if required else []
     for name in required:
@@ -365,7 +365,7 @@ def _required_gates(report: Report) -> list[GateResult]:
 
 
 def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
-    """Return a gate's result for each system. A gate of one of several eval files reads that file's cases."""
+    """Return a gate's result per system; a gate declared in one of several eval files reads its cases."""
     for file in report.files:
         if gate.location is not None and gate.location.file == file.name:
             if not file.summaries:
@@ -423,7 +423,7 @@ def _check_values(scores: ScoreTable, path: Path) -> None:
 
 
 def panel_notes(asked: AskedCounts) -> dict[str, int]:
-    """Return a note on the agreement of a panel of judges, with its number of questions; {} without a panel."""
+    """Return {note on how far a panel of judges agreed: number of questions}; {} without a panel."""
     panel = sum(n for (_, field, _), n in asked.items() if field == "panel")
     if not panel:
         return {}
@@ -438,7 +438,7 @@ def panel_notes(asked: AskedCounts) -> dict[str, int]:
 def _summaries(
     tables: Tables, manifest: Mapping[str, Json], *, corrected: bool = True
 ) -> tuple[list[MeasureSummary], Corrections | None]:
-    """Return a summary per measure and system, and the `Corrections` of their means (None without labels)."""
+    """Return a summary per measure and system, and the means' `Corrections` (None without labels)."""
     bases, corrections, summaries = Bases(manifest, tables), None, list[MeasureSummary]()
     for line in summarise(tables.scores, clusters=tables.clusters()):
         basis = bases.of(line.type, line.system).replace(interval_note=line.basis.interval_note)

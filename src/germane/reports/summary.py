@@ -1,4 +1,4 @@
-"""Summarise the scores of each measure: mean, interval, bounds and the source of its labels."""
+"""Summarise the scores of each measure: mean, interval, bounds, and whose labels they are computed from."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Basis(Line, kw_only=True, rename=internal("labels", "stand_in", "outdated"
         return bool(self.with_reference and self.without_reference)
 
     def _remarks(self) -> Iterator[str]:
-        """Yield the remarks that are printed with the mean, e.g. "uncalibrated: no human labels"."""
+        """Yield the remarks to print with the mean, e.g. "uncalibrated: no human labels"."""
         if self.source == "best":
             share = "" if self.mixed is None else f"{self.mixed:.0%} human, "
             yield f"mixed: {share}not a corrected estimate"
@@ -171,7 +171,7 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         return f"{self.mean:.4f} over {self.n} of {self.due} ({could} over all)"
 
     def count_in_words(self) -> str:
-        """Return "n/total" for cases with a value and all cases, with the trials and the sampled share if any."""
+        """Return "n/total" (cases with a value / all), with the number of trials and any random sample."""
         share = f"{100 * self.sampled.n / self.sampled.of:.3g}%" if self.sampled else ""
         more = ", ".join(filter(None, (self.trials_in_words(), share)))
         return f"{self.n}/{self.total}" + (f" ({more})" if more else "")
@@ -189,7 +189,7 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
 
 
 def known_measure(name: str) -> Measure | None:
-    """Return the measure with this name, or None if germane has no such measure, as for an eval file's grader."""
+    """Return the measure with this name; None if it is not germane's, as for an eval file's grader."""
     try:
         return Measure.parse(name)
     except InputError:
@@ -202,7 +202,7 @@ def canonical_name(name: str) -> str:
 
 
 def range_of(canonical: str) -> tuple[float, float]:
-    """Return the lowest and highest value of a measure, given its canonical name; 0 and 1 if it is unknown."""
+    """Return a measure's lowest and highest value, given its canonical name; 0 and 1 if it is unknown."""
     if stated := declared(canonical):
         return stated.range
     measure = known_measure(canonical)
@@ -210,7 +210,7 @@ def range_of(canonical: str) -> tuple[float, float]:
 
 
 def check_change(canonical: str, change: float, problem: str, location: SourceLocation | None = None) -> None:
-    """Raise InputError, beginning with `problem`, if `change` is larger than the measure's whole range."""
+    """Raise InputError, beginning with `problem`, if `change` exceeds the width of a measure's range."""
     low, high = range_of(canonical)
     if abs(change) > high - low:
         name = canonical.partition(" [")[0]
@@ -220,7 +220,7 @@ def check_change(canonical: str, change: float, problem: str, location: SourceLo
 
 
 def higher_is_better(canonical: str) -> bool:
-    """Return True if higher values of a measure are better, or if germane does not know the measure."""
+    """Return True if higher values of the measure are better, also if germane does not know the measure."""
     if stated := declared(canonical):
         return stated.higher
     measure = known_measure(canonical)
@@ -228,7 +228,7 @@ def higher_is_better(canonical: str) -> bool:
 
 
 def is_diagnostic(canonical: str) -> bool:
-    """Return True if a measure describes the labels or the lists (Judged@10, RBP's residual), not their quality."""
+    """Return True if a measure describes the labels or lists (e.g. Judged@10), not how good they are."""
     if (measure := known_measure(canonical)) is None:
         return False
     return measure.definition.diagnostic or measure.settings.get("part") == "residual"
@@ -242,8 +242,8 @@ def summarise(
 ) -> list[MeasureSummary]:
     """Return one summary per system and measure, in order of first appearance.
 
-    `clusters` gives the cluster of each case that belongs to one (cases of a cluster are not independent).
-    `keep` holds the numbers of the samples that count, in ascending order; None means all.
+    `clusters` maps cases that depend on one another to their common cluster. `keep` holds the numbers of the
+    samples that count, in ascending order; None means all.
     """
     cases = scores
     if not isinstance(cases, CaseScores):
@@ -254,7 +254,7 @@ def summarise(
 def _summary(
     cases: CaseScores, system: str, number: int, rows: NDArray[np.int64], clusters: Mapping[str, str] | None
 ) -> MeasureSummary:
-    """Return the summary of one system's scores of one measure; `rows` are their numbers in the table."""
+    """Return the summary of one system's scores of one measure, those in the table's rows `rows`."""
     measure, canonical = cases.measures[number]
     span = range_of(canonical)
     case_values = cases.of_rows(rows, span)
@@ -311,7 +311,7 @@ def _summary(
 def interval_of_cases(
     values: CaseValues, clusters: NDArray[np.generic] | None, span: tuple[float, float], *, times: float = 1.0
 ) -> Interval:
-    """Return the interval of the mean over all due cases, or `times` as many; `span`: the measure's range."""
+    """Return the mean's interval over the cases, or over `times` as many; `span` is the measure's range."""
     bounds, limits = (values.low, values.high), limits_of(span, values)
     if not np.isfinite(values.high).all():
         why = "missing scores could have any value"
@@ -320,18 +320,18 @@ def interval_of_cases(
 
 
 def limits_of(span: tuple[float, float], *sides: CaseValues) -> tuple[float, float] | None:
-    """Return `span`, the range of a measure, or None if a value lies outside it (an unknown measure's may)."""
+    """Return a measure's range `span`; None if a value lies outside it, as with an unknown measure."""
     ends = [(side.low.min(), side.high.max()) for side in sides if len(side.low)]
     return span if all(span[0] <= low and high <= span[1] for low, high in ends) else None
 
 
 def in_digits(value: float | None, sign: str = "", digits: int = 4) -> str:
-    """Return a number as text with so many decimal digits, "-" for None; `sign` "+" also prints a plus sign."""
+    """Return a number with this many decimals, "-" for None; with `sign` "+", positive ones get a plus."""
     return "-" if value is None else f"{value:{sign}.{digits}f}"
 
 
 def p_in_words(value: float | None) -> str:
-    """Return a p-value as text with four digits, below 0.00005 as 3e-06; "-" for None."""
+    """Return a p-value with four decimals, or as 3e-06 if it is below 0.00005; "-" for None."""
     return in_digits(value) if value is None or value >= 0.00005 else f"{value:.1g}"
 
 
@@ -372,7 +372,7 @@ def sample_slices(sample: Sample, by: str) -> list[str]:
 
 
 def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
-    """Return the ids of the cases of each slice, by name; for a single tag also the slice "not TAG".
+    """Return the case ids in each slice, by the slice's name; a single tag also gives the slice "not TAG".
 
     Raises InputError if no sample is in any slice.
     """
@@ -393,7 +393,7 @@ def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
 
 
 def with_measures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield each distinct text of the (text, measure) rows once, with its measures: "text (RR, nDCG@10)"."""
+    """Yield each distinct text of (text, measure) rows with all its measures: "text (RR, nDCG@10)"."""
     measures_of: dict[str, dict[str, None]] = {}
     for text, measure in rows:
         measures_of.setdefault(text, {})[measure] = None
@@ -401,7 +401,7 @@ def with_measures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
-    """Yield a sentence for each corrected mean with the judge's mean, the corrected mean and its interval."""
+    """Yield a sentence per corrected mean: the judge's mean, the corrected mean and its interval."""
     for summary in summaries:
         if (mean := summary.corrected) is not None:
             system = f" of {summary.system}" if summary.system else ""

@@ -1,4 +1,4 @@
-"""The Table, rendered for a terminal, as plain text, Markdown and TeX, and the lines of CSV files."""
+"""Tables for a terminal, as plain text, Markdown and TeX, and the lines of CSV files."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["Table", "TextDocument", "csv_lines"]
 class Table:
     """A table of text with headings, rows, a title above and notes below; control characters are removed.
 
-    `align` has an l (left) or r (right) for each column; its last letter holds for all further columns.
-    `styles` are the rich styles of columns in a terminal, by heading.
+    `align` has a letter per column, l (left) or r (right); further columns are aligned like the last letter.
+    `styles` maps headings to the rich styles of their columns in a terminal.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Table:
         yield from (f"  {clean(note)}" for note in self.notes)
 
     def rich(self, *, edge: bool = True) -> RenderableType:
-        """Return the table for a rich console; `edge` adds space around the table."""
+        """Return the table for a rich console; `edge` adds space at its left and right edge."""
         from rich.box import SIMPLE_HEAD
         from rich.cells import cell_len
         from rich.table import Table as RichTable
@@ -86,7 +86,7 @@ class Table:
         return hanging([*title, FittedTable(layouts), *notes])
 
     def _stacked(self, widths: Sequence[int]) -> Iterator[tuple[int, Sequence[RenderableType]]]:
-        """Yield a layout for narrow terminals if rows have texts and numbers: texts above, numbers below."""
+        """Yield a layout for narrow terminals, each row's texts above its numbers, if it has both."""
         from rich.cells import cell_len
         from rich.text import Text
 
@@ -108,7 +108,7 @@ class Table:
         yield width, [*lines, Text()]
 
     def print(self, out: TextIO) -> None:
-        """Print the table: to a terminal with lines and bold, fitted to its width, else as plain text."""
+        """Print the table: fitted to the width of a terminal, with lines and bold, else as plain text."""
         if not out.isatty():
             out.writelines(f"{line}\n" for line in self.plain())
             return
@@ -117,7 +117,7 @@ class Table:
         Console(file=out, highlight=False).print(self.rich(edge=False))
 
     def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
-        """Return the headings and rows with escaped cells; bold cells are put in the place of @ in `bold`."""
+        """Return headings and rows, escaped; a bold cell is put in `bold` in place of @, as in `**@**`."""
         lines = []
         for row, marked in zip((self.heads, *self.rows), ((), *self.bold), strict=True):
             cells = enumerate(map(escape, row))
@@ -127,7 +127,7 @@ class Table:
     def markdown(self, escape: Callable[[str], str] = markdown_text, most: int | None = None) -> str:
         """Return the table in Markdown with its notes below, each cell escaped by `escape`.
 
-        With `most`, return at most so many rows and the number of others, or "" if there are no rows.
+        `most` limits the number of rows: a line says how many more there are, and an empty table becomes "".
         """
         if most is not None and not self.rows:
             return ""
@@ -139,7 +139,7 @@ class Table:
         return text + "".join(f"{escape(note)}\n\n" for note in self.notes)
 
     def tex(self, rules: tuple[str, str, str] = ("toprule", "midrule", "bottomrule")) -> str:
-        """Return the table as a LaTeX tabular; `rules` are the commands of its lines, by default booktabs'."""
+        """Return a LaTeX tabular; `rules` are the commands for its three lines, booktabs' by default."""
         written = self._written(lambda cell: cell.translate(_TEX), r"\textbf{@}")
         head, *rows = (" & ".join(row) + r" \\" for row in written)
         top, middle, bottom = (f"\\{rule}" for rule in rules)
@@ -176,7 +176,7 @@ class TextDocument(list[str | Table]):
 
 
 def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:
-    """Yield a CSV line for each row, headings first; cells are escaped against spreadsheet formulas."""
+    """Yield a CSV line per row; cells that a spreadsheet would run as formulas are escaped."""
     import csv  # not at the top: a terminal does not need it
 
     out = io.StringIO(newline="")

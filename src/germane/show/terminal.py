@@ -1,4 +1,4 @@
-"""Text for a terminal: hanging indents, tables that fit its width, and rich output as plain text."""
+"""Text for a terminal: hanging indents, tables that fit the width, and rich output as plain text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from germane.clean import clean
 
 
 def plain_text(renderable: RenderableType, width: int) -> str:
-    """Return a rich renderable as plain text without colour, as a console of `width` columns prints it."""
+    """Return what a console of `width` columns prints for a rich renderable, without colour."""
     out = io.StringIO()
     console = Console(file=out, width=width, no_color=True, legacy_windows=False, force_jupyter=False)
     console.print(renderable, highlight=False)
@@ -24,7 +24,7 @@ _LEAD = re.compile(r"[a-z]+ {2,}| +")
 
 
 class HangingText:
-    """Text whose wrapped lines are indented: to the text behind a first word (`judge    `), else by two."""
+    """Text with a hanging indent, as wide as a label at its start (`judge    `), else of two columns."""
 
     def __init__(self, text: Text) -> None:
         self.text = text
@@ -44,7 +44,7 @@ class HangingText:
 
 
 class FittedTable:
-    """A table in the first of its `layouts` (each a width and the renderables) that fits the terminal."""
+    """A table that is printed in the first of its `layouts`, (width, renderables), that fits the terminal."""
 
     def __init__(self, layouts: Sequence[tuple[int, Sequence[RenderableType]]]) -> None:
         self.layouts = layouts
@@ -56,5 +56,5 @@ class FittedTable:
 
 
 def hanging(rows: Iterable[RenderableType]) -> RenderableType:
-    """Return the renderables one below the other; wrapped lines of text are indented."""
+    """Return the renderables one below the other; texts get a hanging indent."""
     return Group(*(HangingText(row) if isinstance(row, Text) else row for row in rows))

@@ -1,8 +1,8 @@
 """The agreement of a judge with people, and with its own earlier verdicts when it is asked again.
 
-Asking again shows whether a judge has changed by more than its own noise. If it has not changed, the stored
-answer and the new ones are exchangeable: any order of them is equally likely. Two tests, valid for any amount
-of noise, use this and share the error rate.
+New answers to the same questions show whether a judge has changed by more than its own noise. If it has not,
+the stored answer and the new ones are exchangeable: any order of them is equally likely. Two tests use this;
+they are valid for any amount of noise and share the error rate.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def agreement(
 ) -> JudgeAgreement:
     """Return how well a judge's grades agree with people's grades of the same items, shape (n,).
 
-    Grades outside the scale are counted in `illegal`, and elsewhere treated as further grades; they are not
-    clipped. The bias has a Student's t interval with queries (None = items are independent) as clusters or,
-    if all errors are equal, Gaffke's.
+    Grades outside the scale are counted in `illegal` and otherwise treated as further grades; they are not
+    clipped. The bias has a Student's t interval with `queries` as clusters (None = independent items) or, if
+    all errors are equal, Gaffke's.
     """
     values, truth = np.asarray(judge, float), np.asarray(people, float)
     pairs = confusion(judge, people, scale=scale)
@@ -103,7 +103,7 @@ def agreement(
 
 
 def confusion(judge: ArrayLike, people: ArrayLike, *, scale: Sequence[float] = ()) -> Confusion:
-    """Return a table of counts of people's grades (rows) against the judge's grades (columns) of n items.
+    """Return the counts of each pair of a person's grade (rows) and a judge's grade (columns) of n items.
 
     Grades of `scale` get a row and a column even if they do not occur.
     """
@@ -186,11 +186,12 @@ NARROW = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ChangedVerdicts:
-    """The comparison of stored verdicts with new verdicts on the same questions.
+    """The comparison of a judge's stored verdicts with its new verdicts on the same questions.
 
     `shifts` is how much the new verdicts shift each mean. `p_of_means` is the smallest p-value of these
-    shifts, adjusted by Holm; `p_of_flips` tests whether third answers confirm more changed verdicts than
-    chance would. `changed` is True if a test shows a change, False if a large one is excluded, else None.
+    shifts, adjusted by Holm. `p_of_flips` is the p-value that third answers confirm more changed verdicts
+    than chance would. `changed` is True if a test shows a change, False if a large change is excluded, else
+    None.
     """
 
     shifts: Mapping[str, Interval]
@@ -207,14 +208,14 @@ def compare_answers(
     taken_back: int,
     largest: Mapping[str, float] | None = None,
 ) -> ChangedVerdicts:
-    """Test whether a judge has changed, with error rate 1 - LEVEL, from `answered` verdicts asked for again.
+    """Test whether a judge has changed, with error rate 1 - LEVEL, from `answered` new verdicts.
 
     - Shifts of means: if the judge has not changed, a new verdict raises a mean as often as it lowers it.
       `effects` holds, for each mean, the change that each new verdict makes in it, times the number of
       verdicts; `largest` the largest effect that one verdict can be expected to have (default 1).
     - Flips: if two answers to a question differ and the judge has not changed, a third answer equals either
-      with the same probability, since the three are exchangeable. This is a one-sided sign test of the
-      `flips` that a third answer `confirmed` against those that it took back.
+      with the same probability, since the three are exchangeable. A one-sided sign test compares the number
+      `confirmed` by a third answer with the number `taken_back`, of all `flips`.
 
     Each of the two tests gets half of the error rate (Bonferroni); several means share theirs by Holm's
     method.
@@ -238,6 +239,6 @@ def compare_answers(
 
 
 def kappa_of(stored: Sequence[str], new: Sequence[str]) -> float | None:
-    """Return Cohen's kappa of two lists of answers (unordered names); None if all answers are equal."""
+    """Return Cohen's kappa of two lists of answers as unordered categories; None if all answers are equal."""
     number = {name: at for at, name in enumerate(dict.fromkeys([*stored, *new]))}
     return cohen_kappa(confusion([number[name] for name in stored], [number[name] for name in new]))

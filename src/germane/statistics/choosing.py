@@ -1,4 +1,4 @@
-"""The gain of the best of several systems, corrected for having chosen it on the same data."""
+"""The gain of the best of several systems, corrected for choosing it on the data that measure it."""
 
 from __future__ import annotations
 

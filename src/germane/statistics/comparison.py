@@ -25,10 +25,11 @@ _FEW = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """One measure of two systems on the same cases; `difference` is B - A, None if scores are incomplete.
+    """The difference of two systems by one measure on the same cases.
 
-    `p` is the two-sided p-value of no difference, by the interval's method. `detectable` is the smallest true
-    difference that so many units show with a power of 0.8; None if all differences are equal.
+    `difference` is B - A, None if scores are incomplete. `p` is the two-sided p-value of no difference, by
+    the interval's method. `detectable` is the smallest true difference that this number of units would show
+    with a power of 0.8; None if all differences are equal.
     """
 
     n: int
@@ -45,7 +46,7 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision whether a change stays within a margin.
+    """The decision whether a change is within a margin.
 
     `needed` is the number of units with which a change of 0 would pass with probability 0.8; None = unknown.
     """
@@ -134,10 +135,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def decide_change(interval: Interval, margin: float) -> Decision:
     """Decide whether B is worse than A by `margin` or more: a non-inferiority test on the interval of B - A.
 
-    The result is "pass" if the lower end is above -margin, "fail" if the upper end is below -margin, else
-    "undecided". The number of units needed depends on the spread and the margin, never on the observed mean:
-    n (h (1 + z(0.8) / z(0.975)) / margin)^2, where h is the distance from the mean to the lower end and z are
-    normal quantiles. Higher is better; a negative margin is the gain required at least.
+    Higher is better; a negative margin is a gain that B must have. The result is "pass" if the lower end is
+    above -margin, "fail" if the upper end is below -margin, else "undecided". The number of units needed
+    depends on the spread and the margin, never on the observed mean: n (h (1 + z(0.8) / z(0.975)) /
+    margin)^2, where h is the distance from the mean to the lower end and z are normal quantiles.
     """
     low, high = interval.ends or (-inf, inf)
     if low > -margin:
@@ -174,7 +175,7 @@ def detectable(units: Units, end: float | None = 1.0) -> float | None:
 
 
 def _half_width(units: Units, end: float, difference: float) -> float:
-    """Return the distance from the mean to the lower limit if the units had this true difference."""
+    """Return the distance from mean to lower limit if the units' true difference was `difference`."""
     n = len(units.sums)
     sums = units.sums + (difference - units.mean) * units.sizes
     moved = np.abs(sums) / units.sizes

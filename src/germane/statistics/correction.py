@@ -100,7 +100,7 @@ def corrected_mean(
 
 
 def _ends(mean: float, residuals: Floats, variance: float, limits: Ends) -> Ends:
-    """Return the interval of a mean with this variance, made from residuals as for differences.
+    """Return the interval of a mean with this variance, shaped like that of the residuals' mean.
 
     `residuals` are each query's contribution minus its expectation, `limits` the range of a query's value.
     """
@@ -190,9 +190,9 @@ def corrected_query_mean(
 
 
 def between(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> CorrectedMean:
-    """Return a corrected mean for labels of which some are unsure, given the means with these at 0 and at 1.
+    """Return one corrected mean from the means with all "unsure" labels taken as 0 (`low`) and as 1 (`high`).
 
-    The mean is the middle of the two means, and the interval covers both intervals.
+    The mean is the middle of the two means, and the interval covers both intervals. `unsure` is their number.
     """
     return low.replace(
         mean=(low.mean + high.mean) / 2,
@@ -208,7 +208,7 @@ def between(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> Correcte
 def _estimated(
     base: Mapping[str, Any], mean: float, ends: Ends, human: float, alone: Ends, weight: float, limits: Ends
 ) -> CorrectedMean:
-    """Return the CorrectedMean with both estimates, corrected and from labels alone, cut to the limits."""
+    """Return the CorrectedMean of both estimates, with and without the judge, cut to `limits`."""
     return CorrectedMean(
         **base,
         mean=min(max(mean, limits[0]), limits[1]),
@@ -229,10 +229,10 @@ class _Fit(NamedTuple):
 
 
 def _fit(u: Floats, v: Floats, scale: Floats, df: int, groups: Ints | None = None) -> _Fit:
-    """Return the least-squares fit of u on v with weights `scale`; the slope is at least 0.
+    """Return the least-squares slope of u on v, at least 0, weighted by `scale`; 0 if v does not vary.
 
-    u and v are deviations from means with `df` degrees of freedom. The jackknife leaves out one of `groups`
-    at a time (None = one row). If v does not vary, the slope is 0.
+    u and v are deviations from means with `df` degrees of freedom. For the variance of the slope, the
+    jackknife leaves out one of `groups` at a time (None = one row).
     """
     cross, square = scale * u * v, scale * v * v
     if groups is not None:
@@ -253,7 +253,11 @@ def _fit(u: Floats, v: Floats, scale: Floats, df: int, groups: Ints | None = Non
 
 @dataclass(frozen=True, slots=True)
 class _Stages:
-    """A two-stage sample: each label's query, each query's labels and passages, and the number of queries."""
+    """A two-stage sample of labels: queries, and passages of each query.
+
+    `group` is the query of each label, `counts` and `sizes` the number of labels and passages of each
+    labelled query, `queries` the number of all queries.
+    """
 
     group: Ints
     counts: Ints
@@ -275,9 +279,9 @@ class _Stages:
     def half_width(self, within: Floats, between: Floats, fitted: tuple[bool, bool], doubt: float) -> float:
         """Return half the width of the interval, from the deviations within and between queries.
 
-        `fitted` says which weights were fitted, `doubt` is their variance. Queries with one label get the
-        mean variance of the others. If nearly all have one, the variance between queries is used for both
-        stages, which is too wide rather than too narrow.
+        `fitted` says which of the weights (within, between) were fitted; `doubt` is the variance that they
+        add. Queries with one label get the mean variance of the others. If nearly all have one, the variance
+        between queries is used for both stages, which is too wide rather than too narrow.
         """
         q, free = len(self.counts), self.free - fitted[0]
         first_df = max(q - 1 - fitted[1], 1)
@@ -302,20 +306,20 @@ class _Stages:
 def _degrees(variances: Floats, df: Ints) -> float:
     """Return the degrees of freedom of a sum of estimated variances (Satterthwaite 1946), at least 1.
 
-    The + 2 and - 2 correct a bias: the square of an estimate with f degrees of freedom is (f + 2) / f times
-    too large on average.
+    The + 2 and - 2 in the code correct a bias: the square of an estimate with f degrees of freedom is (f + 2)
+    / f times too large on average.
     """
     total = float(variances.sum())
     return max(1.0, total**2 / float((np.square(variances) / (df + 2)).sum()) - 2) if total > 0 else 1.0
 
 
 def _unvaried(labels: Floats) -> bool:
-    """Return True if nearly all labels are equal, so that their variance says little."""
+    """Return True if nearly all labels are equal, which makes their variance a poor estimate."""
     return int(np.unique(labels, return_counts=True)[1].max()) > len(labels) - _RARE
 
 
 def _labels_alone(base: Mapping[str, Any], labels: Floats, value_range: Ends) -> CorrectedMean | str:
-    """Return the mean of labels that vary too little for a correction, or the reason why it has none."""
+    """Return the mean of the labels alone, if they vary too little for a correction; or why it has none."""
     alone = mean_interval(labels, value_range=value_range)
     if alone.mean is None or alone.ends is None:
         return "nearly all labels are equal, and the measure has no range that could bound their mean"

@@ -134,7 +134,10 @@ def corrected_difference(
 
 
 def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tuple[Floats, Floats]:
-    """Return each query's corrected difference, and each passage's weighted error (nan without a label)."""
+    """Return each query's corrected difference, and each passage's weighted error (nan without a label).
+
+    The arguments are those of `corrected_difference`: weights, labels, grades, chances, queries, n_queries.
+    """
     labelled = ~np.isnan(y)
     value, odds = np.where(labelled, y, 0.0), np.divide(1.0, p, out=np.zeros(len(p)), where=p > 0)
     drawn = np.where(labelled, c * odds, 0.0)
@@ -159,7 +162,7 @@ def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tu
 def _spread(
     error: Floats, p: Floats, labelled: NDArray[np.bool_], units: NDArray[np.generic]
 ) -> tuple[float, float]:
-    """Return the standard deviation of the sum that is due to the draw, and its degrees of freedom."""
+    """Return the standard deviation that drawing adds to the sum of errors, and its degrees of freedom."""
     codes = np.unique(units[labelled], return_inverse=True)[1]
     terms = np.square(np.bincount(codes, np.sqrt(1 - p[labelled]) * error[labelled]))
     total, n = float(terms.sum()), len(terms)

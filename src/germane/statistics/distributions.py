@@ -34,7 +34,7 @@ def beta_cdf(x: float, a: float, b: float) -> float:
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """Return the continued fraction of I_x(a, b), by Lentz's method; it converges in about sqrt(max(a, b)) steps."""
+    """Return the continued fraction of I_x(a, b) by Lentz's method, in about sqrt(max(a, b)) steps."""
     c, d = 1.0, 1 - (a + b) * x / (a + 1)
     d = 1 / (d if abs(d) > _TINY else _TINY)
     result = d

@@ -35,16 +35,16 @@ _MIDDLE = 1e-3
 
 
 def lower_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: float = 1.0) -> float:
-    """Return the lower confidence limit of the mean of these units, with probability `tail` (< 1/2) below it.
+    """Return the lower confidence limit of the units' mean, with error probability `tail`, below 1/2.
 
-    `sums` and `sizes` (above 0), shape (n,), are those of the units, and `end` is the lower end of the range
-    of sum / size. With `times` each unit counts so often: the limit of a larger sample like this.
+    `sums` and `sizes` (above 0), shape (n,), are those of the units, and `end` is the lowest possible sum /
+    size. With `times`, each unit counts that often: the limit of a larger sample like this.
     """
     return _limit(*_with_end(sums, sizes, end, times), end, tail)
 
 
 def upper_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: float = 1.0) -> float:
-    """Return the upper confidence limit of the mean; `end` is the upper end of the range."""
+    """Return the upper confidence limit of the units' mean; `end` is the highest possible sum / size."""
     return -_limit(*_with_end(sums, sizes, -end, times, sign=-1.0), -end, tail)
 
 
@@ -83,7 +83,7 @@ def probability_below(sums: Floats, sizes: Floats, end: float, mean: float) -> f
 def _with_end(
     sums: Floats, sizes: Floats, end: float, times: float = 1.0, *, sign: float = 1.0
 ) -> tuple[Floats, Floats, Floats]:
-    """Return sums (times `sign`), sizes and gamma shapes of the units and of a pseudo-unit at `end`."""
+    """Return sums (times `sign`), sizes and gamma shapes of the units, then of a pseudo-unit at `end`."""
     size = float(np.einsum("i->", sizes)) / len(sizes)
     shapes, signed = np.full(len(sums) + 1, times), np.empty(len(sums) + 1)
     shapes[-1], signed[-1] = SHAPE, end * size
@@ -96,7 +96,7 @@ def _dot(first: Floats, other: Floats) -> float:
 
 
 def _signed_root(a: Floats, k: Floats, t: float | None = None) -> tuple[float, float | None]:
-    """Return r*, whose normal probability is that the gamma-weighted sum of `a` is <= 0, and its root t."""
+    """Return (r*, root t): Phi(r*) is the probability that the sum of `a` with gamma(k) weights is <= 0."""
     least, most = float(a.min()), float(a.max())
     if least >= 0 or most <= 0:  # all on one side
         return (0.0 if least == most else -inf if least >= 0 else inf), None

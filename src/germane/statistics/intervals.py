@@ -1,4 +1,4 @@
-"""Confidence intervals of a mean over cases, and the test that belongs to them.
+"""Confidence intervals of a mean over cases, and p-values that agree with them.
 
 The unit is the case, with its trials averaged. Cases that rephrase one another form a cluster, and then the
 cluster is the unit.
@@ -105,7 +105,7 @@ class CorrectedMean(
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The sums and sizes of independent units (clusters of cases, or cases), arrays of shape (units,)."""
+    """The sum and the size (number of cases) of each independent unit: a cluster of cases, or a case."""
 
     sums: Floats
     sizes: Floats
@@ -118,13 +118,13 @@ class Units:
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of one unit's part, (sum - size * mean) / mean size; inf for one unit."""
+        """The standard deviation over units of (sum - size * mean) / mean size; inf for a single unit."""
         n, parts = len(self.sums), (self.sums - self.sizes * self.mean) / self.sizes.mean()
         return sqrt(float(np.square(parts).sum()) / (n - 1)) if n > 1 else inf
 
     @property
     def note(self) -> str:
-        """A warning if the effective number of clusters, (sum w)^2 / sum w^2, is below 20; else ""."""
+        """A warning if clusters differ in size and are worth fewer than FEW_CLUSTERS equal ones; else ""."""
         worth = float(self.sizes.sum() ** 2 / np.square(self.sizes).sum())
         if self.name != "clusters" or worth >= FEW_CLUSTERS or np.ptp(self.sizes) <= SAME:
             return ""
@@ -140,7 +140,7 @@ class Units:
 
 
 def group_cases(values: ArrayLike, clusters: ArrayLike | None) -> Units:
-    """Return the sums and sizes of the clusters of cases, or each case as its own unit without clusters."""
+    """Return the sums and sizes of the clusters of cases; without clusters, each case is a unit."""
     scores = np.asarray(values, float)
     codes = None if clusters is None else cluster_codes(clusters)
     if codes is None or not len(codes) or codes.max() + 1 == len(codes):
@@ -149,7 +149,7 @@ def group_cases(values: ArrayLike, clusters: ArrayLike | None) -> Units:
 
 
 def cluster_codes(clusters: ArrayLike) -> Ints:
-    """Return the cluster of each case as a number from 0, shape (n,)."""
+    """Return the number of each case's cluster, counting from 0, shape (n,)."""
     return np.unique(np.asarray(clusters), return_inverse=True)[1]
 
 
@@ -225,7 +225,7 @@ def mean_interval(
 def _filled(
     values: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, value_range: tuple[float, float] | None
 ) -> tuple[Floats, Floats, bool]:
-    """Return the lower and upper bound of each case, and whether all scores are complete."""
+    """Return the lower and upper bounds of the cases (complete: their scores), and if all are complete."""
     open_ = np.isnan(values)
     low = high = values
     if open_.any():
@@ -256,7 +256,7 @@ def clopper_pearson(successes: float, n: float, tail: float = 1 - UPPER) -> tupl
 
 
 def reach(largest: float, end: float) -> tuple[float, float]:
-    """Return the range assumed for differences: the `largest` |difference|, or half the possible `end`."""
+    """Return the range assumed for differences: +- the `largest` observed one, or +- `end` / 2 if wider."""
     far = max(largest, end / 2)
     return -far, far
 
@@ -264,7 +264,7 @@ def reach(largest: float, end: float) -> tuple[float, float]:
 def _gaffke(
     below: Units, above: Units, limits: tuple[float, float], tail: float, times: float, *, test: bool
 ) -> tuple[tuple[float, float], float | None]:
-    """Return Gaffke's lower limit of the lower bounds, upper limit of the upper ones, and (`test`) p."""
+    """Return Gaffke's lower limit for `below`, his upper limit for `above` and, with `test`, a p-value."""
     start, end = limits
     if not start < end:
         raise InputError(f"value_range {start:g} to {end:g} is empty", fix="pass value_range=(low, high)")
@@ -279,7 +279,7 @@ def _gaffke(
 def _student(
     below: Units, above: Units, limits: tuple[float, float], tail: float, more: float
 ) -> tuple[tuple[float, float] | None, float | None]:
-    """Return the Student t interval around both means, and its p-value; None if all values are equal."""
+    """Return Student's t limits (lower for `below`, upper for `above`) and p-value; None for equal values."""
     df = more * len(below.sums) - 1
     errors = below.error / sqrt(more), above.error / sqrt(more)
     flat = max(errors) <= 1e-14 * max(abs(below.mean), abs(above.mean)) and above.mean <= below.mean
@@ -292,13 +292,13 @@ def _student(
 
 
 def _tail(below: Units, above: Units, more: float) -> float:
-    """Return the probability to leave beyond each end if the mean is only known to be between two means."""
+    """Return the tail probability at each end for a mean between two means (Imbens and Manski 2004)."""
     error, df = max(below.error, above.error) / sqrt(more), max(more * len(below.sums) - 1, 1)
     return t_cdf(-imbens_manski((above.mean - below.mean) / error if error else inf, df), df)
 
 
 def imbens_manski(gap: float, df: float) -> float:
-    """Return how many standard errors to add on both sides of a range, to cover each point of it with LEVEL.
+    """Return how many standard errors to add at both ends of a range so that each point has coverage LEVEL.
 
     This is the C with T(C + gap) - T(-C) = LEVEL, where `gap` is the length of the range in standard errors:
     from the two-sided quantile of Student's t for a single point down to the one-sided one (Imbens and Manski

@@ -1,4 +1,4 @@
-"""Draw passages to label: a random order, and each passage's probability of being drawn."""
+"""Draw passages for people to label: a random order, and the probability that each passage is drawn."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Design: TypeAlias = Literal["passages", "queries"]
 
 
 def drawing_order(groups: ArrayLike, design: Design, seed: int, n: int) -> tuple[Ints, Floats]:
-    """Return the first n units of a random order, and each one's probability of being among them.
+    """Return the first n units of a random order, and the probability that each of them was to be drawn.
 
-    With `design` "passages", one unit of every group is drawn, then another of every group, and so on. With
-    "queries", whole groups are drawn, as many as n covers, at least one. `groups`, shape (N,), is the group
-    of each unit, such as its query. The order depends on the seed alone: a larger n continues it.
+    `groups`, shape (N,), is the group of each unit, such as its query. With `design` "passages", each round
+    draws one unit of every group. With "queries", whole groups are drawn, as many as n covers, at least one.
+    The order depends on the seed alone: a larger n continues it.
     """
     codes = np.unique(np.asarray(groups), return_inverse=True)[1]
     shuffled = np.random.default_rng([seed, 0]).permutation(len(codes))
@@ -38,7 +38,7 @@ def drawing_order(groups: ArrayLike, design: Design, seed: int, n: int) -> tuple
 
 
 def _earlier(codes: Ints) -> Ints:
-    """Return, for each entry, the number of earlier entries with the same code, shape (n,)."""
+    """Return, for each entry, how many entries before it have the same code, shape (n,)."""
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     result = np.empty(len(codes), np.intp)
@@ -47,10 +47,11 @@ def _earlier(codes: Ints) -> Ints:
 
 
 def chances_of_rounds(sizes: ArrayLike, n: int) -> Floats:
-    """Return each group's probability that one of its units is among n, if every round draws one per group.
+    """Return, for each group, the probability that any given one of its units is among n drawn in rounds.
 
-    It is m_g / size_g, with size_g the number of the group's units, r the number of full rounds within n and
-    m_g = min(size_g, r); the rest of n adds an equal fraction of a unit to every group that has units left.
+    Each round draws one unit of every group with units left. The probability is m_g / size_g, with size_g the
+    number of the group's units, r the number of full rounds within n and m_g = min(size_g, r); the rest of n
+    adds an equal fraction of a unit to every group that has units left.
     """
     in_group = np.asarray(sizes, np.intp)
     rounds = max(r for r in range(int(in_group.max()) + 1) if np.minimum(in_group, r).sum() <= n)

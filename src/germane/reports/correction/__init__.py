@@ -1,1 +1,1 @@
-"""Random draws of items for people to label, and their probabilities, by which judged means are corrected."""
+"""Random draws of items for people to label, and the probabilities by which they correct judged means."""

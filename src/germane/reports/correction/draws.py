@@ -1,8 +1,8 @@
-"""Draws of labels: which items were drawn at random for people to label, and with which probabilities.
+"""The items drawn at random for people to label, and the probability that each was drawn.
 
-A draw is a set of labels of one queue, design and seed. Its items come from one pool: everything of a kind
-that a report judged, or what two reports do not share (`germane label A B`). Probabilities are computed from
-the labels that were given, not from the budget, so that a session that stops early is a smaller draw.
+A draw is a set of labels with the same queue, design and seed. Its items come from one pool: all judged items
+of a kind in a report or, for `germane label A B`, those in one of the two reports only. Probabilities are
+computed from the labels that were given, not from the budget: a session that stops early is a smaller draw.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_drawn(label: Label) -> bool:
 
 
 def pool_of(tables: Tables, kind: str) -> Pool:
-    """Return the judged items of a kind that people can label, by query; for support these are single claims."""
+    """Return the judged items that people can label, by query; for kind support, single claims."""
     result: dict[str, set[str]] = defaultdict(set)
     for row in tables.places:
         if row.kind == kind and (row.of is not None) == (kind == "support"):
@@ -45,7 +45,7 @@ def fingerprint(*pools: Pool) -> str:
 
 @dataclass(frozen=True)
 class Draw:
-    """People's labels of items that were drawn at random from a pool: single items, or `whole` queries."""
+    """People's labels of items drawn at random from a pool, one by one or (`whole`) query by query."""
 
     labels: Sequence[Label]
     pool: Pool
@@ -53,7 +53,7 @@ class Draw:
 
     @cached_property
     def items(self) -> frozenset[str]:
-        """The items that were drawn and labelled; if whole queries were drawn, those of complete queries only."""
+        """The items that were drawn and labelled; if `whole`, those of completely labelled queries only."""
         drawn = {label.item for label in self.labels}
         items = (items for items in self.pool.values() if items <= drawn or not self.whole)
         return frozenset(item for some in items for item in some if item in drawn)
@@ -65,7 +65,7 @@ class Draw:
 
     @cached_property
     def _chances(self) -> Mapping[str, float]:
-        """The probability with which each item of a query was drawn, by query."""
+        """The probability that an item was drawn, by query: it is the same for all items of a query."""
         if not self.pool:
             return {}
         if self.whole:
@@ -76,17 +76,17 @@ class Draw:
         return dict(zip(self.pool, chances.tolist(), strict=True))
 
     def chance(self, case: str, item: str) -> float:
-        """Return the probability with which an item of a query was drawn; 0 if the item is not in the pool."""
+        """Return the probability that an item of a query was drawn; 0 if the item is not in the pool."""
         return self._chances[case] if item in self.pool.get(case, ()) else 0.0
 
 
 def chance_of(draws: Iterable[Draw], case: str, item: str) -> float:
-    """Return the probability that at least one of several independent draws takes an item."""
+    """Return the probability that an item of a query is in at least one of several independent draws."""
     return 1.0 - prod(1.0 - draw.chance(case, item) for draw in draws)
 
 
 def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
-    """Yield the draws that these labels belong to, one per queue, design and seed; empty draws are left out."""
+    """Yield the draws that these labels belong to, one for each queue, design and seed, except empty ones."""
     groups: dict[tuple[object, ...], list[Label]] = defaultdict(list)
     for label in labels:
         design = label.design or {}

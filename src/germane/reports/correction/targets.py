@@ -1,4 +1,4 @@
-"""Find which of a report's judged means people's labels can correct, and how many answers that takes."""
+"""Find the judged means that people's labels can correct, and the number of answers that this takes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAST_QUERIES = 3  # with labels, before a mean is corrected
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelTarget:
-    """The judged means that one `kind` of people's labels (relevance, support or sufficiency) can correct.
+    """The judged means that people's labels of one `kind` (relevance, support or sufficiency) can correct.
 
     `design` is the unit of the random draw: single passages or claims, or whole queries. `ordered` are the
     measures that depend on the order of the passages, and so need whole queries. `cases` are the queries for
@@ -33,7 +33,7 @@ class LabelTarget:
     cases: frozenset[str] = frozenset()
 
     def answers_needed(self, cases: Sequence[str]) -> int:
-        """Return after how many answers the means are corrected; `cases`: the query of each, as drawn."""
+        """Return how many answers it takes to correct the means, given the query of each task in order."""
         labels, answers, seen = 0, 0, set[str]()
         if self.design == "queries":
             for case, size in Counter(cases).items():
@@ -50,7 +50,7 @@ class LabelTarget:
         return len(cases)
 
     def announcement(self, cases: Sequence[str], size: int) -> str:
-        """Return a sentence that says which means the first `size` answers correct, and after how many answers."""
+        """Return a sentence: which means the first `size` answers correct, and after how many answers."""
         names, needed = some_of(self.measures, 4), self.answers_needed(cases)
         what = {"relevance": "passages", "support": "claims"}.get(self.kind, "sets of passages")
         how = "whole queries" if self.design == "queries" else what
@@ -60,7 +60,7 @@ class LabelTarget:
 
 
 def label_targets(report: ReportData) -> tuple[list[LabelTarget], list[str]]:
-    """Return the kinds of labels that correct a report's judged means, and the measures that no labels correct.
+    """Return the means that people's labels can correct, by kind of label, and the measures they cannot.
 
     Measures that depend on the order of the passages need labels of whole queries, others of some passages.
     context_recall and faithfulness need labels of single claims, context_sufficiency one answer per query.
@@ -93,7 +93,7 @@ def label_targets(report: ReportData) -> tuple[list[LabelTarget], list[str]]:
 def choose_targets(
     report: ReportData, kind: str | None, design: Design | None
 ) -> tuple[list[LabelTarget], list[str]]:
-    """Return the targets of a kind and design (None = any), and the judged measures that they leave out."""
+    """Return the targets of a kind and design (None = any), and the judged measures they do not correct."""
     targets, never = label_targets(report)
     if kind is None and design is not None and any(target.kind == "relevance" for target in targets):
         kind = "relevance"
@@ -110,9 +110,9 @@ def choose_targets(
 def shared_budget(
     targets: Sequence[LabelTarget], orders: Sequence[Sequence[str]], budget: int | None
 ) -> list[int]:
-    """Return each target's share of the budget (None: no limit), reserving the answers that later ones need.
+    """Return how many answers each target gets, such that later targets get as many as they need.
 
-    `orders` holds the query of each task of each target, in the order of its draw.
+    `orders` has, for each target, the query of each of its tasks in the order drawn; `budget` None = all.
     """
     needed = [target.answers_needed(cases) for target, cases in zip(targets, orders, strict=True)]
     left, shares = sum(map(len, orders)) if budget is None else budget, list[int]()
@@ -123,7 +123,7 @@ def shared_budget(
 
 
 def _kind_of(measure: Measure) -> str:
-    """Return the kind of people's labels that a judged measure can be computed from; "" if there is none."""
+    """Return the kind of people's labels that a judged measure can also be computed from; "" for none."""
     if measure.name in VERDICT_MEANS:
         return "sufficiency" if measure.name == "context_sufficiency" else "support"
     if measure.definition.family != "ranked":

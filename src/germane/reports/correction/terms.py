@@ -1,4 +1,4 @@
-"""Collect the verdicts that judged scores are computed from, by the passages and claims that people label."""
+"""Collect the verdicts on passages and claims from which judged scores are computed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reads_verdicts(measure: Measure, settings: Settings) -> bool:
 def claim_verdicts(
     measure: Measure, sample: Sample, settings: Settings, answers: StoredAnswers
 ) -> Iterator[tuple[AnyQuestion, str, int, float, float]]:
-    """Yield the verdicts of a sample that a measure is the mean of: on claims, or on all passages together.
+    """Yield a sample's yes/no verdicts of which a measure is the mean: on claims, or on whether it suffices.
 
     Each is (question, item, claim, verdict, weight): `claim` is the number of the claim in the question, from
     1, or 0 for the whole question; `verdict` is 1 for yes, 0 for no, nan if the judge failed; `weight` is
@@ -62,10 +62,10 @@ def claim_verdicts(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreTerms:
-    """The verdicts that a system's scores of one measure are computed from: a row per passage or claim.
+    """The verdicts that one system's scores of a measure are computed from, one row per passage or claim.
 
-    `weight` is what a relevant or supported item adds to the case's score, nan if the score is no such sum.
-    The trials of a case share its rows.
+    `weight` is what a relevant or supported item adds to its case's score; nan if the score is not a sum of
+    verdicts. All trials of a case share rows.
     """
 
     measure: Measure
@@ -86,11 +86,11 @@ class ScoreTerms:
 
     @property
     def values(self) -> Floats:
-        """The value of each verdict: 1 if the item counts as relevant (or supported, sufficient), else 0."""
+        """Each verdict as a number: 1 if the item counts as relevant (or supported, sufficient), else 0."""
         return _counted(self.measure, self.verdict, self.scale)
 
     def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
-        """Return each item's share of people who call it relevant, or nan; "unsure" counts as `unsure`."""
+        """Return each item's share of people who call it relevant, else nan; "unsure" counts as `unsure`."""
         counted = cache(lambda answer, scale: float(_counted(self.measure, float(answer), scale)))
         shares = []
         for item in items:
@@ -101,7 +101,7 @@ class ScoreTerms:
         return np.array(shares)
 
     def unreadable(self, book: LabelBook) -> str | None:
-        """Return why people's grades cannot be read as relevant or not (no known threshold), or None if they can."""
+        """Return why people's grades need a `rel` to be read as relevant or not; None if they do not."""
         other = {label.scale for label in book} - {"graded", "binary"}
         if other and self.measure.settings.get("rel", 0) is None:
             where = f"people's grades are on the scale {min(other)}"
@@ -110,7 +110,7 @@ class ScoreTerms:
 
 
 def _counted(measure: Measure, answer: float | Floats, scale: str) -> Floats:
-    """Return 1 if an answer (or each of an array) reaches the grade from which a passage is relevant, else 0."""
+    """Return 1 if an answer (or each of an array) is at least the lowest relevant grade, else 0."""
     threshold = 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
     return np.where(np.asarray(answer) >= threshold, 1.0, 0.0)
 
@@ -120,7 +120,7 @@ _Row: TypeAlias = tuple[int, str, str, float, float]
 
 
 def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], ScoreTerms]:
-    """Return the verdicts behind the scores, by (measure, system); every sample is read once."""
+    """Return the verdicts that the scores are computed from, by (measure, system); reads each sample once."""
     table = tables.scores
     systems, system = table.keys.systems()
     values: dict[tuple[str, str], tuple[Measure, dict[int, float]]] = {}
@@ -154,7 +154,7 @@ def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], Sco
 
 
 def _rows_of(places: Places, measure: Measure, samples: Mapping[int, int]) -> Iterator[_Row]:
-    """Yield a row per passage that a ranked measure reads; `samples` maps indices in `places` to numbers."""
+    """Yield a row per passage that a measure reads; `samples` has sample numbers by index in `places`."""
     counts, lengths = np.diff(places.rows), np.diff(np.array(places.pointers))
     weights = np.full(len(places.level), nan)
     if measure.name in PASSAGE_MEANS:
@@ -176,7 +176,7 @@ def _joined(
     rankings: Mapping[int, list[list[str]]],
     ids: Sequence[str],
 ) -> ScoreTerms:
-    """Join the rows of a case's trials: one row per distinct item, with its mean weight over the trials."""
+    """Return one measure's rows, joined over a case's trials: one per item, with its mean weight."""
     cases: dict[str, list[float]] = {}
     lists: dict[str, list[list[list[str]]]] = {}
     for number, value in values.items():

@@ -1,1 +1,1 @@
-"""Results computed from a report's tables: the verdict on each case, and the records of explanations."""
+"""Results computed from a report's tables: the verdict on each case, and the records that explain scores."""

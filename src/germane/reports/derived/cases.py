@@ -58,7 +58,7 @@ class CaseResult(Line, kw_only=True, rename=internal("undecided_required")):
 def case_of(
     key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader], open_to: Collection[str]
 ) -> CaseResult:
-    """Return a case's score and verdict; measures judged by a stand-in (`open_to`) leave the verdict open."""
+    """Return a case's score and verdict; it stays undecided if a stand-in judged a measure (`open_to`)."""
     from germane.measures.graders import BORDERLINE, PASS, STRICT  # not at the top: `germane rank` has none
 
     rows = [(score, graders.get(score.measure)) for score in scores]
@@ -97,12 +97,12 @@ def case_of(
 
 
 def _good(grader: Grader | None, value: float) -> float:
-    """Return a score scaled so that higher is better; without a grader as it is."""
+    """Return a score scaled so that higher is better; unchanged without a grader."""
     return value if grader is None else grader.measure.definition.good(value)
 
 
 def _is_below(score: Score, grader: Grader, least: float) -> bool | None:
-    """Return True if a required grader's score is below `least`, or None if missing verdicts leave that open."""
+    """Return True if a grader's score is below `least`; None if missing verdicts leave it undecided."""
     ends = (score.value, score.value) if score.value is not None else score.bounds
     if ends is None:
         return None
@@ -111,7 +111,7 @@ def _is_below(score: Score, grader: Grader, least: float) -> bool | None:
 
 
 def dump_grader(grader: Grader) -> dict[str, Json]:
-    """Return a grader, without its results, as the JSON object that manifest.json stores."""
+    """Return a grader's declaration as the JSON object that manifest.json stores."""
     row = {field.name: getattr(grader, field.name) for field in fields(grader) if field.name != "by"}
     return {**row, "measure": str(grader.measure)}
 

@@ -1,4 +1,4 @@
-"""The data of a report's HTML page: tables of the queries, and compressed texts that are read on demand."""
+"""The data of a report's HTML page: tables of queries, and compressed texts that are loaded on demand."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Strips: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
 def page_data(
     excerpt: Excerpt, baseline: ReportData | None = None
 ) -> tuple[dict[str, Json], tuple[list[bytes], list[bytes]], Strips]:
-    """Return the data that a page shows at once, the compressed details and passages, and the rank strips."""
+    """Return the data that a page shows at once, compressed blocks of details and texts, and strips."""
     report, passages = excerpt.whole, dict[str, int]()
     details, queries, slots = _queries(excerpt.report, passages)
     blocks = _blocks(details, _DETAILS), _blocks(list(passages), _TEXTS)
@@ -98,14 +98,14 @@ def page_data(
 
 
 def _blocks(rows: Sequence[Json], size: int) -> list[bytes]:
-    """Return JSON rows in groups of `size` rows, each in raw deflate, which browsers can decompress."""
+    """Return JSON rows in groups of `size` rows, each compressed with raw deflate, for browsers to read."""
     return [zlib.compress(encode(some), 9, wbits=-15) for some in batched(rows, size)]
 
 
 def _queries(
     report: ReportData, passages: dict[str, int]
 ) -> tuple[list[Facts], dict[str, Any], list[LabelSlot]]:
-    """Return each query's details (texts by number in `passages`), columns over all, passages to label."""
+    """Return each query's details, columns with a value per query, and passages to label; fill `passages`."""
     systems = {name: number for number, name in enumerate(report.systems)}
     columns: dict[str, Any] = {name: [] for name in _COLUMNS}
     measured: list[dict[str, ExplainedLine]] = []
@@ -144,7 +144,7 @@ def _queries(
 
 
 def _stored(facts: Facts, passages: dict[str, int]) -> Facts:
-    """Return a query's details with each passage's text replaced by its number in `passages`; empty fields go."""
+    """Return a query's details with texts replaced by their numbers in `passages`, without empty fields."""
     for context in (context for call in facts["calls"] for context in call["contexts"]):
         item = context.pop("item")  # 32 signs that hardly compress: the drawn ones alone are kept
         if context["id"] is None:
@@ -154,14 +154,14 @@ def _stored(facts: Facts, passages: dict[str, int]) -> Facts:
 
 
 def _signs(labels: Sequence[Facts]) -> str:
-    """Return four signs for a passage: its label by gold, the judge, people, and by people or else the judge."""
+    """Return four signs for a passage's labels by gold, judge, people, and people or else the judge."""
     of = {label["source"]: _sign(label) for label in labels}
     gold, judge, human = (of.get(source, ".") for source in ("gold", "judge", "human"))
     return gold + judge + human + (judge if human == "." else human)
 
 
 def _sign(label: Facts) -> str:
-    """Return a label's sign: A to D for relevant with grade 0 to 3, a to d for not relevant, ? for no verdict."""
+    """Return a label's sign: A-D for relevant with grade 0-3, a-d for not relevant, ? without a verdict."""
     if label["relevant"] is None:
         return "?"
     grade = label["grade"]
@@ -170,7 +170,7 @@ def _sign(label: Facts) -> str:
 
 
 def _sources(report: ReportData, strips_of: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the sources (gold, judge, human, best) that label any passage, the first measure's first."""
+    """Return the sources (gold, judge, human, best) that label any passage; first those the measures read."""
     read = list(dict.fromkeys(summary.basis.source for summary in report.summaries))
     label = [source for source, strips in strips_of.items() if any(set(of) - {".", "|"} for of in strips)]
     shown = [source for source in label if source != "best" or source in read]
@@ -178,7 +178,7 @@ def _sources(report: ReportData, strips_of: Mapping[str, Sequence[str]]) -> list
 
 
 def _verdict_counts(report: ReportData) -> Json:
-    """Return the number of cases with a verdict and the number of failed cases; None if no case has a verdict."""
+    """Return how many cases have a verdict, and how many of them failed; None if no case has one."""
     if not report.has_verdicts:
         return None
     verdicts = [case.failed for case in report.cases() if case.verdict is not None]
@@ -209,7 +209,7 @@ def _measure(summary: MeasureSummary, report: ReportData) -> Json:
 
 
 def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerpt) -> Json:
-    """Return the passages to label, the judged ones or else all, in the random order of `germane label`."""
+    """Return the passages to label (judged ones, else all), in the random order of `germane label`."""
     report = excerpt.whole
     targets, others = choose_targets(report, "relevance", None)
     pool = pool_of(report.tables, "relevance")
@@ -232,19 +232,19 @@ def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerp
 
 
 def _last_list(facts: Facts) -> list[Json]:
-    """Return a sample's final ranking as [name, signs] pairs: each passage's id and its labels by every source."""
+    """Return a sample's last ranking as pairs of a passage's id and its four label signs."""
     contexts = facts["calls"][-1]["contexts"] if facts.get("calls") else []
     names = (context["id"] or context.get("name") or context["item"][:8] for context in contexts)
     return [[name, _signs(context["labels"])] for name, context in zip(names, contexts, strict=True)]
 
 
 def _rounded(value: float | None) -> float | None:
-    """Return a score rounded to six digits, so that equal scores of report and baseline stay equal on the page."""
+    """Return a score rounded to six digits: equal scores of a report and its baseline stay equal."""
     return None if value is None else round(value, 6)
 
 
 def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json:
-    """Return the baseline's rankings and scores in the order of the page's samples; null for a missing sample."""
+    """Return the baseline's rankings and scores by the page's samples; null where it lacks the sample."""
     report, baseline = excerpt.report, excerpt.of_other(whole)
     measures = [name for name in report.measures if name in baseline]
     rows: dict[SampleKey, Json] = {}

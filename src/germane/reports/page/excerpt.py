@@ -22,11 +22,11 @@ MOST = 1200  # queries on the page of a larger report
 
 
 class Excerpt:
-    """The queries of a report that its page shows: all, or a simple random sample of a large report's queries.
+    """The queries of a report that its page shows: all, or a random sample of a large report's queries.
 
     As the sample is random, charts over it and labels drawn from it represent all queries. `total` is the
-    number of queries of the `whole` report, `kept` that of the queries on the page; `report` is a report in
-    memory of these queries only.
+    number of queries of the `whole` report, `kept` that of the queries on the page; `report` is an in-memory
+    report with these queries only.
     """
 
     def __init__(self, whole: ReportData, most: int = MOST) -> None:
@@ -42,7 +42,7 @@ class Excerpt:
         self.report = _cut(whole, {keys[number] for number in keep.tolist()}, summaries)
 
     def of_other(self, other: ReportData) -> ReportData:
-        """Return another report restricted to the queries that are on this page."""
+        """Return another report, cut to the queries that are on this page."""
         ids = set(self.report.tables.scores.keys.ids())
         return _cut(other, {key for key in other.tables.scores.keys if key[0] in ids}, other.summaries)
 
@@ -57,7 +57,7 @@ class Excerpt:
 
 
 def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[MeasureSummary]) -> ReportData:
-    """Return a report in memory with the rows of these samples only, and with these summaries."""
+    """Return an in-memory report of these samples only, with these summaries."""
     tables: Tables = report.tables
     samples = list(tables.samples_of(keys))
     places = list(tables.places_of(keys))
@@ -78,7 +78,7 @@ def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[Me
 
 
 def _passages_of(sample: Sample) -> Iterator[str]:
-    """Yield the item (the key that labels are stored by) of each passage that a sample retrieved."""
+    """Yield the item (the key of people's labels) of each passage that a sample retrieved."""
     pairs = [
         (query, context.passage)
         for own, contexts in sample.lists()

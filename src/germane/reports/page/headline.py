@@ -15,7 +15,7 @@ _STEPS = 3  # the largest number of suggested steps
 
 
 def answer(report: ReportData) -> Json:
-    """Return the first measure's name, mean, meaning and interval for the page; None if nothing was measured."""
+    """Return the first measure's name, mean, meaning and interval for the page; None without a mean."""
     lines = _first(report)
     if not lines:
         return None
@@ -34,13 +34,13 @@ def answer(report: ReportData) -> Json:
 
 
 def in_a_sentence(doc: str) -> str:
-    """Return the first sentence of a measure's documentation."""
+    """Return the first sentence of a measure's docstring."""
     first = " ".join(doc.split("\n\n", maxsplit=1)[0].split()).partition(". ")[0].rstrip(".")
     return f"{first}." if first else ""
 
 
 def weakest(report: ReportData, slices: Sequence[Slice]) -> Json:
-    """Return the slice with the worst mean of the first measure; None without two slices of five cases."""
+    """Return the slice with the worst mean of the first measure; None for fewer than two large slices."""
     lines = _first(report)
     if not lines or not slices:
         return None
@@ -95,7 +95,7 @@ def next_steps(report: ReportData) -> list[Json]:
 
 
 def _step(text: str, command: str = "", link: str = "") -> Json:
-    """Return a suggested step, with the command or the link within the page that takes it."""
+    """Return a next step: its text, and the command to run or the link to follow."""
     return {"text": text, "command": command, "link": link}
 
 

@@ -21,7 +21,7 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class)\b)", r
 def page_html(
     data: Mapping[str, Json], blocks: Iterable[Iterable[bytes]], charts: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield the text of the HTML page: its `data`, `blocks` of compressed rows read on demand, and charts."""
+    """Yield the text of the HTML page: `data`, compressed `blocks` that are read on demand, and charts."""
     script, style = script_text(), _file("page.css") + dark_colours("main")
     allowed = f"script-src {_hash(script)}; style-src {_hash(style)}"
     policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
@@ -39,7 +39,7 @@ def page_html(
 
 
 def embedded(value: Json) -> str:
-    """Return a value as JSON for a script element, escaped so that no text can end it or open a comment."""
+    """Return a value as JSON for a script element, escaped so that no text in it can close the element."""
     text = encode(value).decode()
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")

@@ -1,4 +1,4 @@
-"""Print the explanation of a sample's scores: ranked passages, missing gold, and each measure's numbers."""
+"""Print the explanation of a sample's scores: ranked passages, missing gold, and how each score arises."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
 
 
 def _sign_of(labels: Sequence[LabelLine]) -> str:
-    """Return a passage's sign: ■ if a label is relevant, else □ if one is not, ? if the judge failed, · if none."""
+    """Return ■ if a label is relevant, else □ if one is not, ? if the judge failed, · without labels."""
     verdicts = {label.relevant for label in labels}
     return "■" if True in verdicts else "□" if False in verdicts else "?" if verdicts else "·"
 

@@ -19,8 +19,8 @@ _MOST_OUTCOMES, _MOST_GATES, _MOST_MEANS, _MOST_WORST, _MOST_NOTES = 3, 6, 8, 10
 def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -> Iterator[str]:
     """Yield the report as Markdown for a pull request: verdict, gates, means and the ten worst queries.
 
-    Notes are in a folded section; at most 60 lines are outside it. `comparison`, the document of `germane
-    compare --json`, adds its outcomes at the top.
+    At most 60 lines are visible; notes are folded away. `comparison`, the document of `germane compare
+    --json`, adds its outcomes at the top.
     """
     if comparison:
         sentences = [row["sentence"] for row in comparison["comparisons"] if row["sentence"]]
@@ -45,7 +45,7 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
 
 
 def _first(lines: Sequence[str], most: int) -> Iterator[str]:
-    """Yield the first `most` lines and "and N more" as a paragraph; yield nothing if there are no lines."""
+    """Yield a paragraph of the first `most` lines and "and N more"; nothing if there are no lines."""
     if lines:
         yield from lines[:most]
         more = len(lines) - most
@@ -53,7 +53,7 @@ def _first(lines: Sequence[str], most: int) -> Iterator[str]:
 
 
 def _worst(report: ReportData) -> Iterator[str]:
-    """Yield a Markdown table of the ten worst cases: failed cases, then the lowest by the first measure."""
+    """Yield a Markdown table of ten cases: failed cases first, then those with the lowest first measure."""
     table = Table(["query", "score", "why"], "l")
     failed = report.failed()
     for case in failed[:_MOST_WORST]:

@@ -1,4 +1,4 @@
-"""Print a report in the terminal and as plain text; holds the notes that all formats share."""
+"""Print a report in the terminal or as plain text, and collect the notes that all formats show."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def render(report: ReportData, *, every: bool = True) -> RenderableType:
 
 
 def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
-    """Yield the report's sections, the verdict last: a terminal's last lines are read first."""
+    """Yield the report's sections, ending with the verdict: the last lines in a terminal are read first."""
     slices, problem = report.own_slices()
     if problem:
         yield Text(f"no slices: {clean(problem)}", style="yellow")
@@ -63,7 +63,7 @@ _MOST_NOTES = 3  # above the means, unless more of them change what a number mea
 
 
 def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
-    """Yield the lines of up to `most` notes (None means all), first those that change what a number means."""
+    """Yield up to `most` notes (None = all); those that change what a number means are always shown."""
     first = [*filter(None, [report.judge.stand_in or ""]), *quiet_notes(report)]
     others = [*corrected_in_words(report.summaries), *remarks_of(report)]
     room = len(others) if most is None else max(most - len(first), 0)
@@ -76,13 +76,13 @@ def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
 
 
 def remarks_of(report: ReportData) -> list[str]:
-    """Return the remarks on whose labels the means read (e.g. "uncalibrated"), each with its measures."""
+    """Return the remarks on the labels behind the means (e.g. "uncalibrated"), each with its measures."""
     remarks = ((remark, line.measure) for line in report.summaries for remark in line.remarks())
     return list(with_measures(remarks))
 
 
 def quiet_notes(report: ReportData) -> Iterator[str]:
-    """Yield the notes that change what a number means: why scores are missing, and the report's own notes."""
+    """Yield the notes that change what a number means: reasons for missing scores, the report's notes."""
     yield from with_measures(
         (f"{count} x {shorten(why, 240, end=120)}", summary.measure)
         for summary in report.summaries
@@ -93,7 +93,7 @@ def quiet_notes(report: ReportData) -> Iterator[str]:
 
 
 def notes_of(report: ReportData) -> Iterator[str]:
-    """Yield a report's notes: the random sample of cases, the end of --until, and problems counted in the run."""
+    """Yield a report's notes: a random sample of cases, why --until stopped, and problems during the run."""
     if sampled := report.manifest.get("sampled"):
         yield f"a random sample of {sampled['n']:,} of {sampled['of']:,} cases, seed {sampled['seed']}"
     yield from _stop_reason(report)
@@ -102,7 +102,7 @@ def notes_of(report: ReportData) -> Iterator[str]:
 
 
 def _stop_reason(report: ReportData) -> Iterator[str]:
-    """Yield the number of cases judged for --until, and the intervals that are still wider than requested."""
+    """Yield a note on --until: the number of cases judged, and the intervals that are still too wide."""
     until = report.manifest.get("until") or {}
     widths = until.get("widths") or {}
     if widths:
@@ -116,7 +116,7 @@ def _stop_reason(report: ReportData) -> Iterator[str]:
 
 
 def lowest(report: ReportData, most: int) -> list[Score]:
-    """Return up to `most` of the first system's worst scores by the first measure, without perfect scores."""
+    """Return up to `most` of the first system's worst scores by the first measure, no perfect ones."""
     if not report.summaries or report.summaries[0].n == 0:
         return []
     first = report.summaries[0]
@@ -146,7 +146,7 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
 
 
 def case_name(case: CaseResult) -> str:
-    """Return a case's printed name: its sample's id, with the system and trial if they are named."""
+    """Return a case's printed name: the sample's id, and the system and trial if there are any."""
     trial = f" trial {case.trial}" if case.trial else ""
     return f"{case.sample}{f' of {case.system}' if case.system else ''}{trial}"
 
