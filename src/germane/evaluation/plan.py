@@ -268,7 +268,7 @@ class Plan:
         return self._targets_files[folder]
 
     def graders(self, file: EvalFile | None, case: Case | None = None) -> tuple[Grader, ...]:
-        """Return the graders, with threshold, of a case of an eval file, or of the file's data without `case`.
+        """Return the graders, with threshold, of a case in an eval file, or of its data if `case` is None.
 
         Measures from flags replace them. Data without an eval file (None) get the measures of flags, config
         or defaults. Graders are created once and shared by cases.
