@@ -1,9 +1,10 @@
 """Add-ons: their declarations as plain data, and the lookup of names that the core does not know.
 
-germane's own are the packages in this folder, each with its declaration, `ADDON`, in its `__init__`; the core imports none of
-them. Other packages register theirs as an entry point of the group `germane.addons`. A declaration maps names to
-`module:object`, which is imported when the name is used. Installed packages are looked through only for a name that neither the
-core nor its own add-ons know, and for help, since that takes longer than a small command; from then on they count.
+germane's own add-ons are the packages in this folder, each with its declaration, `ADDON`, in its `__init__`;
+the core imports none of them. Other packages register an add-on as an entry point of the group
+`germane.addons`. A declaration maps names to `module:object`, which is imported when the name is used. Since
+searching installed packages is slow, it is done only for help and for names that neither the core nor
+germane's own add-ons know; add-ons that were found stay available.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Reader(NamedTuple):
-    """A function that reads rows of another form as samples or scores, and the keys by which such rows are known.
+    """A reader of files in another tool's format, and the keys by which the format is recognised.
 
     Attributes:
-        read: A function, `module:object`: from the rows of a file, each with its number and a function that locates a path in it,
-            and a function for notices, to rows of samples in the same form.
-        first: The keys that a first row must have, one entry per form of row: `a|b` is one of two keys, `a.b` a key within an
-            object, `a[]` one whose value is a list.
+        read: The function, `module:object`. It takes the rows of a file, each with its number and a function
+            that locates a path in it, and a function to call with notices; it returns rows of samples in the
+            same form.
+        first: Lists of keys; a file is in this format if its first row has all keys of one list. `a|b` is one
+            of two keys, `a.b` a key within an object, `a[]` a key whose value is a list.
     """
 
     read: str
@@ -40,11 +42,11 @@ class Reader(NamedTuple):
 
 
 class Dialect(NamedTuple):
-    """A form of eval files other than germane's own.
+    """A format of eval files other than germane's own.
 
     Attributes:
-        read: A function, `module:object`, a `germane.evalfiles.EvalFileReader`.
-        keys: The keys, in any spelling, each of which marks a file of this form.
+        read: The function that reads such a file, `module:object`, a `germane.evalfiles.EvalFileReader`.
+        keys: A file that has any of these keys, in any spelling, is in this format.
     """
 
     read: str
@@ -52,13 +54,14 @@ class Dialect(NamedTuple):
 
 
 class GraderType(NamedTuple):
-    """A type of grader that is no measure.
+    """A type of grader, other than a measure, that an add-on declares.
 
     Attributes:
-        make: A class, `module:object`, a `germane.graders.CaseGrader`; "" = it is known and refused.
-        formula: What its score means; of a refused one, what to write instead.
+        make: A class, `module:object`, a `germane.graders.CaseGrader`; "" = eval files with this type are
+            refused.
+        formula: The meaning of its score; for a refused type, what to write instead.
         aliases: Other names of the type.
-        fixed: Fields of the class that the type sets.
+        fixed: Values that the type gives to fields of the class.
     """
 
     make: str
@@ -68,12 +71,13 @@ class GraderType(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A way in which `germane run` gets answers before it asks its judge live.
+    """A way for `germane run` to get answers before it calls its judge, such as a provider's batches.
 
     Attributes:
-        make: A class, `module:object`, that is called with the run's `Spec`. Its `check` raises InputError for a judge that cannot
-            be asked so, and its coroutine function `answer` puts answers into the run's ledger.
-        options: The options of a run that ask for it; a resumed run is handed to it whatever they are.
+        make: A class, `module:object`, that is called with the run's `Spec`. Its `check` raises InputError
+            for a judge that cannot be asked this way; its coroutine function `answer` puts answers into the
+            run's ledger.
+        options: The options of a run that select this source; a resumed run uses it even without them.
     """
 
     make: str
@@ -81,30 +85,33 @@ class Source(NamedTuple):
 
 
 class Addon(NamedTuple):
-    """What an add-on brings: names, each with `module:object` or a record of it.
+    """The declaration of an add-on: for each kind of extension, names mapped to a `module:object` or record.
 
     Attributes:
         about: What it is for, in one sentence.
-        dialects: Forms of eval files.
-        engines: Functions of a Spec and Callbacks that run an evaluation and return its report and baseline, by `--engine` name.
+        dialects: Formats of eval files.
+        engines: Functions that run an evaluation, by the name in `--engine`: from a Spec and Callbacks to the
+            report and its baseline.
         flags: Flags of its commands and of the core's, as `germane.flags.Flag` declares them.
-        graders: Types of grader that are no measure, by the type that an eval file names.
+        graders: Types of grader other than measures, by the name in eval files.
         judges: Functions that return a judge, by the name before the colon of `--judge`; called with what follows it, or "".
-        labellers: Functions that `germane label` calls, with a folder and its flags, for a folder that holds a file of this name.
-        measures: Measures, what `@measure` returns, by their names.
-        parts: What `--part` makes of its text, under "part": a class whose `parse` returns a part. It has `of` (the number of
-            parts), `has` (whether cases with a query belong to it), `of_limits` (a Spec with its share of the limits), and `entry`
-            (its entry in the manifest).
+        labellers: Functions that `germane label` calls with a folder and its flags, by the name of a file in
+            such folders.
+        measures: Measures (as returned by `@measure`), by their names.
+        parts: The class for the value of `--part`, under "part". Its `parse` returns a part, with `of` (the
+            number of parts), `has` (whether a query belongs to the part), `of_limits` (a Spec with the part's
+            share of the limits), and `entry` (the part's entry in the manifest).
         questions: Classes of question, by the kind under which answers are stored.
-        readers: Readers of rows in other forms, by the name of the form.
+        readers: Readers of samples in other tools' formats, by the name of the format.
         results: Readers of rows with another program's scores, which return `germane.results.MeasuredRow`.
         sources: Ways to get answers before the judge is asked live.
         stores: Functions of a URL and `read_only` that return a ledger, a `germane.ledger.store.Ledger`, by scheme. One
             whose URLs may hold a password has a `password_apart` that returns a URL without it, before the URL is stored.
         targets: Subclasses of `germane.targets.Target`, by the `provider` of a targets file.
-        urls: What is done with files at URLs: `check_store`, `fetched`, `is_there`, `put` and `scratch`.
-        verbs: Commands: a function whose parameters are the flags, and the sentence in `germane --help`.
-        writers: Functions from a report to pieces of text, by the ending of the file's name.
+        urls: Functions for files at URLs: `check_store`, `fetched`, `is_there`, `put` and `scratch`.
+        verbs: Commands, each with a function whose parameters are the flags, and its sentence in `germane
+            --help`.
+        writers: Functions that yield a report as pieces of text, by the suffix of the output file.
     """
 
     about: str
@@ -154,12 +161,12 @@ def _installed() -> Sequence[Addon]:
 
 
 def _addons(*, installed: bool) -> Sequence[Addon]:
-    """Return germane's add-ons, then those of installed packages, if asked for or looked through before."""
+    """Return germane's own add-ons, and those of installed packages if `installed` or searched before."""
     return (*own().values(), *(_installed() if installed or _installed.cache_info().currsize else ()))
 
 
 def all_of(kind: str, *, installed: bool = False) -> dict[str, Any]:
-    """Return the names that add-ons declare in one field; `installed` also searches installed packages."""
+    """Return what add-ons declare in the field `kind`, by name; `installed` includes installed packages."""
     names: dict[str, Any] = {}
     for addon in _addons(installed=installed):
         names = names | {**getattr(addon, kind), **names}
@@ -197,19 +204,19 @@ _BROUGHT: Mapping[str, Mapping[str, str]] = {
 
 
 def absent(kind: str, name: str) -> str:
-    """Return the name of germane's own add-on that provides this (folded) name but is absent, or ""."""
+    """Return which of germane's own add-ons declares `name` but is not installed, or ""."""
     owners = (owner for owner, names in _BROUGHT.items() if name in names.get(kind, "").split(", "))
     return next((owner for owner in owners if name and owner not in own()), "")
 
 
 def find(kind: str, name: str) -> Any:
-    """Return what an add-on declares under a name that the core does not know; None if none does."""
+    """Return what an add-on declares as `name` in the field `kind` of `Addon`, or None if none does."""
     declared = all_of(kind)
     return declared[name] if name in declared else all_of(kind, installed=True).get(name)
 
 
 def required(kind: str, name: str, what: str, fix: str) -> Any:
-    """Return the object that an add-on declares under a name; InputError, about `what`, if none does."""
+    """Return the object that an add-on declares as `name`; if none does, raise InputError about `what`."""
     if (target := find(kind, name)) is not None:
         return load(target)
     owner = absent(kind, name)
@@ -229,7 +236,7 @@ def load(target: str) -> Any:
 
 
 def labeller_of(folder: Path) -> Any:
-    """Return the function that labels what this folder holds; None if it is a report, which the core labels."""
+    """Return the add-on's function that labels the items in this folder, or None if no add-on has one."""
     for installed in (False, not (folder / "manifest.json").is_file()):
         for name, target in all_of("labellers", installed=installed).items():
             if (folder / name).is_file():
@@ -242,9 +249,9 @@ _SAMPLE = {"query", "question", "contexts", "retrieved_contexts"}
 
 
 def reader_of(row: object, *, kind: Literal["readers", "results"] = "readers", known: bool = True) -> Any:
-    """Return the function that reads the rows of which this is the first; None if they are read as they are.
+    """Return the add-on's function that reads rows like this first one, or None if no add-on recognises them.
 
-    `known`: the core can read them otherwise, so that installed packages need not be looked through.
+    `known`: the core can read them too, so installed packages are not searched.
     """
     if not isinstance(row, Mapping) or not _SAMPLE.isdisjoint(row):
         return None
@@ -259,7 +266,7 @@ def _has(row: Mapping[Any, Any], keys: str) -> bool:
 
 
 def _has_key(row: Mapping[Any, Any], key: str) -> bool:
-    """Return True if a row has this key; an object may be written as text, as in a cell."""
+    """Return True if a row has this key, which may be a path (`a.b`) into an object or into JSON text."""
     name = key.removesuffix("[]")
     if name in row:
         return name == key or isinstance(row[name], list)

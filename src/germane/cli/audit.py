@@ -1,4 +1,4 @@
-"""`germane audit`: what people's labels say of the judge, and whether it is still the judge."""
+"""`germane audit`: check the judge against people's labels, and whether it still answers as before."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _asked_again(
     """Ask stored verdicts again, with the flags of a run; None without --again.
 
     Raises:
-        InputError: --again is given for several reports, or flags that are for it alone are given without it.
+        InputError: --again is given for several reports, or flags that need --again are given without it.
     """
     if again is None:
         if others := [name for name, value in flags.items() if value not in (None, 0, [])]:

@@ -1,4 +1,4 @@
-"""Single keys: of a terminal without Enter, of any other input its characters."""
+"""Read single keys: from a terminal without waiting for Enter, from any other input its characters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["keyboard"]
 
 @contextmanager
 def keyboard() -> Iterator[Iterator[str]]:
-    """Single keys of a terminal without Enter; of any other input, and on Windows, the characters of its lines without white space."""
+    """Yield an iterator over pressed keys; without a terminal, or on Windows, over the input's characters."""
     if not sys.stdin.isatty() or os.name == "nt":
         yield (char for line in sys.stdin for char in line if not char.isspace())
         return

@@ -105,7 +105,7 @@ def label(
 
 
 def _labelled_by_addon(folder: Path | None, flags: Mapping[str, Any], **how: Any) -> bool:
-    """Label a folder that an add-on knows, such as a drafted set; return False for reports, for which add-ons' flags are refused."""
+    """Let an add-on label its own kind of folder; for a report return False, and refuse add-ons' flags."""
     if folder is not None and (labeller := labeller_of(folder)) is not None:
         labeller(folder, **how, **flags)
         return True
@@ -169,7 +169,7 @@ def _ask_all(session: LabellingSession, keys: Iterator[str], guideline: str) -> 
 
 
 def _answered(session: LabellingSession, keys: Iterator[str], guideline: str) -> bool:
-    """Take keys until one changes something; return False if the person quits or the input ends."""
+    """Read keys until a label is given or undone; return False if the person quits or the input ends."""
     binary = session.scale == "binary"
     while True:
         print(f"{'y or n' if binary else '0-3'}, u unsure, z undo, ? help, q quit: ", end="", flush=True)
@@ -195,7 +195,7 @@ def _answered(session: LabellingSession, keys: Iterator[str], guideline: str) ->
 def _task_text(task: LabelTask, session: LabellingSession) -> str:
     """Return a task as text for the terminal: the query, what is judged against it, and the question.
 
-    The texts are harmless to a terminal. System, rank and the judge's verdict are not in it.
+    Control characters are removed. System, rank and the judge's verdict are not shown.
     """
     relevance = task.kind == "relevance"
     names = ["passage"] if relevance else [f"[{number}]" for number in range(1, len(task.passages) + 1)]
@@ -216,7 +216,7 @@ _QUESTIONS = {
 
 
 def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the wrapped lines of named texts, each name before its first line; a wide character takes two columns."""
+    """Return the wrapped lines of named texts, names in front; a wide character takes two columns."""
     width, result = min(shutil.get_terminal_size((100, 24)).columns, 110) - 10, list[str]()
     console = Console(width=width)
     for name, text in texts:

@@ -104,7 +104,7 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
 
 
 def _add_arguments(parser: _Parser, flags: Sequence[Flag], values: dict[str, Any], words: list[str]) -> None:
-    """Add the words after `--`, which are arguments whatever they begin with."""
+    """Add the words after `--` to `values` as arguments, even words that begin with a dash."""
     for flag in (flag for flag in flags if flag.argument):
         if flag.several:
             values[flag.parameter] = [*(values[flag.parameter] or ()), *map(flag.kind, words)]
@@ -168,7 +168,7 @@ def _value_of(flag: Flag, text: str) -> Any:
 
 
 def _at_url(flag: Flag, url: str) -> Path:
-    """Return a local copy of what a URL holds, or the URL itself if the verb opens it; refuse a URL that it would write to."""
+    """Return a local copy of the file at a URL, or the URL if the verb opens it; InputError for outputs."""
     if flag.at_url == "kept":
         return Path(url)
     if flag.at_url == "refused":

@@ -39,7 +39,7 @@ class _Stdout(Console):
         raise BrokenPipeError
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """Render it with its texts cleaned."""
+        """Yield the segments of an object, without control characters in its texts."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(without_controls(segment.text), segment.style)
 
@@ -87,7 +87,7 @@ _PAGES = {".html", ".md", ".svg", ".png"}
 
 
 def page_sections(report: ReportData) -> dict[str, Any]:
-    """Return the further sections of a page: the judge against people, stages that lost documents, simulated changes."""
+    """Return the sections that only an HTML page has: the judge against people, stages, simulated changes."""
     from germane.diagnosis.formats import diagnosis_page
     from germane.diagnosis.stages import follow_samples
     from germane.diagnosis.whatif import diagnose
@@ -165,8 +165,8 @@ def latest_reports(verb: str, n: int = 1) -> list[Path]:
 class Outputs:
     """The values of `-o`: report files, a report folder, and the URLs to copy these to.
 
-    `files` are written here, those in `urls` are then copied to their URL; `store` is the URL of the report's folder, which is
-    made here at `made`.
+    `files` are written on this machine, then those in `urls` are copied to their URL; `store` is the URL of
+    the report's folder, which is first written to `made`.
     """
 
     files: list[Path]
@@ -201,8 +201,8 @@ class Outputs:
     def put(self, report: Report, store: str | None = None) -> None:
         """Upload what was written to its URLs: files first, then the report's folder.
 
-        The folder goes to `store`; None = where the report's options say, "" = nowhere. InputError if that fails; what is
-        here stays here.
+        The folder goes to `store`; None = where the report's options say, "" = nowhere. InputError if an
+        upload fails; local files are kept.
         """
         for local, url in self.urls.items():
             for file in local.parent.iterdir():
@@ -219,7 +219,7 @@ class Outputs:
 
 
 def check_writable(path: Path, inputs: Iterable[object]) -> None:
-    """Raise InputError, before anything is spent, if a report cannot be written to these places or would replace an input."""
+    """Raise InputError, before anything is spent, if this path cannot be written or is one of the inputs."""
     formats.format_of(path)
     nearest = next(path for path in (path, *path.parents) if path.exists())
     if nearest == path and path.is_dir():

@@ -76,12 +76,12 @@ class Progress(Callbacks):
                 self._bar.console.print(clean_lines(text), markup=False, highlight=False)
 
     def on_forecast(self, total: Spent) -> None:
-        """Show the number of questions that are expected."""
+        """Show the progress of judging from now on as a share of this expected total."""
         self._expected = total
         self.on_progress("judging", 0, total.calls, self._spending(Spent()))
 
     def on_stopping(self) -> None:
-        """Print that only requests in flight are finished."""
+        """Print that the run was interrupted and waits only for the requests in flight."""
         self.note("interrupted: finishing the requests in flight; press Ctrl-C again to abandon them")
 
     def on_baseline(self, baseline: ReportData) -> None:
@@ -89,7 +89,7 @@ class Progress(Callbacks):
         self.baseline = baseline
 
     def on_judgements(self, asker: Asker) -> None:
-        """Show how many questions are answered; if it is known how many cost something, how many of these."""
+        """Show how many questions are answered or, after a forecast, how many of the paid calls are made."""
         if self._expected is not None:
             done = asker.spent.calls
             self.on_progress("judging", done, max(self._expected.calls, done), self._spending(asker.spent))
@@ -112,7 +112,7 @@ class Progress(Callbacks):
         self.so_far = report
 
     def on_progress(self, what: str, done: int, total: int, more: str = "") -> None:
-        """Show how much of a task is done, the time left, and `more`."""
+        """Show how much of the task `what` is done, the time left, and the text `more`."""
         now = time.monotonic()
         began = self._began.setdefault(what, now)
         about = "~" if self._expected is not None and self._expected.estimated and what == "judging" else ""

@@ -61,7 +61,7 @@ def rank(**flags: Any) -> int:
 def files_of(
     runs: Sequence[Path], chosen: Any, *, skip: bool = False
 ) -> tuple[RowSource, list[tuple[RowSource, str]], Mapping[str, Any]]:
-    """Return the gold, each run with its system's name, and the arguments of `rank_part`; `skip` leaves out unreadable rows."""
+    """Return the gold, the runs with system names, and scoring options; `skip` ignores invalid rows."""
     named = dict(chosen.columns)
     for name in named:
         role(name)

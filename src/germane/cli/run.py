@@ -90,7 +90,7 @@ def _evaluated(chosen: Spec, callbacks: Progress) -> Report:
 
 
 def _check_same_paths(chosen: Spec, resume: Path) -> None:
-    """Raise InputError if --resume names other data than the report was made of; data that has moved may be named anew."""
+    """Raise InputError if --resume names other data than the report's, unless the report's data has moved."""
     before = chosen.resuming(stored_manifest(chosen)).report.get("paths", ())
     stored = {Path(path).resolve() for path in before}
     if all(path.exists() for path in stored) and stored != {Path(path).resolve() for path in chosen.paths}:

@@ -33,7 +33,7 @@ def start() -> None:
 
 @contextmanager
 def _clean_streams() -> Iterator[None]:
-    """Clean everything printed on stdout and stderr."""
+    """Remove control characters from everything that is printed on stdout and stderr."""
     earlier = {name: stream for name in ("stdout", "stderr") if (stream := getattr(sys, name)) is not None}
     for name, stream in earlier.items():
         setattr(sys, name, CleanStream(stream, colours=stream.isatty() or "FORCE_COLOR" in os.environ))
@@ -64,7 +64,7 @@ def _code() -> int:
 
 
 def _flushed(code: int) -> int:
-    """Flush stdout and return the exit code; a closed pipe changes it."""
+    """Flush stdout and return the exit code, which is that of an error if the pipe is closed."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -75,7 +75,7 @@ def _flushed(code: int) -> int:
 
 
 def _report_error(error: BaseException) -> int:
-    """Print an error's message, for one of the operating system the file and the reason, and return the exit code."""
+    """Print an error's message (for an OSError, its file and reason) and return the exit code."""
     if isinstance(error, BrokenPipeError):
         return EXIT_SIGPIPE
     message = str(error)

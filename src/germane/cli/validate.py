@@ -76,7 +76,7 @@ def validate(
 def _sorted(
     paths: Sequence[Path], warn: Warn, *, has_gold: bool
 ) -> tuple[list[Path], list[Path], list[InputError]]:
-    """Return the files to check one by one, those that are parts of a test set, and a fault for each that cannot be read."""
+    """Return the files to check alone, those to check as a test set, and faults of unreadable files."""
     files, sets, readable, faults = dict[Path, None](), list[Path](), list[Path](), list[InputError]()
     for path in dict.fromkeys(paths):
         with _noting(faults):
@@ -151,7 +151,7 @@ def _check_eval_file(
 
 
 def _check_plan(path: Path) -> None:
-    """Raise InputError if `run` would refuse the eval file before it asks anything, whatever the judge."""
+    """Raise InputError if `germane run` would refuse the eval file before asking any judge."""
     judge = read_eval_file(path).judge or "lexical"  # a file need not name one: a flag may
     plan = Plan.of(Spec.of(paths=[str(path)], judge=judge), lambda _: None, dry=True)
     plan.check(() if plan.asks_targets else None)

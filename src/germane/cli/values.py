@@ -31,13 +31,13 @@ def ignore_closed_stderr() -> Iterator[None]:
 
 
 def say(message: str) -> None:
-    """Print a message on stderr, cleaned for a terminal."""
+    """Print a message on stderr, without control characters."""
     with ignore_closed_stderr():
         print(clean_lines(message), file=sys.stderr)
 
 
 def refuse_input(path: Path, inputs: Iterable[object], flag: str = "-o") -> None:
-    """Raise InputError if what is to be written is one of the inputs, or a file of a report folder among them."""
+    """Raise InputError if the output `path` is one of the inputs, or a file of a report folder among them."""
     from germane.folder.layout import is_own
 
     for name in filter(None, inputs):
@@ -63,7 +63,7 @@ def print_lines(text: str) -> None:
 
 
 def print_document(document: object) -> None:
-    """Print a JSON document on one line, without build servers' commands."""
+    """Print a JSON document on one line, escaped so that CI servers find no commands in it."""
     print(clean_json(json.dumps(document, ensure_ascii=False, allow_nan=False)))
 
 

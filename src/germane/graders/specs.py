@@ -178,8 +178,9 @@ def graders_of_specs(
 ) -> tuple[Grader, ...]:
     """Return the graders described by the entries of an eval file, with unique names.
 
-    Raises InputError for the first error, or appends every error to `faults` if given. If `leave` is given, no Python file
-    is imported: it is called with the name of each measure in one and the entry, which is left out.
+    Raises InputError for the first error, or appends every error to `faults` if given. If `leave` is given,
+    no Python file is imported: entries with measures from Python files are passed to `leave`, with the
+    measure's name, and left out.
     """
     graders, listed = dict[str, Grader](), tuple(specs)
     written = {spec.name for spec in listed if spec.has_name}

@@ -44,7 +44,7 @@ from germane.types import Json, Judgement, Sample, Score
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One score and its basis: `source` is "gold", "human" or the judge; `judgements` are those of the whole call."""
+    """One score; `source` is "gold", "human" or the judge, `judgements` are those of the whole call."""
 
     sample: Sample
     score: Score
@@ -70,7 +70,7 @@ class Measured:
     def verdicts(self) -> list[bool]:
         """The verdicts that the score counts: on each claim (recall), each statement (relevancy), else each ranked context.
 
-        In their order, leaving out what was not answered.
+        They are in order; questions without an answer are left out.
         """
         if self.score.type == "context_recall":
             return [bool(positions) for positions in self.support]
@@ -93,11 +93,12 @@ class Measured:
 class SharedJudge:
     """The judge and ledger of one evaluator, which may be called from several threads and event loops.
 
-    Both are opened once and belong to one event loop in a thread of its own, so that all calls share connections, limits and
-    questions. A judge that runs code of the user's is asked in the caller's event loop where there is one.
+    Both are opened once and belong to one event loop in a thread of its own, so that all calls share
+    connections, limits and questions. A judge that runs the user's code is asked in the caller's event loop,
+    if there is one.
 
     Args:
-        given: The judge as the evaluator got it; None = GERMANE_JUDGE or the config.
+        given: The judge that was passed to the evaluator; None = GERMANE_JUDGE or the config.
         ledger: Where answers are kept.
     """
 
@@ -134,7 +135,7 @@ class SharedJudge:
         return await aevaluate(samples, measures, judge=own, against=against, ledger=self._place)
 
     def _shared(self, measures: str | Sequence[str]) -> Judge | None:
-        """Return the judge, made once; None if no paid answers are needed."""
+        """Return the judge, created on first use; None if no answers of a judge have to be stored."""
         if not needs_judge(asked_graders(measures)):
             return None
         with self._lock:
@@ -146,7 +147,7 @@ class SharedJudge:
     async def _report(
         self, judge: Judge, samples: Sequence[Sample], measures: str | Sequence[str], against: str
     ) -> Report:
-        """Return the report; runs in the event loop that owns the judge's connections."""
+        """Compute the report; must run in the event loop that owns the judge's connections."""
         graders = asked_graders(measures)
         settings = settings_of(Spec.of(against=against), judge)
         session = self._session
@@ -166,9 +167,9 @@ _REMEMBERED = 10_000
 
 
 class _Session:
-    """A judge, an open ledger and the Asker between them, in the loop of `_loop`: from the end of the session `before` until unused.
+    """A judge with an open ledger and an Asker, in the event loop of `_loop`; it starts after `before` ends.
 
-    A session without users ends when `closing` is set.
+    It ends when `closing` is set and it has no users.
     """
 
     def __init__(self, judge: Judge, place: str | Path | None, before: asyncio.Task[None] | None) -> None:
@@ -181,7 +182,7 @@ class _Session:
 
     @property
     def is_used_up(self) -> bool:
-        """True if the judge is unusable, failed questions may be asked again, or much is cached."""
+        """True if a new session is needed: the judge or questions failed, or too much is cached."""
         if not self._opened.done() or self._opened.exception() is not None:
             return self._opened.done()
         asker = self._opened.result()[0]
@@ -269,8 +270,9 @@ def _measured(report: Report, sample: Sample) -> tuple[Measured, ...]:
 def row_of(inputs: Any, output: Any, expected: Any) -> dict[str, Json]:
     """Return a row from the separate input, output and expected values of other tools.
 
-    A mapping, or an object with attributes, gives its fields under any name that a data file may have; a text is the query,
-    the response and the reference; a list that came out is the contexts, one that was expected the gold ids.
+    A mapping, or an object with attributes, gives its fields under any name that a data file may have; a text
+    is the query, the response and the reference; an output list is the contexts, an expected list the gold
+    ids.
     """
     return {
         **_fields(inputs, text="query"),
@@ -307,7 +309,7 @@ def judge_of(model: Any) -> Any:
 
 
 def _with_provider(names: str) -> str:
-    """Return the names of judges, with the provider of those that can only be models of OpenAI's."""
+    """Return the names of judges, with `openai:` before bare names of OpenAI's models."""
     return " ".join(f"openai:{name}" if _BARE.fullmatch(name) else name for name in names.split())
 
 
@@ -315,7 +317,7 @@ _BARE = re.compile(r"[\w.]+-[\w.-]+|gpt[\w.]+|o\d")
 
 
 def required(value: Json, name: str, tool: str, error: type[InputError] = InputError) -> Json:
-    """Return a required field; an error if it was not given."""
+    """Return the value of the field `name`, or raise `error`, which names `tool`, if it is None."""
     if value is None:
         raise error(f"{tool} needs {name}", fix=f"give {name}=...")
     return value

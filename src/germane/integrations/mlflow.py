@@ -53,7 +53,7 @@ def scorer(
 
 
 def _single(fields: Any) -> Any:
-    """Return the text of a mapping that holds one text under an unknown name; anything else unchanged."""
+    """Return the text in a mapping whose only entry is a text of unknown name; any other value unchanged."""
     if isinstance(fields, dict) and len(fields) == 1:
         ((name, value),) = fields.items()
         return value if name not in SPELLINGS and isinstance(value, str) else fields
@@ -61,7 +61,7 @@ def _single(fields: Any) -> Any:
 
 
 def _expected(fields: Any) -> Any:
-    """Read MLflow's names: `expected_response`, and `expected_retrieved_context`, whose documents are the gold."""
+    """Return MLflow's expectations as a row; `expected_retrieved_context` becomes the gold."""
     if not isinstance(fields, dict):
         return fields
     row = {name: value for name, value in fields.items() if not name.startswith("expected_")}
@@ -76,7 +76,7 @@ def _expected(fields: Any) -> Any:
 def _retrieved(trace: Any, *, by_uri: bool) -> dict[str, Json]:
     """Return the searches of the outermost retriever spans of a trace, each with its error if it failed.
 
-    `by_uri`: gold names the documents by their `doc_uri`.
+    `by_uri`: identify documents by their `doc_uri`, as the gold does.
     """
     spans = trace.search_spans(span_type=SpanType.RETRIEVER)
     inside = {span.span_id for span in spans}

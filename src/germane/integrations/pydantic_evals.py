@@ -1,8 +1,8 @@
 """germane's measures as a pydantic-evals evaluator: `Dataset(cases=..., evaluators=[Germane("context_recall RR")])`.
 
-What went in, came out and was expected are the fields of a sample: a text is the query, the response, the reference; a list
-that came out is the contexts, one that was expected the gold ids; a mapping or a model names its fields as a data file does.
-A case's metadata, where it is a mapping, adds fields (`qrels`, `reference`, `tags`).
+Inputs, output and expected output become the fields of a sample: a text is the query, the response or the
+reference; an output list is the contexts, an expected list the gold ids; a mapping or a model names its
+fields as a data file does. A case's metadata, if it is a mapping, adds fields (`qrels`, `reference`, `tags`).
 """
 
 from __future__ import annotations

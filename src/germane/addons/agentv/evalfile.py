@@ -41,7 +41,7 @@ _CASES = ("evalcases", "tests", "cases")
 
 
 def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
-    """Return the statements and items of a rubric as one grader, which a model checks."""
+    """Return a grader by which a model checks the statements and items of a rubric."""
     location = nodes[0].location
     pairs = node_of({"type": "rubrics", "name": "rubrics", "weight": weight}, location).pairs or {}
     pairs["rubrics"] = Node(location, items=list(nodes))
@@ -86,7 +86,7 @@ class GraderLists(YamlModel):
     assertions: Assertions = ()
 
     def graders(self, faults: list[InputError]) -> tuple[GraderSpec, ...]:
-        """Return the graders of all these lists, under names that differ; errors are added to `faults`."""
+        """Return the graders of all these lists; a name with two different ones is an error in `faults`."""
         return by_name((*self.measures, *self.evaluators, *self.assertions), faults)
 
 
@@ -130,7 +130,7 @@ class AgentVFile(EvalFile, GraderLists):
 def read_file(
     path: Path, root: Node, _: Callable[[Path], Node], warn: Warn | None, faults: list[InputError]
 ) -> EvalFile:
-    """Return the content of an eval file with cases; errors are added to `faults`."""
+    """Return the eval file whose YAML root is `root`, with its cases; errors are added to `faults`."""
     keys = [key for key, inner in (root.pairs or {}).items() if fold(key) in _CASES and not inner.is_null()]
     if len(keys) > 1:
         raise root.fault("the file has two lists of cases", "keep one of them")
@@ -158,19 +158,19 @@ def read_file(
 
 
 class CaseEntry(GraderLists):
-    """One case as it is written: the graders of its own, its messages, and every other key as a node.
+    """One case as it is written in the file: its graders, its messages, and any other keys.
 
     Attributes:
-        id: Its name; else its number.
-        question: The query; else the last message of a user.
+        id: The id of the case. Default: its number.
+        question: The query. Default: the last message of a user.
         input_messages: Messages to the system: `{role, content}`, or a text.
         expected_messages: Expected answer; the last one's content is the reference.
         criterion: What a good answer does.
-        reference_answer: The reference, where no message gives it.
+        reference_answer: The reference, if no expected message gives it.
         conversation_id: Cases of one conversation share it.
         target: The system to ask for this case.
-        rubrics: Statements that must be true of the answer; one grader, asked of a model.
-        metadata: Anything; slices and targets may read it.
+        rubrics: Statements that must be true of the answer; one grader checks them all by a model.
+        metadata: Any further data, for slices and targets.
         execution: `target`, `evaluators` and `threshold` of this case.
     """
 
@@ -202,7 +202,7 @@ class CaseEntry(GraderLists):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Read unknown keys as fields of a sample; one close to any of these is a fault, another is metadata."""
+        """Keep unknown keys as fields of a sample or as metadata; a key much like a known one is an error."""
         keys.values["others"] = keys.others
         for key in keys.others:
             location = keys.node.keys[key]
@@ -218,7 +218,7 @@ class CaseEntry(GraderLists):
 def _case(
     node: Node, number: int, file: AgentVFile, warn: Warn | None, faults: list[InputError], *, replaced: bool
 ) -> Case:
-    """Return one case; without an id it gets `number`. Errors that allow reading to continue are added to `faults`."""
+    """Return one case, whose id is `number` by default; if `replaced`, its graders replace the file's."""
     folder = file.path.resolve().parent
     entry = read_model(CaseEntry, node, faults, folder=folder, warn=warn)
     asked = _messages_at(entry.input_messages, "user", folder)
@@ -262,9 +262,9 @@ def _case(
 def _graders(
     entry: CaseEntry, file: AgentVFile, location: SourceLocation, faults: list[InputError], *, replaced: bool
 ) -> tuple[GraderSpec, ...]:
-    """Return the graders of a case: its own and the file's; with `replaced` (`evalcases`), only its own if it has any.
+    """Return the graders of a case: its own and the file's, or only its own if `replaced` and it has any.
 
-    A case without any that says what a good answer does is graded by a model.
+    A case with a criterion but without graders is graded by a model.
     """
     own = by_name((*entry.graders(faults), *entry.execution.graders(faults)), faults)
     if not (own and replaced):
@@ -277,7 +277,7 @@ def _graders(
 
 
 def _messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, ...]:
-    """Return the messages of a node (a list, or one message's content) with the files in them."""
+    """Return the messages in a node: a list of messages, or the content of one message with this role."""
     if node is None:
         return ()
     value = node.json()
@@ -295,7 +295,7 @@ def _messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, .
 
 
 def _content_part(piece: Json, folder: Path, node: Node) -> Json:
-    """Return a part of a content; a file part gets its absolute path and its text."""
+    """Return a part of a message's content; a file part gets the file's absolute path and text."""
     if not isinstance(piece, dict) or piece.get("type") != "file":
         return piece
     named = piece.get("value", piece.get("path"))
@@ -319,7 +319,7 @@ def _find(named: str, folder: Path) -> Path | None:
 
 
 def _input_files(messages: tuple[Message, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the files of the messages: guidelines (instructions, prompts), and the others."""
+    """Return the paths of files in the messages: guidelines (instructions, prompts), and all others."""
     contents = (message.content for message in messages if isinstance(message.content, tuple))
     pieces = (piece for content in contents for piece in content if isinstance(piece, dict))
     files = [piece["path"] for piece in pieces if "path" in piece and piece.get("type") == "file"]

@@ -1,6 +1,6 @@
 """Grade one case by the code-judge protocol, so that other eval runners can use germane's measures.
 
-The document is what such a runner sends its scripts (either generation), or one of our own sample lines.
+The case is the JSON document that such a runner sends to its scripts (AgentV 2 or 4), or a line of samples.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _IN_FLIGHT, _SECONDS = 4, 120.0
 def proxy_judge(url: str, token: str = "") -> LLMJudge:
     """Return a judge that asks `POST /invoke {question, systemPrompt}` -> `{rawText}` at a runner's proxy, with a bearer token.
 
-    Which model stands behind it is the runner's business, so its answers are not kept for later runs.
+    Its answers are not kept for later runs, because the model behind the proxy is unknown.
     """
     judge = LLMJudge(_Runner(url, token), concurrency=_IN_FLIGHT)
     judge.name, judge.kept, judge.stored = "proxy", True, False
@@ -60,7 +60,7 @@ def proxy_judge(url: str, token: str = "") -> LLMJudge:
 
 
 class _Runner:
-    """The runner's model as a chat model."""
+    """A chat model that sends its prompts to the runner's proxy."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url = f"{url.rstrip('/')}/invoke"
@@ -119,12 +119,12 @@ def _options(document: Mapping[str, Json], warn: Warn | None = None) -> GradeOpt
 
 
 def document_sample(document: Mapping[str, Json], options: Mapping[str, Json]) -> Sample:
-    """Return the sample in a code-judge document or a sample line; `options` are those of a `config`."""
+    """Return the sample in a code-judge document or a sample line; `options` are its `config`."""
     return _sample(document, _options({"config": options}))[0]
 
 
 def _sample(document: Mapping[str, Json], options: GradeOptions) -> tuple[Sample, str]:
-    """Return the sample in the document, and a note if its contexts are blocks of text."""
+    """Return the sample in the document, and a note if its contexts come from a text split at blank lines."""
     row = dict(document) if "query" in document or _PROTOCOL.isdisjoint(document) else _row(document)
     row |= {} if options.contexts is None else {"contexts": options.contexts}
     sample = RowReader().read(replace_surrogates(row), 1, lambda _: SourceLocation("<stdin>"))
@@ -132,7 +132,7 @@ def _sample(document: Mapping[str, Json], options: GradeOptions) -> tuple[Sample
 
 
 def _row(document: Mapping[str, Json]) -> dict[str, Json]:
-    """Return a document of the protocol as a row of a sample."""
+    """Convert a code-judge document to a row of samples."""
     output, reference = document.get("output"), _text(document, "reference_answer", "expected_output")
     turns = document.get("input_messages") or document.get("input") or ()
     asked = [turn for turn in turns if isinstance(turn, Mapping) and turn.get("role") == "user"]
@@ -153,7 +153,7 @@ def _row(document: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _text(document: Mapping[str, Json], *names: str) -> str:
-    """Return the first text under these names; of a list of messages it is the content of the last."""
+    """Return the first non-empty text under these names; for a list of messages, the content of the last."""
     for name in names:
         value = document.get(name)
         if isinstance(value, list | tuple) and value and isinstance(value[-1], Mapping):
@@ -170,7 +170,7 @@ def grade(
     judge: Judge | None = None,
     ledger: Ledger | None = None,
 ) -> dict[str, Json]:
-    """Return the result of one sample; InputError if it lacks a field, JudgeError if the judge failed."""
+    """Grade a sample as a code judge does; InputError if it lacks a field, JudgeError if judging fails."""
     grader = MeasureGrader(measure=grader) if isinstance(grader, Measure) else grader
     job = Job(sample=sample, graders=(scored(grader),), case=Case(sample=sample))
     if needs_judge(job.graders) and judge is None:

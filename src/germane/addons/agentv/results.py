@@ -1,4 +1,4 @@
-"""AgentV's `index.jsonl`: read as results that `germane compare` takes, and written of a report."""
+"""Read AgentV's `index.jsonl` as results for `germane compare`, and write it from a report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from germane.results import MeasuredRow, canonical_measure, measured
 
 
 def results_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredRow]:
-    """Yield a row per case and grader, or one with the score of a case without graders; a repeated case is a new trial."""
+    """Yield a row for each case and grader, or for a case without graders; a repeated case is a new trial."""
     graded = [{one["name"]: one.get("score") for one in row.get("scores") or ()} for row in rows]
     names = list(dict.fromkeys(name for scores in graded for name in scores)) or ["score"]
     times: Counter[tuple[str, str]] = Counter()
@@ -33,7 +33,7 @@ def results_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredRow]:
 def index_rows(report: ReportData) -> Iterator[str]:
     """Yield the rows of AgentV's `index.jsonl`, which `agentv compare` reads: one case per line.
 
-    A case whose score could not be measured has no row: AgentV knows no other score for it than 0.
+    A case whose score could not be measured has no row, because AgentV would count it as 0.
     """
     results = grader_results(report)
     for case in report.cases():

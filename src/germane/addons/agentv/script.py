@@ -59,19 +59,19 @@ class ScriptGrade(Question[GraderResult]):
         return {"argv": list(self.argv), "cwd": self.cwd, "document": self.document}
 
     def validate(self, payload: Json, *, as_answered: bool = False) -> Json:  # noqa: ARG002 - it has one form
-        """Check the document and return all of it: a program may print more than is read."""
+        """Check that the program's JSON output is a result, and return all of it, with any further keys."""
         self.parse(payload)
         return payload
 
     def printed(self, text: str) -> Json:
-        """Return the printed JSON; of several values for one key the last counts, as in AgentV."""
+        """Return the output as parsed JSON; with `agentv`, the last value of a repeated key counts."""
         return json.loads(text, parse_constant=lambda _: None) if self.agentv else parse_strict_json(text)
 
     def parse(self, payload: Json) -> GraderResult:
-        """Return the result, of either generation of the protocol; AnswerError without a usable score.
+        """Return the result in a program's output, of AgentV 2 or 4; AnswerError without a valid score.
 
-        `score` is a number from 0 to 1 and every `passed` a boolean; as AgentV reads it, the score is cut to
-        that range and anything true has passed.
+        The score must be from 0 to 1 and each `passed` a boolean. With AgentV compatibility, the score is
+        clipped to that range, and any truthy `passed` counts as true.
         """
         if not isinstance(payload, Mapping):
             raise AnswerError(f"the script must print one JSON object, not {type(payload).__name__}")
@@ -97,7 +97,7 @@ class ScriptGrade(Question[GraderResult]):
         )
 
     def typical(self) -> Json:
-        """Return a script's score of one half."""
+        """Return a payload of ordinary size: a score of one half."""
         return {"score": 0.5, "hits": [], "misses": [], "reasoning": ""}
 
 
@@ -106,7 +106,7 @@ def findings(
 ) -> tuple[list[str], list[str]]:
     """Return the texts of AgentV 4's `[{text, passed, evidence}]` that passed, and of those that did not.
 
-    AnswerError where `passed` is not true or false; `lenient` takes anything for one of them.
+    Raises AnswerError if a `passed` is not a boolean; `lenient` accepts any value and tests if it is truthy.
     """
     met, failed = list[str](), list[str]()
     for number, one in enumerate(assertions, 1):
@@ -161,5 +161,5 @@ class TextCompletion(Question[str]):
         return payload.text
 
     def typical(self) -> Json:
-        """Return one sentence."""
+        """Return a payload of ordinary size: one sentence."""
         return {"text": "The passage answers the question."}

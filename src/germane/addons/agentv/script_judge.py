@@ -1,7 +1,7 @@
-"""The script judge: a program of the user's grades one case (the code-judge protocol).
+"""The script judge: the user's program grades one case (the code-judge protocol).
 
-One JSON document goes to the program's stdin, one comes from its stdout: `{score, hits, misses, reasoning, details}`,
-or `{score, assertions: [{text, passed, evidence}]}`.
+The program reads one JSON document on stdin and prints one on stdout: `{score, hits, misses, reasoning,
+details}`, or `{score, assertions: [{text, passed, evidence}]}`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _NO_QUESTION = "Missing required field: question"
 
 
 class Loopback(ThreadingHTTPServer):
-    """Serves the judge to a script, for at most `max_calls` calls; an async context manager.
+    """A local HTTP server through which a script calls the judge, at most `max_calls` times.
 
-    `GET /info` tells the limit and the calls so far, `POST /invoke {question, systemPrompt?}` asks once,
-    `POST /invokeBatch {requests: [...]}` several times at once; every request needs the bearer token.
-    `stopped` is the error that ended the evaluation while it was asked, if any.
+    It is an async context manager. `GET /info` tells the limit and the calls so far, `POST /invoke {question,
+    systemPrompt?}` asks once, `POST /invokeBatch {requests: [...]}` several times at once; every request
+    needs the bearer token. `stopped` is the error that ended the evaluation during a call, or None.
     """
 
     daemon_threads = True
@@ -70,7 +70,7 @@ class Loopback(ThreadingHTTPServer):
         self.server_close()
 
     def answer(self, asked: str, authorization: str, body: bytes) -> Json:
-        """Return the document for a request, `POST /invoke`; called in a thread of the server's."""
+        """Return the JSON answer to the request `asked` (such as `POST /invoke`); runs in a server thread."""
         if not hmac.compare_digest(authorization.encode(), f"Bearer {self._token}".encode()):
             raise _Denied(HTTPStatus.UNAUTHORIZED, "Unauthorized")
         if asked == "GET /info":
@@ -94,7 +94,7 @@ class Loopback(ThreadingHTTPServer):
         return _response(answer)
 
     def _answers(self, requests: Sequence[Json]) -> list[Answer | None]:
-        """Ask in the event loop; None for a request that asks nothing. The calls are counted first."""
+        """Count the calls, then ask the judge in the event loop; a request without a question gets None."""
         questions = list(map(_question, requests))
         asked = [question for question in questions if question is not None]
         with self._counting:
@@ -111,7 +111,7 @@ class Loopback(ThreadingHTTPServer):
 
 
 class _Denied(Exception):
-    """A refused request: the HTTP status and the reason."""
+    """Raised to refuse an HTTP request, with the status and the reason."""
 
 
 def _question(request: Json) -> TextCompletion | None:
@@ -123,7 +123,7 @@ def _question(request: Json) -> TextCompletion | None:
 
 
 def _response(answer: Answer | None) -> dict[str, Json]:
-    """Return an answer with the keys of both generations of the protocol; an error is returned as its text."""
+    """Return the judge's answer, or its error as a text, under the keys of AgentV 2 and 4."""
     if answer is None or isinstance(answer.value, Unanswered):
         why = _NO_QUESTION if answer is None else answer.value.why
         return {"outputMessages": [], "output": [], "rawText": f"Error: {why}"}
@@ -172,7 +172,7 @@ NO_JUDGE = "the script asks for a judge (target: max_calls), and none is named: 
 
 
 class ScriptJudge(LocalJudge):
-    """Runs grading programs, each with a time-out; `ask` is the judge that a script may be lent, if any."""
+    """Runs grading programs, each with a time-out; `ask` calls the judge that programs may use, if any."""
 
     name = "script"
     _together = 1
@@ -198,7 +198,7 @@ class ScriptJudge(LocalJudge):
         return replace(reply, provenance=FrozenDict({**reply.provenance, "target_proxy": FrozenDict(calls)}))
 
     async def _start(self, question: ScriptGrade, own: Mapping[str, str]) -> Reply:
-        """Run a question's script and return its reply."""
+        """Run a question's script, with the environment variables `own`, and return its reply."""
         document = json.dumps(question.document, ensure_ascii=False).encode("utf-8", "replace")
         environment = child_environment(question.env, own)
         argv = question.argv
@@ -216,7 +216,7 @@ class ScriptJudge(LocalJudge):
 
 
 def _reply(question: ScriptGrade, finished: Finished) -> Reply:
-    """Return a finished program's answer, or its fault as germane and as AgentV report it."""
+    """Return a finished program's result, or its error as a reply in germane's or AgentV's form."""
     command, ms, seconds = question.command_line, finished.ms, f"after {question.timeout:g} s"
     if finished.timed_out:
         why = f"`{command}` was stopped {seconds}{_printed(finished)}"
@@ -256,7 +256,7 @@ def _printed(finished: Finished) -> str:
 
 
 def _failed(question: ScriptGrade, why: str, theirs: str, ms: float | None) -> Reply:
-    """Return the reply of a program that failed: an error with `why`, or for AgentV a score of 0 with the message `theirs`."""
+    """Return a failed program's reply: an error `why` or, for AgentV, a score of 0 with `theirs` as text."""
     if not question.agentv:
         return Reply(error=why, ms=ms)
     payload = {"score": 0, "misses": [f"Code evaluator failed: {theirs}"], "reasoning": theirs}

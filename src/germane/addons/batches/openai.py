@@ -30,7 +30,7 @@ _SECONDS = {"connect": 20.0, "read": 300.0, "write": 300.0, "pool": None}
 
 
 class AbsentBatch(JudgeError):
-    """The server does not know the batch, or has deleted it."""
+    """The server does not know the batch; it may have been deleted."""
 
 
 class BatchClient:
@@ -67,14 +67,14 @@ class BatchClient:
             query["after"] = page["data"][-1]["id"]
 
     async def end_of(self, name: str) -> str | None:
-        """Return why an ended batch failed as a whole, "" if it did not; None while it has not ended."""
+        """Return None while a batch runs, then the reason if it failed as a whole, else ""."""
         result = await self._call("GET", f"batches/{name}")
         errors = ((result.get("errors") or {}).get("data") or []) if result.get("status") == "failed" else []
         why = "; ".join(dict.fromkeys(str(error.get("message") or error) for error in errors[:5]))
         return why if result.get("status") in _ENDED else None
 
     async def answers(self, name: str) -> Iterator[Json]:
-        """Download both result files of an ended batch, and return an iterator over their readable lines, in any order."""
+        """Download both result files of an ended batch, and iterate over their valid lines, in any order."""
         result = await self._call("GET", f"batches/{name}")
         names = filter(None, (result.get("output_file_id"), result.get("error_file_id")))
         files = [await self._download(f"files/{file}/content") for file in names]

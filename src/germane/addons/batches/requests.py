@@ -1,7 +1,7 @@
-"""Questions as requests that are answered later, by a provider's batches or another engine, and their answers read back.
+"""Convert questions to requests for a provider's batches or another engine, and read the answers later.
 
-A record of what each request asks is kept in the ledger until it is answered, so that its answer can be read as one that came
-over HTTP: split, checked, and stored under the keys of its questions.
+The ledger keeps a record of each request until its answer is read. The answer is then treated like one that
+came over HTTP: it is split by question, checked, and stored under the questions' keys.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class BatchRow(msgspec.Struct, kw_only=True):
     """One batch of requests at a provider, sent by the evaluation `run`.
 
     Attributes:
-        id: Our name of it, which is stored before it is made and told to the provider.
+        id: Our name for it, which is stored before the batch is created and sent to the provider.
         name: The provider's name; "" until it is known.
         url: The judge's URL; "" is the provider's own.
         cost_usd: An estimate; None where the price is not known.
-        why: Why the batch, or most of its failed lines, failed.
+        why: The error of the batch, or of most of its failed lines.
     """
 
     id: str
@@ -104,7 +104,7 @@ class AskedTable:
             )
 
     def records(self, requests: Sequence[str]) -> dict[str, dict[str, Json]]:
-        """Return the records of these requests that wait for an answer."""
+        """Return the stored records of these requests; an answered request has none."""
         result: dict[str, dict[str, Json]] = {}
         for some in batched(requests, _MANY):
             sql = f"SELECT request, record FROM asked WHERE request IN ({_marks(some)})"  # noqa: S608 - question marks
@@ -112,7 +112,7 @@ class AskedTable:
         return result
 
     def answered(self, requests: Sequence[str]) -> None:
-        """Delete requests that have been answered."""
+        """Delete the records of requests that have been answered."""
         for some in batched(requests, _MANY):
             self._ledger.change(f"DELETE FROM asked WHERE request IN ({_marks(some)})", some)  # noqa: S608 - question marks
 
@@ -135,7 +135,7 @@ class AskedTable:
         return [row for row in rows if row.state != DONE or not opened]
 
     def begin(self, batch: BatchRow) -> None:
-        """Store a batch that is about to be created; its requests are added afterwards."""
+        """Store a batch that is about to be created; `add` stores its requests afterwards."""
         sql = f"INSERT INTO batches ({', '.join(_COLUMNS)}) VALUES ({_marks(_COLUMNS)})"  # noqa: S608 - constants and question marks
         self._ledger.change(sql, structs.astuple(batch))
 
@@ -170,14 +170,15 @@ _LATER = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request to a model, with what it takes to read its answer later.
+    """One request to a model, with the data for reading its answer later.
 
     Attributes:
-        custom_id: A digest of what it asks: the same questions have the same id, whenever and by whomever they are asked.
+        custom_id: A digest of its questions; requests with the same questions have the same id in every run.
         keys: The keys of its questions.
-        record: What must be known to read its answer.
+        record: The data from which its answer can be read.
         line: The line of a file of requests, as OpenAI's batches and `vllm run-batch` read it.
-        tokens, tokens_back: Estimates from the bytes of the request and of a typical answer.
+        tokens, tokens_back: Estimated input and output tokens, from the bytes of the request and a typical
+            answer.
     """
 
     custom_id: str
@@ -189,7 +190,7 @@ class Request:
 
 
 def has_batches(model: LLMJudge) -> bool:
-    """Return True if the provider may have batches: any server of OpenAI's protocol may, apart from local ones."""
+    """Return True if the provider may have a batch API: any OpenAI-compatible, non-local server may."""
     return not (model.service.traits.extra or model.service.traits.local)
 
 
@@ -202,7 +203,7 @@ def price_later(judge: Judge) -> Price | None:
 
 
 def split_trivial(asked: Iterable[Asked]) -> tuple[list[Judgement], list[tuple[Judge, list[AnyQuestion]]]]:
-    """Return the judgements of questions that need no judge (an empty text), and the others by judge."""
+    """Return the judgements of questions that need no judge (about empty texts), and the others by judge."""
     known, others = list[Judgement](), dict[int, tuple[Judge, list[AnyQuestion]]]()
     for judge, question in asked:
         reply = trivial_answer(question)
@@ -216,7 +217,7 @@ def split_trivial(asked: Iterable[Asked]) -> tuple[list[Judgement], list[tuple[J
 def requests_of(
     judge: Judge, model: LLMJudge, questions: Sequence[AnyQuestion], price: Price | None = None
 ) -> Iterator[Request]:
-    """Yield the requests for these questions, grouped as the judge groups them; `price` is that of their answers."""
+    """Yield the requests for these questions, in the judge's groups; `price` is the price of their tokens."""
     capabilities = model.capabilities
     for group in judge.group(questions):
         ask = render_request(model.fused(group), model.prompts)
@@ -241,7 +242,7 @@ def requests_of(
 
 
 def _row(judge: Judge, question: AnyQuestion) -> dict[str, Json]:
-    """Return the part of a record that describes one question."""
+    """Return the part of a request's record that describes one question."""
     values = {field.name: getattr(question, field.name) for field in fields(question) if field.init}  # type: ignore[arg-type]
     prompt = judge.prompt_hash(question)
     return {"kind": question.kind, "key": judge.key(question), "prompt": prompt, "fields": values}
@@ -258,25 +259,26 @@ def requests_for_file(asked: Iterable[tuple[Judge, Sequence[AnyQuestion]]]) -> I
 
 
 class _RecordedJudge(Judge):
-    """Stands in for the judge that a stored request was made for; `rows` maps id(question) to its stored row."""
+    """The judge of a stored request, rebuilt from its record; `rows` has each question's row, by `id()`."""
 
     def __init__(self, record: Mapping[str, Json]) -> None:
         self.name, self.identity = record["judge"], freeze(record["identity"])
         self.rows = dict[int, Mapping[str, Json]]()
 
     def prompt_hash(self, question: AnyQuestion) -> str:
-        """Return the prompt hash that the question had."""
+        """Return the prompt hash that was stored with the question."""
         return str(self.rows[id(question)]["prompt"])
 
 
 @dataclass(slots=True)
 class Answers:
-    """The judgements read from lines of answers (`groups`, failures too), and the fate of each request.
+    """The judgements read from lines of answers (`groups`, errors included), and which requests succeeded.
 
     Attributes:
-        session: The id of the session that pays for them; "" = none.
+        session: The id of the session that is charged for them; "" = none.
         done: The requests whose questions are all answered; `failed` has the reasons of the others.
-        unknown: The number of lines whose request is not waiting: read before, or asked with another ledger.
+        unknown: The number of lines without a waiting request in the ledger: already read, or from another
+            ledger.
     """
 
     session: str = ""
@@ -286,7 +288,7 @@ class Answers:
     unknown: int = 0
 
     def take(self, line: Mapping[str, Json], record: Mapping[str, Json] | None, source: str) -> None:
-        """Read a line: `custom_id`, and a `response` (a body, or its text) or an `error`; `record` is its request's record."""
+        """Read a line of answers that came from `source`; `record` is the stored record of its request."""
         request = line["custom_id"]
         if record is None or request in self.done:
             self.unknown += 1
@@ -311,7 +313,7 @@ class Answers:
 
 
 def read_answers(path: Path, damaged: list[str]) -> Iterator[dict[str, Json]]:
-    """Yield the lines of a file of answers; places of damaged lines are added to `damaged`. InputError if no line is an answer."""
+    """Yield a file's lines of answers; add damaged ones (`file:line`) to `damaged`; InputError if all are."""
     name, whole, before = shown_name(path), 0, len(damaged)
     with opened(path) as file:
         for number, text in numbered_lines(file):
@@ -348,7 +350,7 @@ def _completion(line: Mapping[str, Json], name: str) -> Completion:
 def _judgements(
     request: str, record: Mapping[str, Json], got: Completion, source: str, session: str
 ) -> list[Judgement]:
-    """Return a judgement for each question of a request, with an error if its part is unusable."""
+    """Return a judgement for each question of a request, with an error if its answer is invalid."""
     judge = _RecordedJudge(record)
     items = tuple(_request_of(rows, judge) for rows in record["items"])
     ask, cost = Ask(record["name"], "", "", {}, items), None
@@ -377,7 +379,7 @@ def _judgements(
 
 
 def _request_of(rows: Iterable[Mapping[str, Json]], judge: _RecordedJudge) -> FusedRequest:
-    """Rebuild the questions of a request from their rows, which the judge is given."""
+    """Rebuild the questions of a request from their stored rows, and add the rows to `judge.rows`."""
     kinds, request = _kinds(), FusedRequest("")
     for row in rows:
         try:

@@ -1,8 +1,8 @@
-"""Send a run's questions in provider batches, in rounds, until none is left to ask.
+"""Send a run's questions in provider batches, in rounds, until all are answered.
 
-Nothing is paid twice. What a batch asks, and that it is about to be made, is committed to the ledger before it is made, under a
-name that the provider is told; its answers are committed before it is marked as done. If the process is killed in between, the
-next round finds the batch by that name, or finds that it was never made.
+No batch is paid for twice. Before a batch is created, its requests are committed to the ledger under a name
+that is sent to the provider; its answers are committed before it is marked as done. If the process is killed
+in between, the next round looks for the batch by that name.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _NO_LINE = "the provider's files hold no line of it that can be read"
 
 
 class Later:
-    """The source of answers for `--later`: it sends questions in batches where the provider has them.
+    """The source of answers for `--later`, which sends questions in batches to providers that have them.
 
-    Without `--later` nothing is asked while batches of the run's earlier sessions are open.
+    Without `--later`, a run stops while batches of its earlier sessions are open.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -76,7 +76,7 @@ class Later:
         check: Callable[[], object],
         open_questions: Callable[[], Awaitable[Sequence[Asked]]],
     ) -> None:
-        """Fetch the answers of ended batches and send the open questions; AskedLater if any question is then in a batch."""
+        """Store the answers of ended batches and send open questions; AskedLater if a batch is still open."""
         table = AskedTable(ledger)
         if not self._spec.later:
             if waiting := sum(row.requests for row in table.batches(opened=True) if row.run == run):
@@ -98,7 +98,7 @@ class Later:
 
 
 def _models(judge: Judge) -> Iterator[LLMJudge]:
-    """Iterate over the language models that a judge asks: the members of a panel, or itself."""
+    """Yield the language models that a judge asks: the members of a panel, or itself."""
     return filter(None, map(model_of, members_of(judge)))
 
 
@@ -137,7 +137,7 @@ class Round:
                 raise JudgeError(f"the batch {row.name or row.id} cannot be fetched: {error}") from None
 
     async def _fetch(self, row: BatchRow, client: BatchClient) -> None:
-        """Store the answers of a batch if it has ended; forget one that was never made."""
+        """Store the answers of a batch if it has ended; delete the row of one that was never created."""
         if row.state == SENDING:
             name = await client.find(row.id)
             if name is None:
@@ -175,7 +175,7 @@ class Round:
         self._learned |= self._learn(row)
 
     def _pay(self, row: BatchRow, answers: Answers) -> None:
-        """Count a batch's cost for this evaluation once, even if it is read again after a kill."""
+        """Count the cost of a batch's answers for this evaluation, only once even if they are read again."""
         for group in answers.groups if row.run == self._run else ():
             stored = self._ledger.find([judgement.key for judgement in group])
             known = sum(map(self._usage_log.has_paid, stored.values()))
@@ -183,7 +183,7 @@ class Round:
                 self._usage_log.paid(self._clients[row.endpoint].model, group)
 
     def _learn(self, row: BatchRow) -> bool:
-        """Learn from a failed batch which parameters to leave out; return True if there is one."""
+        """Learn from a batch's error which request parameters the model rejects; return True if any."""
         if not row.why or row.endpoint not in self._clients:
             return False
         known = self._clients[row.endpoint].model.capabilities
@@ -192,8 +192,8 @@ class Round:
     async def send(self, asked: Sequence[Asked], note: Callable[[str], None], limits: Spec) -> None:
         """Send the questions that are in no batch yet.
 
-        Raises LimitReached if all batches would exceed a limit, NoneAnswered if those fetched only failed,
-        and JudgeError if a provider refuses.
+        Raises LimitReached if all batches together would exceed a limit, NoneAnswered if the fetched batches
+        had only errors, and JudgeError if a provider refuses a batch.
         """
         known, others = split_trivial(asked)
         self._ledger.put(known)
@@ -233,7 +233,7 @@ class Round:
         )
 
     def _check_limits(self, row: BatchRow, limits: Spec) -> None:
-        """Raise LimitReached if this batch, together with what is paid or in progress, would exceed a limit."""
+        """Raise LimitReached if this batch, with all paid and pending requests, would exceed a limit."""
         batches = [*(batch for batch in self.open() if batch.run == self._run), row]
         paid = self._usage_log.earlier + self._usage_log.spent
         calls = paid.calls + sum(batch.questions for batch in batches)

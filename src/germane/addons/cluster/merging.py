@@ -1,7 +1,7 @@
 """Merge the parts of an evaluation into one report: their rows, their counts and their manifests.
 
-Each part's rows stand in the order of its own samples, so that merging reads every table once, from its beginning to its end,
-and copies lines as they are: what an evaluation in one part would have written.
+All tables of a part are in the order of its samples, so merging reads each table once and copies its lines.
+The tables are those that an evaluation in one part would have written.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def merge(
 
 
 def open_parts(folders: Sequence[Path]) -> tuple[list[StoredTables], list[array[int]]]:
-    """Return the parts in order, and the positions of their samples; InputError unless all are there."""
+    """Return the parts in order and their samples' positions; InputError if one is missing or foreign."""
     parts = sorted(map(_opened, folders), key=lambda part: _entry(part)["number"])
     rows = [read_rows(part.path) for part in parts]
     first = parts[0]
@@ -104,8 +104,9 @@ def merge_parts(
 ) -> tuple[Report, ReportData | None]:
     """Write the report of all parts of an evaluation to a locked folder; return it and its baseline.
 
-    Scores, means and intervals are those of the same evaluation in one part, to the byte; its gates are decided here.
-    `own` are options of the whole that its parts do not have.
+    Scores, means and intervals are identical to those of the same evaluation in one part; its gates are
+    decided here. `rows` has the positions of each part's samples. `own` are options of the whole evaluation
+    that its parts lack.
     """
     manifests = [part.manifest for part in parts]
     options = manifests[0]["options"]
@@ -146,7 +147,7 @@ def _entry(part: StoredTables) -> Any:
 
 
 def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Return the names of the settings that should be the same in two parts and are not."""
+    """Return the names of settings and inputs that must agree in two parts' manifests but differ."""
     names = {"of": "the number of parts", "cases": "cases", "gates": "gates"}
     results = [name for key, name in names.items() if row["part"][key] != other["part"][key]]
     judges = [canonical((manifest.get("judge") or {}).get("identity")) for manifest in (row, other)]
@@ -194,7 +195,7 @@ def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """The names of a sample in its own line (`id`), or in a line of places, labels or scores about it."""
+    """The fields that identify a sample: its id is `id` in its own line and `sample` in lines about it."""
 
     id: str = ""
     sample: str = ""
@@ -206,15 +207,15 @@ _decode_named = msgspec.json.Decoder(_Named).decode
 
 
 def _name_in(named: _Named) -> bytes:
-    """Return a short form of a sample's id and system. Not its trial, which labels lack: trials follow one another."""
+    """Return a short key made of a sample's id and system, without the trial, which labels lack."""
     return short_name(repr((named.id or named.sample, named.system)).encode(errors="replace"))
 
 
 def merge_rows(parts: Sequence[StoredTables], rows: Sequence[Sequence[int]], target: FolderWriter) -> None:
-    """Write the merged rows of these folders to a new folder; `rows` holds the position of each sample.
+    """Write the rows of all parts to a new folder, ordered by `rows`, the positions of each part's samples.
 
-    Judgements stand part by part, each key once, and their counts are added to the target's. InputError where two samples have
-    the same name, or where samples of the parts have different graders.
+    Judgements are written part by part, each key once, and counted. Raises InputError if two samples have the
+    same id, system and trial, or if samples of the parts have different graders.
     """
     sets = {canonical(part.graders): part.graders for part in parts if part.graders}
     if len(sets) > 1:
@@ -239,7 +240,7 @@ def merge_rows(parts: Sequence[StoredTables], rows: Sequence[Sequence[int]], tar
 def _samples(
     parts: Sequence[StoredTables], rows: Sequence[Sequence[int]], names: Sequence[list[bytes]]
 ) -> Iterator[bytes]:
-    """Iterate over the lines of all samples in order of their positions, and add their names to `names` of their part."""
+    """Yield the lines of all samples in order of position; append each sample's key to its part's `names`."""
     seen, lines = set[bytes](), [part.files["samples"].lines() for part in parts]
     for _, number in heapq.merge(*(zip(row, repeat(number)) for number, row in enumerate(rows))):
         _, _, line = next(lines[number])
@@ -253,7 +254,7 @@ def _samples(
 
 
 def _placed(file: TableFile, samples: Iterator[tuple[bytes, int]]) -> Iterator[tuple[int, bytes]]:
-    """Iterate over the lines of a part's table with the position of each sample; labels added in the folder come last."""
+    """Yield the lines of a part's table with their samples' positions; labels added later come last."""
     name, position = b"", -1
     for _, _, line in file.lines():
         key = _name_in(_decode_named(line))
@@ -263,7 +264,7 @@ def _placed(file: TableFile, samples: Iterator[tuple[bytes, int]]) -> Iterator[t
 
 
 def _judgements(parts: Sequence[StoredTables], asked: AskedCounts) -> Iterator[bytes]:
-    """Iterate over the judgements of all parts, each key once, and count by kind how they were asked."""
+    """Yield the judgements of all parts, each key once, and add their counts to `asked`."""
     written = set[bytes]()
     for part in parts:
         asked.update(asked_counts(part.manifest.get("asked") or {}))

@@ -72,11 +72,11 @@ def _split(url: str) -> tuple[str, str]:
 class PostgresLedger(Ledger):
     """A ledger in one table of a PostgreSQL database, created if it is missing.
 
-    An answer is committed when it arrives, on the server's disk. With `read_only`, nothing is changed or made. A password may
-    be in the URL, in PGPASSWORD or in ~/.pgpass; it is shown nowhere.
+    Each answer is committed to the server's disk as soon as it arrives. With `read_only`, nothing is changed
+    or created. A password may be in the URL, in PGPASSWORD or in ~/.pgpass; it is never shown.
 
-    Raises MissingPart without the extra, InputError for an invalid URL, LedgerError if the database cannot be used or its
-    table is another program's or of another version.
+    Raises MissingPart if the extra is not installed, InputError for an invalid URL, LedgerError if the
+    database cannot be used or its table is another program's or of another version.
     """
 
     chunk = 5000
@@ -118,7 +118,7 @@ class PostgresLedger(Ledger):
     def _locked(self, db: Any) -> Iterator[None]:
         """Open a transaction that creates tables; other processes wait until it ends.
 
-        `IF NOT EXISTS` alone fails where two connections make a table at the same time.
+        `IF NOT EXISTS` alone fails if two connections create a table at the same time.
         """
         with db.transaction():
             db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
@@ -197,7 +197,7 @@ class PostgresLedger(Ledger):
 
     @property
     def size(self) -> int:
-        """Bytes of the table and its indexes."""
+        """The size of the table and its indexes in bytes."""
         results = self.rows("SELECT pg_total_relation_size('judgements')")
         return next((int(row[0]) for row in results), 0)
 

@@ -39,7 +39,7 @@ def _store(url: str) -> Iterator[tuple[Any, str]]:
 
 
 def check_store(url: str) -> None:
-    """Raise InputError, before anything is spent, if the package for a URL is missing or does not know it."""
+    """Raise InputError, before anything is spent, if no installed package supports the URL."""
     with _store(url):
         pass
 

@@ -48,7 +48,7 @@ def parse_engine(text: str) -> tuple[str, str]:
 def executor_of(text: str) -> Iterator[tuple[Executor, int]]:
     """Start an engine; yield its executor and the number of parts that it runs at a time.
 
-    MissingPart without the engine's extra, InputError for an unknown name or where no cluster answers.
+    MissingPart if the engine's extra is not installed, InputError for an unknown name or unreachable cluster.
     """
     kind, rest = parse_engine(text)
     if kind == "dask":
@@ -63,7 +63,7 @@ def executor_of(text: str) -> Iterator[tuple[Executor, int]]:
 
 
 def begin_worker() -> None:
-    """Ignore Ctrl-C, after which the parent ends this process, and end it as soon as the parent has ended."""
+    """Make a worker process ignore Ctrl-C, which the parent handles, and exit when the parent does."""
     parent = parent_process()
     if parent is None:
         return
@@ -103,10 +103,10 @@ _PARTS = "parts"
 def run_part(
     spec: Spec, options: Mapping[str, Json], cwd: Path, whole: Path, host: str, share: Share
 ) -> None:
-    """Run one part, or continue it: what was answered is not asked again. Raises as `run` does.
+    """Run one part, or continue it without asking answered questions again. Raises as `run` does.
 
-    `spec` lacks the `options` that a part finds in its manifest; `whole` is the report folder, with those
-    of the parts; paths are relative to `cwd`; `host` is the machine on which the evaluation began.
+    `options` are those of the whole evaluation, which the part's manifest gets and `spec` lacks; `whole` is
+    the report folder; paths are relative to `cwd`; `host` is the machine on which the evaluation began.
     """
     here, ledger = socket.gethostname(), str(options.get("ledger") or "")
     if not (whole.is_dir() and cwd.is_dir()):
@@ -158,7 +158,7 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
 
 
 def _check(plan: Plan, kind: str) -> None:
-    """Raise InputError for invalid input, or a plan that cannot be run in parts, before any paid call."""
+    """Raise InputError, before any paid call, if input is invalid or an engine of this kind cannot run it."""
     spec = plan.spec
     if spec.get("part"):
         raise InputError("--part and --engine cannot be combined", fix="leave one of them out")
@@ -176,7 +176,7 @@ def _check(plan: Plan, kind: str) -> None:
 def _write_start(
     plan: Plan, stored: Mapping[str, Json], target: FolderWriter, given: Spec, workers: int
 ) -> tuple[Callable[[Share], None], list[Share]]:
-    """Write the manifest of the whole; return the work on a part, and the parts (if resumed as before)."""
+    """Write the manifest of the whole evaluation; return the function that runs a part, and the parts."""
     spec, address = plan.spec, None
     if keeps_answers(plan.judge) and not spec.no_cache:
         address = ledger_of(spec, target.path)
@@ -203,7 +203,7 @@ def _run_parts(
     callbacks: Callbacks,
     again: str,
 ) -> list[Share]:
-    """Run all parts to their end and return them; an error ends with the command that continues."""
+    """Run the parts that `begin` returns, and return them; errors name the command `again`."""
     with executor_of(engine) as (executor, workers):
         work, shares = begin(workers)
         futures: list[Future[None]] = [executor.submit(work, share) for share in shares]
@@ -229,7 +229,7 @@ def _run_parts(
 
 
 def _kill_workers(futures: list[Future[None]]) -> None:
-    """Kill the worker processes, of which a pool that has lost one would wait for the others for ever, and drop waiting parts."""
+    """Kill all worker processes and cancel waiting parts; a pool that lost one worker would wait forever."""
     for future in futures:
         future.cancel()
     for child in multiprocessing.active_children():

@@ -39,15 +39,16 @@ class Share:
         return cls(number, of)
 
     def has(self, query: str) -> bool:
-        """Return True if the part has this query: by its hash, so that equal questions are asked once."""
+        """Return True if cases with this query are in the part, by its hash: equal queries share a part."""
         result = hashlib.blake2b(query.encode(errors="replace"), digest_size=8).digest()
         return int.from_bytes(result, "big") % self.of == self.number - 1
 
     def of_limits(self, spec: Spec) -> Spec:
         """Return the specification with this part's share of the limits, which apply to all parts together.
 
-        Each gets 1/N of the requests and tokens per minute and of the dollars; calls and requests in flight are
-        whole numbers, of which the first parts get one more, and at least one request is in flight.
+        Each of N parts gets 1/N of the requests and tokens per minute and of the dollars. Calls and
+        concurrent requests are divided into whole numbers, the remainder among the first parts; each part may
+        send at least one request at a time.
         """
 
         def whole(limit: int | None) -> int | None:
@@ -74,9 +75,9 @@ class Share:
         inputs: Sequence[Path],
         gates: Iterable[Gate],
     ) -> dict[str, Json]:
-        """Return what merging needs to know of a part, and write the numbers of its cases next to its tables.
+        """Return the part's entry in the manifest, for merging, and write `rows`, its cases' positions.
 
-        Means that belong beside others are over all parts: their values are kept, with how often each came.
+        Some means are computed over all parts, so their values are stored, each with its count.
         """
         (tables.path / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
         values = sorted(tables.beside.items())

@@ -1,4 +1,4 @@
-"""The call shapes of other tools: Ragas, DeepEval and Mastra as imports, LiveRAG as a command."""
+"""Classes and functions called like those of Ragas, DeepEval and Mastra, and a command for LiveRAG."""
 
 from pathlib import Path
 

@@ -1,9 +1,10 @@
-"""Metrics with DeepEval's call shape: `ContextualPrecisionMetric(threshold=0.7, model=judge).measure(case)`.
+"""Metrics called like DeepEval's: `ContextualPrecisionMetric(threshold=0.7, model=judge).measure(case)`.
 
-`case` is anything with the attributes `input`, `expected_output` and `retrieval_context`; they may be given by keyword instead.
-`model` is a judge or its name, also the bare name of a model of OpenAI's; without one GERMANE_JUDGE or the config names it.
-Differences from DeepEval: `score` is None where the judge failed (`error` says why); each passage is judged alone, and its
-verdict is stored and shared; the reason is made of the verdicts' own reasons and costs no further call.
+`case` is anything with the attributes `input`, `expected_output` and `retrieval_context`; they may be given
+by keyword instead. `model` is a judge or its name, or a bare name of an OpenAI model. Default: the judge of
+GERMANE_JUDGE or the config. Differences from DeepEval: `score` is None where the judge failed (`error` says
+why); each passage is judged alone, and its verdict is stored and shared; the reason joins the reasons of the
+verdicts, without a further call.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The LiveRAG shape: `ContextRecall().evaluate(results, references).metrics["avg_context_recall"]`.
+"""LiveRAG's evaluator: `ContextRecall().evaluate(results, references).metrics["avg_context_recall"]`.
 
-Corrected, or to the last quirk as the original (rmit-ir/G-RAG-LiveRAG) computes it.
+The values are corrected or, with `parity="liverag"`, exactly those of the original (rmit-ir/G-RAG-LiveRAG).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AGGREGATES = (*(f"avg_{name}" for name in _SHARES), "ndcg_10", *_RECORDS)
 
 @dataclass(frozen=True, slots=True)
 class RAGResult:
-    """Results for one question; only `qid` (else its position, from 1) and `doc_ids`, best first, count."""
+    """The results for one question; only `qid` (default: position, from 1) and the ranked `doc_ids` count."""
 
     question: str = ""
     answer: str = ""
@@ -54,7 +54,7 @@ class RAGResult:
 
 @dataclass(frozen=True, slots=True)
 class QAPair:
-    """A question with its gold documents; only `qid` and `document_ids` are measured."""
+    """A question with its gold documents; only `qid` and `document_ids` are used."""
 
     question: str = ""
     answer: str = ""
@@ -67,7 +67,7 @@ class QAPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRow:
-    """One question with its values and counts; all None where it names no gold document and was skipped."""
+    """The values and counts of one question; all None if it has no gold document and was skipped."""
 
     qid: Id
     metrics: Mapping[str, Number]
@@ -76,7 +76,7 @@ class EvaluationRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationResult:
-    """All questions: means and percentages, how many are in them, and `notes` on what was left out."""
+    """The result over all questions: means, percentages, counts, and `notes` on records left out."""
 
     metrics: Mapping[str, Number]
     rows: tuple[EvaluationRow, ...]
@@ -91,11 +91,11 @@ class EvaluationResult:
 class ContextRecall:
     """Recall, precision, F1 and nDCG@10 of retrieved documents against gold documents.
 
-    Every reference counts; what came back as chunks is read as their documents, each once, and the ideal of nDCG@10
-    holds all gold. `parity="liverag"` computes as rmit-ir/G-RAG-LiveRAG does instead: nDCG over chunks with its ideal
-    over the relevant that were retrieved and without questions that got nothing, references without result left out,
-    no number 0 as a qid, nDCG 0 for everybody where one chunk id is repeated or holds a blank, gold ids as they stand,
-    and empty gold counted as found in full.
+    Every reference counts. Chunks are mapped to their documents, each counted once, and the ideal ranking of
+    nDCG@10 has all gold documents. `parity="liverag"` computes as rmit-ir/G-RAG-LiveRAG does: nDCG is over
+    chunks, with only the retrieved relevant ones in the ideal ranking, and leaves out questions without
+    results; references without results are left out; a qid of 0 never matches; one repeated chunk id, or one
+    with a blank, makes the mean nDCG 0; gold ids are not mapped; empty gold counts as found in full.
     """
 
     def __init__(self, *, parity: Parity | None = None) -> None:
@@ -106,8 +106,8 @@ class ContextRecall:
     def evaluate(self, results: Iterable[Any], references: Iterable[Any]) -> EvaluationResult:
         """Return the values of every question and their means.
 
-        `results` are RAGResult-like (`qid`, `doc_ids`), `references` QAPair-like (`qid`, `document_ids`): objects with
-        these attributes, or mappings. InputError where ids or qids cannot be used, or a qid is there twice.
+        `results` are RAGResult-like (`qid`, `doc_ids`), `references` QAPair-like (`qid`, `document_ids`):
+        objects with these attributes, or mappings. InputError for invalid ids or qids, or a repeated qid.
         """
         started = time.monotonic()
         results, strict = list(results), self.parity is None
@@ -138,7 +138,7 @@ def document_of(chunk: Id) -> str:
 def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
     """Return the ids in a list, or in a text that is a JSON list, a Python list literal, or one id.
 
-    Invalid for a text that only begins like a list; with `strict=False` that is one id, as in the original.
+    Raises Invalid for a text that only begins like a list; with `strict=False` it is one id.
     """
     if isinstance(value, str):
         value = _ids_in_text(value.strip(), strict=strict)
@@ -155,7 +155,7 @@ def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
 
 
 def _ids_in_text(text: str, *, strict: bool) -> object:
-    """Return the list in a cell, or the one id in it as a list."""
+    """Return the list that a text holds, or a list of the one id that it is."""
     if strict:
         refuse_printed_array(text)
     for read in (parse_strict_json, ast.literal_eval) if text else ():
@@ -189,7 +189,7 @@ _ABSENT = object()
 
 
 def _listed(records: Iterable[Any], name: str, *, strict: bool) -> Iterator[_Listed]:
-    """Yield each record's qid and the ids in its attribute or key `name`; InputError where they cannot be used."""
+    """Yield each record's qid and the ids in its attribute or key `name`; InputError if they are invalid."""
     for number, record in enumerate(records, 1):
         what = "results" if name == "doc_ids" else "references"
         location, qid, value = _get(record, "place"), _get(record, "qid"), _get(record, name, _ABSENT)
@@ -216,7 +216,7 @@ _Found: TypeAlias = tuple[dict[str, Number], _Rows, list[str]]
 
 
 def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
-    """Return one row per reference, those with a result first; a record without qid is matched by its number."""
+    """Return aggregates, a row per reference, and notes; records without a qid are matched by position."""
     gold, result = _by_qid(references, "reference"), _by_qid(results, "result")
     common = [qid for qid in result if qid in gold]
     if gold and result and not common:
@@ -261,7 +261,7 @@ def _by_qid(entries: Iterable[_Listed], what: str) -> dict[Id, _Listed]:
 
 
 def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
-    """Return the rows of the results that the original reads: qids match by value and type, and 0 and "" never match."""
+    """Return aggregates, rows and notes as the original: qids match by value and type, 0 and "" never."""
     gold_of = {entry.qid: frozenset(entry.ids) for entry in references}
     pairs = [(entry, gold_of[entry.qid]) for entry in results if entry.qid and entry.qid in gold_of]
     gold = [ids for _, ids in pairs]
@@ -283,7 +283,7 @@ def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) 
 
 
 def _batch_ndcg(pairs: Sequence[tuple[_Listed, frozenset[Id]]]) -> float:
-    """Return the mean over questions with results; several results of one question are merged rank by rank."""
+    """Return the mean nDCG over questions with results; a question's several results are merged by rank."""
     merged = defaultdict[str, list[tuple[int, str]]](list)
     for entry, _ in pairs:
         merged[str(entry.qid)] += enumerate(map(str, entry.ids))

@@ -1,4 +1,4 @@
-"""LiveRAG's files: results and references as TSV, JSON or JSON Lines, every fault with its file and line; the two files of a result."""
+"""LiveRAG's files: read results and references (TSV, JSON, JSON Lines), write the two files of a result."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _tsv(path: Path) -> Iterator[tuple[SourceLocation, Json]]:
 
 
 def _json(path: Path) -> Iterator[tuple[SourceLocation, Json]]:
-    """Yield the objects of a list, or one object."""
+    """Yield the objects of a JSON document, which is a list of objects or one object."""
     text = read_text(path)
     fix = "name a file of one document .json, of one object per line .jsonl"
     document = json_in(text, path, fix=fix) if text.strip() else []
@@ -94,7 +94,7 @@ def write_files(
 ) -> tuple[Path, Path]:
     """Write `<results stem>.eval<MMDDHHMM>.<name>.aggregated` and `.rows`; return the two paths.
 
-    The columns are the original's. Where that name is taken the seconds follow: nothing is overwritten.
+    The columns are the original's. An existing file is kept: the new name then has the seconds too.
     """
     stem = results.name.removesuffix(".gz").rsplit(".", 1)[0]
     for shape in ("%m%d%H%M", "%m%d%H%M%S", "%m%d%H%M%S%f"):

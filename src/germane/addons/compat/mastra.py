@@ -1,7 +1,7 @@
-"""Metrics with Mastra's call shape: `ContextPositionMetric(model, context=[...]).measure(input, output)`, and the newer scorers' `run`.
+"""Metrics called like Mastra's: `ContextPositionMetric(model, context=[...]).measure(input, output)`.
 
-The normal scores are germane's own: exact, unrounded, None where a verdict is missing. `parity="mastra"` computes from the
-verdicts what Mastra does, to its last digit. Sources: @mastra/evals 0.13 (metrics) and 1.10 (scorers).
+By default scores are germane's: unrounded, and None if a verdict is missing. `parity="mastra"` computes
+exactly Mastra's score from the verdicts. Sources: @mastra/evals 0.13 (metrics) and 1.10 (scorers).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def rounded(value: float) -> float:
 
 
 def scored(measure: str, verdicts: Sequence[bool], scale: float = 1) -> float:
-    """Return the score of verdicts in order, over as many as there are, rounded after scaling. No verdicts: 0."""
+    """Return the score of verdicts in rank order, times `scale`, then rounded; 0 if there are no verdicts."""
     if not verdicts:
         return 0.0
     labels = RankedLabels.of_lists([list(map(float, verdicts))])
@@ -60,8 +60,8 @@ _UNUSED, _MISSING, _MOST_MISSING = 0.1, 0.15, 0.5
 def relevance(levels: Sequence[Level], *, unused: int = 0, missing: int = 0) -> float:
     """Return the mean weight of the contexts' levels, less the penalties, at least 0.
 
-    high 1, medium .7, low .3, none 0; less .1 a highly relevant context that was not used and .15, at most .5, an
-    item that no context holds.
+    Weights: high 1, medium .7, low .3, none 0. Penalties: .1 for each highly relevant context that was not
+    used (`unused`), and .15 for each item that no context holds (`missing`), at most .5 in all.
     """
     base = math.fsum(_WEIGHTS[level] for level in levels) / len(levels) if levels else 0.0
     return max(0.0, base - unused * _UNUSED - min(missing * _MISSING, _MOST_MISSING))
@@ -76,16 +76,16 @@ class Result:
 
     @property
     def info(self) -> dict[str, Json]:
-        """The reason, where Mastra's metrics have it."""
+        """The reason as a mapping, in the place where Mastra's metrics have it."""
         return {"reason": self.reason}
 
 
 class _Metric:
-    """The base of the metrics (Mastra 0.13).
+    """Base class of the metrics (Mastra 0.13).
 
-    `model` is a judge or the name of one; None = GERMANE_JUDGE or the config. `parity="mastra"` computes over the verdicts that were
-    given, however few, rounds half up to two decimals after scaling, and judges relevance against the output. Where a judge gave
-    no verdict at all the score is None there too; Mastra raises an error.
+    `model` is a judge or the name of one; None = GERMANE_JUDGE or the config. `parity="mastra"` leaves out
+    missing verdicts, rounds half up to two decimals after scaling, and judges relevance against the output.
+    If all verdicts are missing, the score is None; Mastra raises an error.
     """
 
     measure_name: ClassVar[str]
@@ -110,7 +110,7 @@ class _Metric:
         return self._measured({"query": input, "contexts": self.context, self.compared_field: output})
 
     def _measured(self, row: dict[str, Json]) -> Result:
-        """Return the score of one row, scaled, or Mastra's own from the verdicts."""
+        """Return the scaled score of one row or, with parity, Mastra's score of the verdicts."""
         against = "response" if self.parity and "response" in row else "query"
         (measured,) = self._judge.measure(row, [self.measure_name], against)
         score = measured.score.value
@@ -122,7 +122,7 @@ class _Metric:
 
 
 class _Scorer(_Metric):
-    """The base of the scorers (Mastra 1.10). Nothing retrieved is 0."""
+    """Base class of the scorers (Mastra 1.10); without contexts the score is 0."""
 
     def run(self, input: Any, output: Any = None, ground_truth: str | None = None) -> Result:  # noqa: A002
         """Score one run: the question, the answer and, for recall, the ground truth.
@@ -134,7 +134,7 @@ class _Scorer(_Metric):
 
 
 def _class(base: type[_Kind], name: str, measure: str, compared_field: str = "response") -> type[_Kind]:
-    """Return the class of a metric or scorer called `name` that computes this measure."""
+    """Return a new metric or scorer class with this name, which computes this measure."""
     members = {"measure_name": measure, "compared_field": compared_field, "__module__": __name__}
     return type(name, (base,), {**members, "__doc__": f"germane's {measure}, under Mastra's name."})
 

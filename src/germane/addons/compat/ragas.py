@@ -28,7 +28,7 @@ from germane.types import Json
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A measure under Ragas' name; `against` names the text that relevance is judged against (auto: the query and a reference)."""
+    """A measure under Ragas' name; relevance is judged against `against` (auto: query and reference)."""
 
     name: str
     measure: str

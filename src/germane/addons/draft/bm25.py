@@ -69,7 +69,7 @@ class BM25:
         return result
 
     def search(self, query: str, k: int) -> list[int]:
-        """Return the positions of the k best texts that share a term with the query (0 = all); of equal ones the earlier first."""
+        """Return the positions of the k best texts (0 = all) with a term of the query; ties by position."""
         scores = self.scores(query)
         among = np.flatnonzero(scores > 0)
         return [int(at) for at in among[np.argsort(-scores[among], kind="stable")][: k or None]]

@@ -1,4 +1,4 @@
-"""The checks of a candidate that need no judge. Each drops it with a reason; no threshold changes during a run."""
+"""Checks of drafted questions that need no judge; each drops a candidate and gives a reason."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def content_words(text: str) -> list[str]:
 
 
 def words_to_avoid(passage: str) -> tuple[str, ...]:
-    """Return the eight longest content words of a passage, one per stem: rare words tend to be long, and this needs no other document."""
+    """Return the eight longest content words of a passage, one per stem; long words tend to be rare."""
     by_stem: dict[str, str] = {}
     for word in re.findall(r"[^\W\d_]{4,}", folded(passage)):
         if word not in function_words():
@@ -164,7 +164,7 @@ def faults(
     answerable: bool,
     allow_personal: bool,
 ) -> Iterator[tuple[str, str]]:
-    """Yield each fault of a candidate with its evidence; the first decides."""
+    """Yield the faults of a candidate with evidence, the decisive one first; `avoid` are forbidden words."""
     question = candidate.question
     if answerable:
         yield from _faults_of_answer(candidate, passage)
@@ -207,9 +207,9 @@ def _pointing(question: str) -> str:
 
 
 def repeat_of(candidate: Candidate, texts: set[str], bags: list[frozenset[str]]) -> str:
-    """Return what repeats an earlier candidate (the question, a similar question, or a quote), or "".
+    """Return how a candidate repeats an earlier one (question, similar question, or quote), or "".
 
-    A new one is added to `texts`, the earlier questions and quotes, and `bags`, the words of each question.
+    If it repeats none, add its question and quotes to `texts`, and its question's set of words to `bags`.
     """
     listed = terms(candidate.question)
     question, bag = " ".join(listed), frozenset(listed)

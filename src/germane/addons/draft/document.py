@@ -1,4 +1,4 @@
-"""The folder of a drafted set: draft.json, the rows, and the labels that people give in `germane label`."""
+"""The folder of a drafted set: draft.json, the samples, and people's labels (`germane label`)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _ask(
     folder: Path, document: Mapping[str, Any], rows: Sequence[dict[str, Any]],
     *, who: str, budget: int | None, seed: int, silent: bool,
 ) -> None:  # fmt: skip
-    """Show the questions one by one and save each answer."""
+    """Show questions one by one (not if `silent`), and save the answer to each from the keyboard."""
     show: Callable[[str], None] = (lambda _: None) if silent else print_lines
     drawn = random.Random(seed).sample(rows, min(budget or len(rows), len(rows)))  # noqa: S311 - a draw that can be repeated
     answered = {row["item"] for row in read_labels(folder, rows) if row["who"] == who}
@@ -86,7 +86,7 @@ def _ask(
 
 
 def _shown(row: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
-    """Return the question, its answer and the quotes; for a near-miss, where no answer was found."""
+    """Return lines that show a question, with answer and quotes or, for a near-miss, searched documents."""
     lines = [f"question  {clean(row['query'])}"]
     if row.get("answerable") is False:
         places = document["searched"].get(row["id"], [])
@@ -139,7 +139,7 @@ class DraftDocument(Struct, kw_only=True):
 
 
 def spending(attempts: Iterable[Attempt]) -> dict[str, Any]:
-    """Return the calls, tokens and cost of the answers of attempts, each counted once."""
+    """Return the calls, tokens and cost of all answers that the attempts used, counting each answer once."""
     answers: dict[str, Judgement] = {one.key: one for attempt in attempts for one in attempt.judgements}
     usages = [one.usage for one in answers.values()]
     costs = [usage.cost_usd for usage in usages if usage.requests]
@@ -173,7 +173,7 @@ def read_document(folder: Path) -> dict[str, Any] | None:
 
 
 def check_folder(folder: Path, source: DraftCorpus) -> dict[str, Any]:
-    """Return the existing document or {}; InputError if the folder's samples have another origin or another corpus."""
+    """Return the folder's draft.json or {}; InputError if its samples are not drafted from this corpus."""
     fix = "name another folder with -o"
     before = read_document(folder)
     if before is None:
@@ -190,7 +190,7 @@ def check_folder(folder: Path, source: DraftCorpus) -> dict[str, Any]:
 def write_folder(
     folder: Path, document: DraftDocument, rows: Iterable[Mapping[str, Json]], attempts: Sequence[Attempt]
 ) -> None:
-    """Write the files, the document first, so that samples without a draft.json were not drafted. Without attempts write nothing."""
+    """Write draft.json, which marks the folder as drafted, then the samples; nothing without attempts."""
     if attempts:
         folder.mkdir(parents=True, exist_ok=True)
         write_document(folder, structs.asdict(document))
@@ -202,7 +202,7 @@ def write_folder(
 
 
 def read_labels(folder: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return people's labels, without those of another question that had the same id."""
+    """Return people's labels, except those whose id now belongs to a question with another text."""
     queries = {row["id"]: row["query"] for row in rows}
     labels = read_rows(folder / LABELS)
     return [label for label in labels if queries.get(label["item"], label["query"]) == label["query"]]
@@ -211,7 +211,7 @@ def read_labels(folder: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[st
 def settle_rows(
     rows: Iterable[dict[str, Any]], labels: Iterable[Mapping[str, Any]], removed: Container[str]
 ) -> list[dict[str, Any]]:
-    """Return the rows that are not removed, each marked as looked at by a person or not."""
+    """Return the rows whose id is not in `removed`, each marked with whether a person has looked at it."""
     looked_at, kept = {label["item"] for label in labels}, [row for row in rows if row["id"] not in removed]
     for row in kept:
         row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
@@ -219,7 +219,7 @@ def settle_rows(
 
 
 def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | None:
-    """Return how many questions people checked, how many are bad, and the interval of that share, if any."""
+    """Return how many questions people checked and how many are bad, with interval; None without labels."""
     newest = {row["item"]: row["answer"] for row in labels}
     answers = [answer for answer in newest.values() if answer not in (None, "unsure")]
     if not answers:
@@ -229,7 +229,7 @@ def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | 
 
 
 def reason_counts(attempts: Iterable[Attempt]) -> dict[str, dict[str, int]]:
-    """Count, by step and reason, the attempts that kept nothing; an attempt counts by the candidate that passed most steps."""
+    """Count attempts that kept nothing, by the step and reason that dropped the furthest candidate."""
     ended = [attempt.dropped for attempt in attempts if attempt.dropped and not attempt.row]
     last = [max(rows, key=lambda row: _STEPS.index(row["step"])) for rows in ended]
     counts = Counter((row["step"], row["reason"]) for row in last)

@@ -1,4 +1,4 @@
-"""The attempts: one passage each, at most four calls; decided in order, whatever order answers arrive in."""
+"""Draft questions in attempts, each with one passage and at most four calls, which are decided in order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _FAILURES = {
 
 
 def draft_question(turn: Turn, shown: Sequence[str], language: str = "", seed: int = 0) -> Draft:
-    """Return the question to the writer for a turn, with three of the shown questions as examples."""
+    """Return the request to the writer for one attempt, with three questions of `shown` as examples."""
     passage = turn.passage
     at = int(passage.digest[:8], 16)
     return Draft(
@@ -62,7 +62,7 @@ def draft_question(turn: Turn, shown: Sequence[str], language: str = "", seed: i
 
 
 class Dropped(Exception):
-    """An attempt, or one of its candidates, is dropped: the step, the reason, and the evidence."""
+    """Raised to drop an attempt or one of its candidates, with the step, the reason, and the evidence."""
 
     def __init__(self, step: str, reason: str, detail: str = "", **more: Json) -> None:
         self.fields = {"step": step, "reason": reason, "detail": detail}
@@ -72,11 +72,11 @@ class Dropped(Exception):
 
 @dataclass
 class Attempt:
-    """The result of an attempt: `row` is the sample if its question is kept; `dropped` has reasons.
+    """An attempt and its result: `row` is the sample if one is kept, `dropped` the dropped candidates.
 
     Attributes:
-        judgements: The answers that it rests on.
-        searched: The places of the passages in which no answer was found.
+        judgements: The answers of the writer and the judge that it used.
+        searched: The positions of the passages in which no answer was found.
         rivals: Number of other documents that may answer.
         candidate: The first candidate that passed the free checks.
     """
@@ -90,7 +90,7 @@ class Attempt:
     candidate: Candidate | None = None
 
     def drop(self, why: Dropped, candidate: Candidate | None = None) -> None:
-        """Record why a candidate, or the passage, is dropped."""
+        """Add a candidate, or the passage if none is given, to the dropped ones, with the reason."""
         turn, place = self.turn, self.turn.passage
         row: dict[str, Json] = {"id": turn.id, "kind": turn.kind, "style": turn.style, **why.fields}
         row |= {"doc": place.doc, "start": place.start, "end": place.end}
@@ -103,9 +103,9 @@ class Drafter:
 
     Attributes:
         pool: Asks the writer and the judge, through the ledger.
-        progress: Called after each attempt with their number.
-        ahead: Number of attempts that are begun before those ahead of them are decided.
-        stopped: Why drafting ended before its time.
+        progress: Called after each attempt with the number of attempts so far.
+        ahead: Number of attempts that may run at the same time.
+        stopped: Why drafting ended early, or "".
     """
 
     pool: Asker
@@ -129,7 +129,7 @@ class Drafter:
         return [attempt for attempt in self.attempts if attempt.row]
 
     async def run(self) -> None:
-        """Decide the attempts in order, while later ones are being asked."""
+        """Run attempts until drafting ends; they are decided in order, while later ones already run."""
         try:
             while not self.stopped:
                 self._begin_ahead()
@@ -148,7 +148,7 @@ class Drafter:
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def _begin_ahead(self) -> None:
-        """Begin the next attempt, and those that would be needed after it if all were kept."""
+        """Start the next attempt and, up to `ahead`, those that would follow if every attempt were kept."""
         order = self.order.copy()
         room = self.ahead if self.kept else min(self.ahead, FIRST - len(self.attempts))
         for _ in range(max(1, room)):
@@ -159,7 +159,7 @@ class Drafter:
             order.settle(turn, kept=True)
 
     def _check_repeat(self, attempt: Attempt) -> None:
-        """Drop a question that an earlier attempt has already, once all earlier ones are decided."""
+        """Drop an attempt's question if it repeats an earlier one; all earlier attempts must be decided."""
         candidate = attempt.candidate
         if candidate is not None and (what := repeat_of(candidate, self._texts, self._bags)):
             attempt.row, attempt.searched, attempt.rivals = {}, [], 0
@@ -167,7 +167,7 @@ class Drafter:
             attempt.drop(Dropped("check", "repeat", what), candidate)
 
     async def _ask(self, question: Question[A], attempt: Attempt) -> A:
-        """Return the answer, or raise Dropped if there is none; the next run asks a failed question again."""
+        """Return the answer to a question; raise Dropped if the judge gave none (the next run asks again)."""
         (answer,) = await self.pool.judge([question])
         attempt.judgements.append(answer.judgement)
         if isinstance(answer.value, Unanswered):
@@ -178,7 +178,7 @@ class Drafter:
         return value
 
     async def _write(self, turn: Turn) -> Attempt:
-        """Ask for candidates, check them, and ask the later questions about the first that passes."""
+        """Make an attempt: ask for candidates, check them, ask further questions about the first to pass."""
         result, question = Attempt(turn), draft_question(turn, self.examples, self.language, self.seed)
         try:
             self._check(result, await self._ask(question, result), question.avoid)
@@ -208,7 +208,7 @@ class Drafter:
             attempt.drop(Dropped("check", *fault), candidate)
 
     async def _look_for_answer(self, attempt: Attempt, candidate: Candidate) -> None:
-        """Keep a near-miss if the first 20 passages are judged insufficient twice, in two orders."""
+        """Keep a near-miss if the top 20 passages, judged in two orders, do not answer it; else drop it."""
         found = await self.search.top(attempt.turn.id, candidate.question, LOOKED_AT)
         texts = tuple(text for _, text in found)
         for question in (Sufficiency, SufficiencyReversed):
@@ -221,7 +221,7 @@ class Drafter:
         attempt.row = self._row(attempt, candidate.question, {"answerable": False}, facts)
 
     async def _round_trip(self, attempt: Attempt, candidate: Candidate, alone: Alone) -> None:
-        """Ask which passages support the answer, and store the sample; Dropped if its own does not, or too many others do."""
+        """Store the sample if its passage and few other documents support the answer, else raise Dropped."""
         passage, question, answer = attempt.turn.passage, candidate.question.strip(), candidate.answer.strip()
         gold = list(dict.fromkeys([passage.doc, *self.search.holders(candidate.quotes)]))
         if len(gold) > 1 + MOST_RIVALS:
@@ -271,7 +271,7 @@ class Drafter:
     def _row(
         self, attempt: Attempt, query: str, labels: dict[str, Any], facts: dict[str, Json]
     ) -> dict[str, Any]:
-        """Return the sample, with its writer, its prompt, and the key of its stored answer."""
+        """Return the sample with these labels; `facts`, writer, prompt and answer key are metadata."""
         turn, by = attempt.turn, attempt.judgements[0]
         served = by.provenance.get("model")
         source = {"writer": by.judge, "served": served, "prompt": by.prompt, "key": by.key}

@@ -34,7 +34,7 @@ def forecast(
     examples: Sequence[str],
     others: Sequence[Passage],
 ) -> dict[str, Json]:
-    """Return calls, tokens and cost of n questions for each failure rate, from the mean request of the first turns."""
+    """Return the calls, tokens and cost expected for n questions, for several shares of kept attempts."""
     judge, writer = judges
     first, texts = turns[:_LOOKED_AT], tuple(passage.text for passage in others[:20])
     misses = sum(turn.kind == "near-miss" for turn in turns) / len(turns) if turns else 0.0
@@ -61,7 +61,7 @@ def forecast(
 
 
 def _mean(judge: Judge, questions: Sequence[AnyQuestion]) -> Sequence[float]:
-    """Return the mean input, output and cost of a question (NaN without a price); 0 for a judge without requests."""
+    """Return the mean input tokens, output tokens and cost of a question (NaN without a price), or zeros."""
     estimate = getattr(judge, "forecast", None)
     usages: list[Usage] = [estimate((question,)) for question in questions] if estimate is not None else []
     rows = [(usage.input_tokens, usage.output_tokens, usage.cost_usd) for usage in usages]
@@ -93,7 +93,7 @@ class MeasuredQuestion(NamedTuple):
 
 
 def measured(query: str, gold: Sequence[str], search: Search) -> MeasuredQuestion:
-    """Search for a question in the corpus; its overlap is averaged over its gold documents, each by its nearest passage."""
+    """Search the corpus for a question; overlap is a mean over gold documents, each by its best passage."""
     present = [doc for doc in gold if doc in search.of_doc]
     mine, shares, listed = content_words(query), list[float](), terms(query)
     for doc in present if mine else ():
@@ -116,7 +116,7 @@ def _share(values: Sequence[float], clusters: Sequence[str] | None = None) -> di
 
 
 def summary(questions: Sequence[MeasuredQuestion], clusters: Sequence[str] | None = None) -> dict[str, Json]:
-    """Return the figures for a set of questions; those about gold cover the questions that have some."""
+    """Return the figures for a set of questions; figures about gold are over the questions that have gold."""
     with_gold = [at for at, question in enumerate(questions) if question.has_gold]
     ranks = [questions[at].rank or np.inf for at in with_gold]
     theirs = None if clusters is None else [clusters[at] for at in with_gold]
@@ -147,7 +147,7 @@ def _difference(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str,
 
 
 def compared(drafted: Mapping[str, Json], real: Mapping[str, Json]) -> dict[str, Json]:
-    """Compare the drafted set with real questions: differences, and a word only where the interval excludes 0."""
+    """Compare drafted with real questions: differences, and which are easier if the interval excludes 0."""
     names = ("bm25_at_1", "bm25_at_10", "overlap", "without_question_words", "known_words", "bm25_margin")
     differences = {name: _difference(drafted[name], real[name]) for name in names}
     low, high = (differences["bm25_at_1"] or {"interval": (0, 0)})["interval"]
@@ -158,7 +158,7 @@ def compared(drafted: Mapping[str, Json], real: Mapping[str, Json]) -> dict[str,
 def of_set(
     rows: Sequence[Mapping[str, Any]], clusters: Sequence[str], real: Sequence[Sample], search: Search
 ) -> dict[str, Json]:
-    """Return how easy the questions are for keyword search, and the same for the user's own questions."""
+    """Return how easy drafted questions are for keyword search, compared with real ones if there are any."""
     drafted = [measured(row["query"], list(row.get("qrels") or ()), search) for row in rows]
     own = summary(drafted, clusters)
     if not real:
@@ -173,7 +173,7 @@ def of_set(
 
 
 def precision(clusters: Sequence[str]) -> dict[str, Any]:
-    """Return the precision of a mean over this many questions; the worst case treats all questions of a document as alike."""
+    """Return the precision of a mean over these questions; worst case: those of a document are all alike."""
     n, sizes = len(clusters), list(Counter(clusters).values())
     effect = sum(size * size for size in sizes) / n if n else 1.0
     low, high = clopper_pearson(0.7 * n / effect, n / effect) if n else (0.0, 0.0)

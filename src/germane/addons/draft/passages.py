@@ -1,4 +1,4 @@
-"""Passages of a corpus, cut at headings and paragraphs, and the draw of those that questions come from."""
+"""Cut a corpus into passages at headings and paragraphs, and draw those that questions are written from."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One attempt: a passage, and the kind and style of its question."""
+    """A planned attempt: a passage, and the kind and style of question to write from it."""
 
     passage: Passage
     kind: str
@@ -34,7 +34,7 @@ class Turn:
 
     @property
     def id(self) -> str:
-        """The id of the question: a digest of passage, kind and style, so that it stays when the set grows."""
+        """The id of the question: a digest of passage, kind and style, which is stable when the set grows."""
         return f"d-{_digest(f'{self.passage.digest} {self.kind} {self.style}')[:8]}"
 
 
@@ -50,7 +50,7 @@ def parse_shares(text: str, flag: str, names: Mapping[str, int]) -> dict[str, in
 
 
 def slots(shares: Mapping[str, int], n: int) -> Iterator[str]:
-    """Yield the kinds of n questions in proportion to their shares; the first of 200 are those of 100 (Webster's method)."""
+    """Yield the kinds of n questions in proportion to shares (Webster's method); a larger n only appends."""
     given = dict.fromkeys(shares, 0)
     for _ in range(n):
         kind = max(shares, key=lambda name: shares[name] / (2 * given[name] + 1))
@@ -63,7 +63,7 @@ def _digest(text: str) -> str:
 
 
 def _pick(shares: Mapping[str, int], digest: str) -> str:
-    """Return one of the names, drawn by a digest."""
+    """Return one of the names, chosen by a digest with probabilities in proportion to their shares."""
     at = int(digest[:12], 16) / 16**12 * sum(shares.values())
     return next(name for name, end in zip(shares, accumulate(shares.values()), strict=True) if at < end)
 
@@ -71,9 +71,9 @@ def _pick(shares: Mapping[str, int], digest: str) -> str:
 def draw(
     passages: Iterable[Passage], seed: int, mix: Mapping[str, int], styles: Mapping[str, int]
 ) -> dict[str, list[Turn]]:
-    """Return the turns of each kind in order: by a digest of seed and text, each document once before any is repeated.
+    """Return the turns of each kind in a random order, in which no document repeats before all had a turn.
 
-    A document that is added inserts its turns and moves no other.
+    The order follows a digest of seed and text: a new document inserts its turns and moves no other.
     """
     earlier, rounds = Counter[str](), defaultdict[int, list[Passage]](list)
     for passage in sorted(passages, key=lambda passage: _digest(f"{seed}  {passage.digest}")):
@@ -88,7 +88,7 @@ def draw(
 
 @dataclass
 class TurnOrder:
-    """The order of attempts: slot by slot, with at most four attempts of a kind for each of its slots so far."""
+    """The order of attempts: a slot is a wanted question of some kind, and has at most four attempts."""
 
     turns: Mapping[str, list[Turn]]
     slots: Sequence[str]
@@ -97,11 +97,11 @@ class TurnOrder:
     kept: Counter[str] = field(default_factory=Counter)
 
     def copy(self) -> TurnOrder:
-        """Return a copy that can run ahead."""
+        """Return a copy, so that attempts can be planned without counting them here."""
         return replace(self, tried=+self.tried, kept=+self.kept)
 
     def next(self) -> Turn | None:
-        """Return the next attempt, or None at the end. Call `settle` afterwards."""
+        """Return the next attempt, or None at the end. Its result must then be given to `settle`."""
         while True:
             kind = self.slots[self.begun - 1] if self.begun else ""
             wanted = self.slots[: self.begun].count(kind)
@@ -168,7 +168,7 @@ class DraftCorpus:
     skipped: dict[str, int]
 
     def as_json(self) -> dict[str, Json]:
-        """Return what draft.json says of the corpus."""
+        """Return the entry of the corpus in draft.json."""
         counts = {"documents": len(self.documents), "passages": len(self.passages), "skipped": self.skipped}
         return {"digest": self.digest, "name": self.name, **counts}
 
@@ -254,9 +254,9 @@ def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[l
 
 
 def _is_near(words: Sequence[str], shingles: list[np.ndarray], by_value: dict[int, list[int]]) -> bool:
-    """Return True if an earlier text shares nine tenths of this one's shingles; else add them to these.
+    """Return True if a text in `shingles` shares nine tenths of this text's; if none does, add this one's.
 
-    Two such texts almost always share one of their eight smallest, by which `by_value` names the texts.
+    Such texts almost always share one of their eight smallest shingles, which `by_value` maps to texts.
     """
     joined = (" ".join(words[at : at + _SHINGLE]) for at in range(len(words) - _SHINGLE + 1))
     own = np.unique(np.fromiter((crc32(text.encode()) for text in joined), np.uint32))

@@ -1,4 +1,4 @@
-"""The questions of drafting: write candidates from a passage; does a question make sense alone; sufficiency in another order."""
+"""Drafting's questions to models: writing candidates, whether one is clear alone, and sufficiency."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ENTRIES, _CHARACTERS = 2, 240
 
 
 class ShortLimits(Limits):
-    """Limits of the schema for servers that a weak model answers from: without them it writes until its tokens run out."""
+    """Limits on the length of answers; without them, a weak model writes until its tokens run out."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class ShortLimits(Limits):
         return super().limit(schema, name)
 
     def check(self, *_: Any) -> None:
-        """Accept an answer that reaches a limit: the checks of drafting drop what is cut off."""
+        """Accept an answer that reaches a limit; if it is cut off, the checks of drafting drop it."""
 
 
 def _listed(value: object) -> object:
@@ -84,7 +84,7 @@ class Draft(Question[DraftPayload]):
         return Wording(_WRITE, frozenset((*self.item_fields, *self.context_fields)))
 
     def settings(self) -> dict[str, str]:
-        """Return the seed, so that another seed asks anew."""
+        """Return the seed, which is part of the stored answer's key, so that another seed asks again."""
         return {"seed": str(self.seed)}
 
     def limits(self) -> Limits:
@@ -92,7 +92,7 @@ class Draft(Question[DraftPayload]):
         return ShortLimits(*Question.limits(self))
 
     def typical(self) -> Json:
-        """Return two candidates of ordinary size."""
+        """Return a payload of ordinary size: two candidates."""
         one = {
             "question": "How many days off are there when a child is born?",
             "answer": "Parents are entitled to ten working days when a child is born.",

@@ -1,4 +1,4 @@
-"""Passages that may also answer a question: the best of BM25 and of the user's own retriever."""
+"""Search for passages that may also answer a question, with BM25 and the user's own retriever."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from germane.types import Context, Json, Sample
 
 
 class Search:
-    """The search for rival passages: BM25, and a pool of other results, which never makes gold.
+    """The search for rival passages: BM25 and other systems' results (the pool), which never become gold.
 
-    `runs` are stored results (samples or TREC runs), found by id or by query; `target` is asked live.
+    `runs` are stored results (samples or TREC runs), found by id or by query; `target` is a system that is
+    queried for each question.
     """
 
     def __init__(self, source: DraftCorpus, runs: Sequence[Path] = (), target: Target | None = None) -> None:
@@ -38,25 +39,25 @@ class Search:
         self.name = "BM25 and the pool" if runs or target else "BM25"
 
     def place_of(self, doc: str, text: str) -> dict[str, Json]:
-        """Return the document and the offsets of a passage; for a text from elsewhere its document alone."""
+        """Return a passage's document and offsets; only the document if it has no such passage."""
         for place in (self.passages[at] for at in self.of_doc.get(doc, ())):
             if place.text == text:
                 return {"doc": doc, "start": place.start, "end": place.end}
         return {"doc": doc}
 
     def holders(self, quotes: Sequence[str]) -> list[str]:
-        """Return the documents that contain every one of these quotes verbatim, apart from white space."""
+        """Return the documents that contain every one of these quotes verbatim, except for white space."""
         folded = [" ".join(quote.split()) for quote in quotes]
         texts = self._folded.items()
         return [doc for doc, text in texts if all(q in text and find_quote(q, text) for q in folded)]
 
     def rank(self, query: str, docs: Sequence[str]) -> int | None:
-        """Return the BM25 rank, among documents, of the best of these; None if none shares a term with the query."""
+        """Return the best BM25 rank of these documents among all; None if none has a term of the query."""
         found = dict.fromkeys(self.passages[at].doc for at in self.index.search(query, 0))
         return next((rank for rank, doc in enumerate(found, 1) if doc in docs), None)
 
     async def top(self, name: str, query: str, k: int) -> list[tuple[str, str]]:
-        """Return the first k passages of BM25 and those of the pool, without duplicates, as document and text."""
+        """Return the top k passages of BM25 and the pool as (document, text); `name` is the question's id."""
         found = [(self.passages[at].doc, self.passages[at].text) for at in self.index.search(query, k)]
         pooled = self._runs[name] if name in self._runs else self._runs.get(_normal(query), [])
         live = await self._of_target(name, query)
@@ -84,7 +85,7 @@ class Search:
 
 
 def _results(file: Path) -> Iterator[tuple[Sequence[str], Sequence[Context]]]:
-    """Yield the results in a TREC run or in samples, each with the names of its query."""
+    """Yield the results in a TREC run or in samples, each with its query's id (and text, in samples)."""
     if file.suffix.lower() in {".trec", ".run", ".txt"}:
         for query, docs in read_run(file, fmt="trec").items():
             yield (query,), [Context(id=name) for name in docs]

@@ -131,7 +131,7 @@ def _document(
     rows: Sequence[Mapping[str, Any]],
     labels: Sequence[Mapping[str, Any]],
 ) -> files.DraftDocument:
-    """Return draft.json for these attempts, rows of samples.jsonl and labels of people."""
+    """Return draft.json for these attempts, the rows of samples.jsonl, and people's labels."""
     kept, number, clusters = drafter.kept, len(drafter.order.slots), [row["cluster"] for row in rows]
     rivals = [attempt.rivals > 0 for attempt in kept if attempt.turn.kind != "near-miss"]
     return files.DraftDocument(
@@ -201,7 +201,7 @@ def _real_questions(path: Path) -> list[Sample]:
 
 
 def _warn(writer: Judge, judge: Judge, order: TurnOrder, target: Target | None) -> None:
-    """Print a note if the writer checks its own questions, a kind lacks passages, or the target has a model of the writer's family."""
+    """Print a note if writer and judge are one, writer and target share a family, or passages are few."""
     if writer.name == judge.name:
         say(f"note: {writer.name} checks what it wrote itself; name another family with --writer or --judge")
     for kind, wanted in Counter(order.slots).items():
@@ -241,7 +241,7 @@ def _dry_run(
 
 
 def _progress(drafter: Drafter, n: int, done: int) -> None:
-    """Print the expected calls and cost in all after 20 attempts."""
+    """After 20 attempts, print the number of calls and the cost to expect for the whole set."""
     kept = len(drafter.kept)
     if done == FIRST and 0 < kept < n:
         spent = files.spending(drafter.attempts)

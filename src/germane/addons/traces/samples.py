@@ -1,8 +1,9 @@
 """Convert traces to samples: the question, the final results, and the results of each retrieval step.
 
-A search is an outermost retriever span with the spans inside it, and the reranker that was given its documents; a reranker of
-several searches makes one of them. A trace with one search is a sample with `contexts`, one with several (an agent's) one with
-`calls`. Several lists of a search are `stages`, by the names of their spans.
+A search is an outermost retriever span with the spans inside it and the reranker that got its documents;
+searches with the same reranker count as one. A trace with one search becomes a sample with `contexts`; a
+trace with several (an agent's), one with `calls`. If a search has several lists, each becomes one of the
+`stages`, named after its span.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
 
 
 def _of_spans(rows: Rows, place: Any, warn: Warn | None) -> Rows:
-    """Yield the samples of traces, in the order of their first spans."""
+    """Yield traces' samples in the order of first spans; InputError, located at `place`, if there is none."""
     traces: dict[str, tuple[list[Span], Callable[..., Any]]] = {}
     for _, row, where in rows:
         try:
@@ -117,12 +118,12 @@ def _failed(search: Sequence[Span]) -> str | None:
 
 
 def _final(search: Sequence[Span]) -> Span:
-    """Return the last span of a search that recorded a list; that is the search's list."""
+    """Return the last span of a search that has documents (the search's results), else its last span."""
     return next((span for span in reversed(search) if span.documents is not None), search[-1])
 
 
 def _searches(spans: Sequence[Span], own: dict[str, Span]) -> list[list[Span]]:
-    """Return the searches of a trace in order, each with its spans in the order in which they ended."""
+    """Return a trace's searches in order, each as its spans ordered by end; `own` are all spans by id."""
     units: dict[int, tuple[Span, list[Span]]] = {}
     for span in sorted(filter(_retrieves, spans), key=lambda span: span.start):
         outer = [span, *filter(_retrieves, _ancestors(span, own))][-1]
@@ -145,7 +146,7 @@ def _retrieves(span: Span) -> bool:
 
 
 def _ancestors(span: Span, own: dict[str, Span]) -> Iterator[Span]:
-    """Yield the spans around a span, innermost first."""
+    """Yield the spans that contain a span, innermost first; `own` are the trace's spans by id."""
     seen = {span.id}
     while span.parent not in seen and span.parent in own:
         span = own[span.parent]
@@ -159,7 +160,7 @@ def _ids(documents: Iterable[dict[str, Json]] | None) -> list[str]:
 
 
 def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
-    """Return the ids that each of several spans returned, by its name; in several searches by best rank."""
+    """Return a stage with the retrieved ids for each span name, several searches merged by rank."""
     lists: dict[str, list[list[str]]] = {}
     for search in searches:
         names = Counter[str]()

@@ -21,7 +21,7 @@ from germane.types import Json
 
 
 def tree_of(values: Mapping[str, Json]) -> dict[str, Json]:
-    """Return values with dotted names as objects within objects."""
+    """Return a mapping with dotted names (`a.b`) as nested objects."""
     root: dict[str, Json] = {}
     for key, value in values.items():
         *above, last = str(key).split(".")
@@ -60,7 +60,7 @@ def _value(value: Json) -> Json:
 
 
 def parsed(value: Json) -> Json:
-    """Return the value of a text that is JSON for a list, object or text; anything else unchanged."""
+    """Return the value of a text that holds a JSON list, object or string; any other value unchanged."""
     start = value.lstrip()[:1] if isinstance(value, str) else ""
     if start == '"':
         with suppress(ValueError):
@@ -72,7 +72,7 @@ def parsed(value: Json) -> Json:
 
 
 def items_of(value: Json) -> list[Json] | None:
-    """Return a list given as a list, as JSON, or as an object with positions as keys; None for anything else."""
+    """Return a list, which may be JSON text or an object with positions as keys; None for any other value."""
     value = parsed(value)
     if isinstance(value, Mapping) and value and all(str(key).isdecimal() for key in value):
         return [value[key] for key in sorted(value, key=int)]
@@ -122,8 +122,8 @@ def text_in(
 ) -> str | None:
     """Return the text of an input or output: the value itself, or the value under one of these names.
 
-    Of messages the last text of the speaker; of a recorded call (`args`, `kwargs`) its first argument. None where there is no such
-    text.
+    For messages it is the last text of a `speaker`, for a recorded call (`args`, `kwargs`) its first
+    argument. Looks at most `levels` deep; None if there is no text.
     """
     value = parsed(value)
     if isinstance(value, str) or not levels:
@@ -142,7 +142,7 @@ def text_in(
 
 
 def _message(value: Json) -> tuple[str, Json] | None:
-    """Return role and content of a message: with a role, of a LangChain type or constructor, or as a pair; else None."""
+    """Return the role and content of a message (with a role, LangChain's form, or a pair); else None."""
     if isinstance(value, list | tuple) and len(value) == 2:
         return (first, value[1]) if (first := _role(value[0])) else None
     if not isinstance(value, Mapping):
@@ -158,7 +158,7 @@ def _message(value: Json) -> tuple[str, Json] | None:
 
 
 def _role(value: Json) -> str:
-    """Return the role for a role's name or a message class (`human` for HumanMessageChunk); "" for anything else."""
+    """Return the role for its name or a message class (HumanMessageChunk is `human`), or "" if unknown."""
     name = value.lower().removesuffix("chunk").removesuffix("message") if isinstance(value, str) else ""
     return name if name in _USER | ASSISTANT | _OTHERS else ""
 
@@ -178,7 +178,7 @@ def _content(content: Json) -> str | None:
 
 
 def name_of(value: Json) -> str:
-    """Return a text or whole number as a name, and "" for anything else."""
+    """Return a text or a whole number as text, and "" for any other value."""
     whole = isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= 64
     return str(value) if whole or isinstance(value, str) else ""
 
@@ -220,8 +220,8 @@ Rows: TypeAlias = Iterator[tuple[int, Json, Callable[..., Any]]]
 class Span(NamedTuple):
     """One step of a trace, with its retrieval if it has one.
 
-    `documents` are what it handed on, best first, `inputs` what a reranker was given: contexts as a sample has them; None where
-    that was not recorded. `start` and `end` are seconds since 1970.
+    `documents` are the contexts that it returned, best first, and `inputs` those that a reranker got; None if
+    they were not recorded. `start` and `end` are seconds since 1970.
     """
 
     trace: str
@@ -277,7 +277,7 @@ def is_document_row(row: Json) -> bool:
 
 
 def samples_of_documents(rows: Rows) -> Rows:
-    """Yield a sample for each span among rows of documents, in the order of their first documents."""
+    """Yield a sample for each retriever span, given rows that are its documents, in order of first rows."""
     spans: dict[str, tuple[Callable[..., Any], list[tuple[float, dict[str, Json]]]]] = {}
     for _, row, where in rows:
         span = name_of(_first(row, _SPAN)) if is_document_row(row) else ""
@@ -348,7 +348,7 @@ _OPERATIONS = {"retrieval": RETRIEVER, "chat": MODEL}
 
 
 def _kind(row: Mapping[str, Json], attributes: Mapping[str, Json]) -> str:
-    """Return the kind of a span: as stated, else inferred from its documents."""
+    """Return the kind of a span, as stated or else inferred from its attributes; "" for any other kind."""
     values = (value_at(attributes, "openinference.span.kind"), row.get("span_kind"), row.get("type"))
     words = {str(word).upper() for word in values}
     words.add(_OPERATIONS.get(str(value_at(attributes, "gen_ai.operation.name")), ""))
@@ -363,7 +363,7 @@ _PREFIXES = {"retrieval", "reranker", "gen_ai", "input", "output", "openinferenc
 
 
 def _attributes(row: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the attributes of a span by dotted names, in whatever form the export holds them."""
+    """Return the attributes of a span as nested objects, from all the places where exports keep them."""
     metadata = parsed(row.get("metadata"))  # of a span that Langfuse took by OpenTelemetry
     more = parsed(metadata.get("attributes")) if isinstance(metadata, Mapping) else None
     named = (key for key, value in row.items() if key.startswith("attributes.") and value not in (None, ""))

@@ -3,8 +3,8 @@
 - Phoenix: document annotations (`/v1/document_annotations`), by arize-phoenix-client 3.5.
 - Langfuse: scores (`/api/public/scores`), by langfuse 5.0.
 
-Each names the judge (`judge`) and the source of the labels (`label_source`: gold, judge, human, best). What is written twice has
-the same id, and replaces what was there.
+Each names the judge (`judge`) and the source of the labels (`label_source`: gold, judge, human, best). Ids
+are stable: posting again replaces earlier entries.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def phoenix(report: ReportData) -> Iterator[str]:
 
 
 def _annotation(span: str, context: Any, label: Any, judge: str, kind: str) -> dict[str, Json]:
-    """Return one label of a span's document as a Phoenix annotation; `kind` says what the judge is."""
+    """Return a label of a span's document as a Phoenix annotation; `kind` is the judge's annotator kind."""
     if label.source == "human":
         judge, kind = label.who or "people", "HUMAN"
     result = {"label": "relevant" if label.relevant else "not_relevant", "score": float(label.grade)}

@@ -39,12 +39,12 @@ class CodeGrader(CaseGrader):
     a score of 0.
 
     Attributes:
-        script: A list is the program and its arguments, a text runs through `sh -lc`.
+        script: The program and its arguments as a list, or a text that runs through `sh -lc`.
         cwd: Working directory. Default: the eval file's folder, or the nearest above with the script.
         timeout: Maximum seconds.
-        env: Further environment variables that it gets.
-        max_calls: Calls of the evaluation's judge that it may make through AGENTV_TARGET_PROXY_URL; default none.
-        config: `config` of the document on stdin.
+        env: Further environment variables for the program.
+        max_calls: How often it may call the evaluation's judge by AGENTV_TARGET_PROXY_URL (default: never).
+        config: Options that the document on stdin has under `config`.
     """
 
     type: ClassVar[str] = "code_judge"
@@ -62,7 +62,7 @@ class CodeGrader(CaseGrader):
     def complete(cls, keys: Keys) -> None:
         """Resolve the folder relative to the eval file, and put unknown keys into `config`, as AgentV does.
 
-        A key that is close to one with a meaning is a fault, except under `config` itself.
+        A key that resembles a known one is an error, except under `config` itself.
         """
         values, passed = keys.values, keys.others
         script, folder = plain_value(values.get("script", ())), folder_of(keys).resolve()

@@ -38,7 +38,7 @@ class Aggregator(YamlModel):
             `{results: {name: result}}`; `llm_judge`: a model reads them.
         weights: Weights by the graders' names; else those of the graders themselves.
         threshold: The share that must pass.
-        path: The script: a text runs through `sh -lc`, a list is argv.
+        path: The script: a text that runs through `sh -lc`, or a list of the program and its arguments.
         prompt: The prompt, with `{{EVALUATOR_RESULTS_JSON}}`.
         cwd: Working directory of the script.
     """
@@ -83,12 +83,12 @@ def _members(value: Any, info: ValidationInfo) -> Any:
 class Composite(CaseGrader):
     """Several graders as one; composites may hold composites.
 
-    A member that is skipped is left out. Where a member failed, the mean and the share are incomplete, with what they can
-    still become as bounds; a script and a model are then not asked.
+    Skipped members are left out. If a member failed, a mean or share is incomplete, with bounds on its
+    possible values; with a script or model, the result is an error.
 
     Attributes:
         graders: The members; their names must differ.
-        aggregator: How their results become one.
+        aggregator: The rule that combines their results.
     """
 
     type: ClassVar[str] = "composite"
@@ -140,7 +140,7 @@ class Composite(CaseGrader):
     def _counted(
         self, rows: Mapping[str, GraderResult], weights: Mapping[str, float], broken: Sequence[str]
     ) -> GraderResult:
-        """Return the weighted mean, or the share that passes, of the members that are not skipped."""
+        """Return the weighted mean or the share that passes; `broken` lists the errors of failed members."""
         kept = {name: result for name, result in rows.items() if result.status != "skipped"}
         least = self.aggregator.threshold if self.aggregator.type == "threshold" else None
         weight = {name: weights[name] if least is None else 1.0 for name in kept}
@@ -188,7 +188,7 @@ class Composite(CaseGrader):
 
 
 def _bounds(result: GraderResult, *, share: bool) -> tuple[float, float]:
-    """Return the lowest and highest value that a member can count for: its score, or with `share` 1 if it passes."""
+    """Return the lowest and highest value of a member: its score or, with `share`, 1 if it passes, else 0."""
     if result.score is None:
         return result.bounds if result.bounds and not share else (0.0, 1.0)
     value = float(result.verdict == "pass") if share else result.score
@@ -196,7 +196,7 @@ def _bounds(result: GraderResult, *, share: bool) -> tuple[float, float]:
 
 
 def _sent(result: GraderResult, *, agentv: bool) -> dict[str, Json]:
-    """Return a member's result in the form that an aggregating script or model is given."""
+    """Return a member's result as the JSON object that an aggregating script or model gets."""
     hits, misses = list(result.hits), list(result.misses)
     fields: dict[str, Json] = {"score": result.score, "verdict": result.verdict}
     fields |= {"hits": hits, "misses": misses, "expectedAspectCount": max(1, len(hits) + len(misses))}

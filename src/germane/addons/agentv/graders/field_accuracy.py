@@ -29,7 +29,7 @@ from germane.yamltext import Flag, Texts, YamlModel
 
 
 class FieldRule(YamlModel):
-    """The comparison of one field.
+    """The rule by which one field is compared.
 
     Attributes:
         path: Its path in the answer, such as `invoice.lines[0].amount`.
@@ -161,7 +161,7 @@ _PREFIX = re.compile(r"\s*([+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?
 
 
 def _number(value: Json, *, prefix: bool) -> float | None:
-    """Return the number that a value or text is; with `prefix`, a text that begins with a number is enough."""
+    """Return a number, or the number in a text, else None; with `prefix`, more text may follow it."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     match = _PREFIX.match(value) if isinstance(value, str) else None

@@ -1,4 +1,4 @@
-"""The model as a grader: free form by a prompt, or item by item by a rubric; and its questions."""
+"""A grader that asks a model to score an answer by a prompt or, item by item, by a rubric."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def capped(result: GraderResult, *, agentv: bool) -> GraderResult:
 
 
 def unjudged(why: str, *, agentv: bool) -> GraderResult:
-    """Return the result for a judge's answer that is missing: an error, or AgentV's 0."""
+    """Return the result without the judge's answer: an error or, with `agentv`, a score of 0."""
     if not agentv:
         return GraderResult.failed(why)
     return GraderResult(score=0.0, verdict="fail", details=FrozenDict({"error": why}))
@@ -107,7 +107,7 @@ class FreeForm(Templated[GraderResult]):
         return GraderResult(score=payload.score, hits=hits, misses=misses, reasoning=payload.reasoning)
 
     def typical(self) -> Json:
-        """Return a score, two points and a sentence."""
+        """Return a payload of ordinary size: a score, two points and a sentence."""
         point = "names the main cause and explains it"
         return {"reasoning": f"The answer {point}.", "hits": [point], "misses": [point], "score": 0.8}
 
@@ -138,7 +138,7 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
     partial: bool = field(default=False, compare=False)
 
     def inputs(self) -> dict[str, Json]:
-        """Return the values that the template shows, and the ids that are asked for."""
+        """Return the values that the template shows, and the ids of the items to check."""
         return {**Templated.inputs(self), "ids": list(self.ids)}
 
     def limits(self) -> Limits:
@@ -156,7 +156,7 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
         return tuple(checks[id_] for id_ in self.ids), payload.overall_reasoning
 
     def typical(self) -> Json:
-        """Return each item as satisfied, with a sentence."""
+        """Return a payload of ordinary size: each item satisfied, with a sentence."""
         why = "The answer names it and explains why."
         checks = [{"id": id_, "reasoning": why, "satisfied": True} for id_ in self.ids]
         return {"checks": checks, "overall_reasoning": why}
@@ -166,7 +166,7 @@ class RubricItem(YamlModel):
     """One thing that an answer must do.
 
     Attributes:
-        id: Its name; "" is `rubric-N`.
+        id: Its id. Default: `rubric-N`, with its number.
         description: What must be true of the answer.
         weight: Its weight in the score.
         required: Failing it fails the case.
@@ -200,9 +200,9 @@ _ANSWER = frozenset({"candidate_answer", "output", "output_messages"})
 
 
 def template_of(variables: Sequence[str]) -> BeforeValidator:
-    """Return a parser of prompts with these variables; a prompt is a text, or the name of a file with it.
+    """Return a validator of prompts that may use these variables; a prompt is a text or the name of a file.
 
-    It names a file by `file://`, or by a name that ends with .md, .txt or .prompt.
+    A name begins with `file://` or ends with .md, .txt or .prompt.
     """
 
     def read(value: Any, info: ValidationInfo) -> Any:
@@ -230,14 +230,14 @@ def template_of(variables: Sequence[str]) -> BeforeValidator:
 class LLMGrader(CaseGrader):
     """A model grades the answer: free form with a score from 0 to 1, or against a rubric.
 
-    The score of a rubric is the satisfied weight / the whole weight. A failed required item makes the verdict `fail` and leaves the
-    score.
+    The score of a rubric is the satisfied weight / the whole weight. If a required item fails, the verdict is
+    `fail`; the score does not change.
 
     Attributes:
         prompt: A template with variables (`{{candidate_answer}}`, `{{question}}`, `{{expected_outcome}}`,
-            `{{reference_answer}}`, `{{input_messages}}`, `{{output_messages}}`, `{{expected_messages}}`; AgentV 4's
-            `{{output}}`, `{{input}}`, `{{criteria}}`, `{{expected_output}}`, `{{rubrics}}`; no other), or, without any, what a
-            good answer does.
+            `{{reference_answer}}`, `{{input_messages}}`, `{{output_messages}}`, `{{expected_messages}}`;
+            AgentV 4's `{{output}}`, `{{input}}`, `{{criteria}}`, `{{expected_output}}`, `{{rubrics}}`; no
+            other), or a text without variables that says what a good answer does.
         rubrics: The items of a rubric.
     """
 
@@ -263,7 +263,7 @@ class LLMGrader(CaseGrader):
         return True
 
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Ask once and return the result; skipped if the prompt shows an answer and none is known."""
+        """Ask once and return the result; skipped if the prompt needs an answer and it is not known."""
         values = self._values(case)
         template = prompt_text("rubric" if self.rubrics else "llm_judge")
         if self.prompt and variables_in(self.prompt) & values.keys():
@@ -282,11 +282,11 @@ class LLMGrader(CaseGrader):
         return self._rubric(checks, message)
 
     def missing(self, why: str) -> GraderResult:
-        """Return an error, or AgentV's score of 0 for a free-form grader."""
+        """Return an error or, with AgentV compatibility and without a rubric, a score of 0."""
         return unjudged(why, agentv=self.agentv and not self.rubrics)
 
     def _rubric(self, checks: Sequence[Check], message: str) -> GraderResult:
-        """Return the result for the checked items."""
+        """Return the result for the checked items, with the judge's comment `message` as its reasoning."""
         items = {item.id: item for item in self.rubrics}
         total = fsum(items[check.id].weight for check in checks)
         if not total and not self.agentv:

@@ -144,7 +144,7 @@ class Cost(DirectGrader):
 
 
 class TokenUsage(DirectGrader):
-    """1 where the answer took at most that many tokens, else 0: total = input + output + cached.
+    """1 where the answer used at most the given numbers of tokens, else 0: total = input + output + cached.
 
     Skipped where no usage is known. At least one of `max_total`, `max_input` and `max_output` must be given.
     """

@@ -16,7 +16,7 @@ _FENCE = re.compile(r"```json\n?|```")
 
 
 def names_of(case: Case, grader: str) -> tuple[str, ...]:
-    """Return the sample, system, trial and grader of a script's run, as names."""
+    """Return what identifies a script's run: the sample's id, the system, the trial and the grader's name."""
     return case.sample.id, case.sample.system, str(case.sample.trial), grader
 
 
@@ -83,9 +83,9 @@ def tokens_of(case: Case) -> dict[str, float] | None:
 
 
 def trace_summary(case: Case) -> dict[str, Json] | None:
-    """Return the number of tool calls and the answer's cost as AgentV's summary, with the keys of both generations.
+    """Return AgentV's summary of the tool calls and the answer's cost, with the keys of AgentV 2 and 4.
 
-    A target may report one itself; else it is made from the messages. None where there are neither.
+    It is the summary that the target reported, or else is made from the messages; None if there are neither.
     """
     own = case.sample.metadata.get("trace_summary")
     calls = Counter(call.tool for call in tool_calls(case))
@@ -104,7 +104,7 @@ def trace_summary(case: Case) -> dict[str, Json] | None:
 
 
 def json_in(text: str) -> Json:
-    """Return the JSON in a text, without fences and the prose around an object; ValueError without any."""
+    """Return the JSON value in a text that may have fences or prose around it; ValueError without any."""
     bare = _FENCE.sub("", text).strip()
     match = _OBJECT.search(bare)
     try:
@@ -118,7 +118,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the document on a grading script's stdin, with the keys of both generations of AgentV."""
+    """Return the JSON document for a grading script's stdin, with the keys of AgentV 2 and 4."""
     sample, answer, reference = case.sample, answer_of(case), reference_of(case)
     criteria = criteria_of(case) or reference
     lines = list(map(message_json, sample.messages))
