@@ -1,4 +1,4 @@
-"""Measures as values: `nDCG @ 10`, `context_precision @ 5`; or by name: `Measure.parse("nDCG@10")`.
+"""Measures as Python objects, e.g. `nDCG @ 10`, or by name: `Measure.parse("nDCG@10")`.
 
 `measure` declares your own measure. In it, `ask` and `ask_all` put questions to the judge, and `proportion`
 and `Item` make a score, with its explanation, from counted items.

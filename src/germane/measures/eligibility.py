@@ -125,7 +125,7 @@ def _without_ids(samples: Sequence[Sample]) -> Broken:
 
 
 def _hint_at_ids(sample: Sample, contexts: Iterable[Context]) -> str:
-    """Return a hint for contexts without ids: that their texts or a metadata field are gold ids; else ""."""
+    """Return a hint if the contexts' texts, or one of their metadata fields, are gold ids; else ""."""
     gold = {*(sample.qrels or ()), *chain.from_iterable(sample.gold or ()), *sample.forbidden}
     for context in contexts:
         if context.text.strip() in gold:

@@ -1,4 +1,4 @@
-"""Measures as values, each with one canonical name that can be parsed and printed, and their registry.
+"""The Measure class, whose canonical names can be parsed and printed, and the registry of measures.
 
 `nDCG@10`, `P(rel=2)@5` and `context_precision@5` name the same measures in Python, on the command line, in
 eval files, as JSON keys and as report columns. Parameters are printed in sorted order without defaults; `@k`

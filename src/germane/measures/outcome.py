@@ -111,7 +111,7 @@ def proportion(
 
 
 def complement(outcome: Outcome) -> Outcome:
-    """Return an outcome of 1 - value, with bounds and items to match."""
+    """Return the outcome with 1 - value, and bounds and items inverted accordingly."""
     value = None if outcome.value is None else 1.0 - outcome.value
     bounds = outcome.bounds and (1.0 - outcome.bounds[1], 1.0 - outcome.bounds[0])
     return replace(outcome, value=value, bounds=bounds)

@@ -70,13 +70,13 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
 class Block:
     """A batch of samples with their graders: the questions to ask, and the scores once they are answered.
 
-    With `companions`, the measures that are reported beside gold measures are computed too.
+    With `companions`, the measures that are reported along with gold measures are computed too.
 
     Attributes:
         programs: The programs that ask questions, in the order of the samples.
         owners: For each program, the index of its job and the names of the measures that use its answers.
         grader_sets: The distinct tuples of graders of the jobs.
-        notes: How many samples or contexts have some peculiarity that a reader of the scores should know.
+        notes: Remarks on the scores, each with the number of samples or contexts that it applies to.
         labelled: The indices of the jobs with people's labels on their contexts.
     """
 
@@ -223,7 +223,7 @@ class Block:
                         yield number, reading.places.questions(number), self._readers(choice, number)
 
     def companions(self, results: Sequence[Any]) -> Iterator[tuple[str, str, list[float]]]:
-        """Yield (system, canonical name, values of the scored samples) for each companion measure."""
+        """Yield (system, measure, values) for the measures that are reported along with gold measures."""
         self._settle(results)
         systems: dict[str, list[int]] = {}
         for number, job in enumerate(self.jobs if self._companions else ()):
@@ -359,7 +359,7 @@ class _Column:
             self.noted[number] = outcome
 
     def outcome(self, number: int) -> Outcome:
-        """Return the outcome of a job; made from the value if only that is stored."""
+        """Return the outcome of a job; if only its value is stored, an ok outcome with that value."""
         return self.noted.get(number) or Outcome(float(self.values[number]))
 
     def unnoted(self) -> Ints:

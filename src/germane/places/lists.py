@@ -92,7 +92,7 @@ def places_of(sample: Sample) -> Iterator[tuple[int, int, Context]]:
 
 
 def labelled_contexts(sample: Sample) -> Iterator[tuple[str, Context]]:
-    """Yield each context of a sample's lists with the item under which people's labels of it are stored."""
+    """Yield (item, context) for each context of a sample's lists; `item` is the key of people's labels."""
     contexts = list(sample.retrieved())
     cells = ((sample.query, context.passage) for context in contexts)
     return zip(relevance_items(cells, turns(sample)), contexts, strict=True)

@@ -157,7 +157,7 @@ class Places:
         return [*lists] * len(people)
 
     def add_items(self, lists: Sequence[Sequence[str]]) -> None:
-        """Add one sample's ranked lists of items; people must have labelled every item."""
+        """Add one sample's ranked lists, given as items (question digests), all labelled by people."""
         book, items = self.settings.labels, [*chain.from_iterable(lists)]
         assert book is not None
         people = self._people_of(items, len(lists))
@@ -306,12 +306,12 @@ class Places:
 
     @cached_property
     def verdict(self) -> list[int]:
-        """For each row, the index in `cells` of the passage that the judge is asked about; else -1."""
+        """The index in `cells` of each row's passage, if a judge is asked about it; else -1."""
         return self._verdict or [-1] * len(self._level)
 
     @cached_property
     def items(self) -> list[str]:
-        """The item (the question's digest) of each row."""
+        """The item of each row: the digest of the question about its passage, by which answers are stored."""
         spans = ((self.questions(n).items, self.verdict[self.span_of(n)]) for n in range(len(self.samples)))
         return [items[cell] for items, cells in spans for cell in cells]
 
@@ -332,12 +332,12 @@ class Places:
 
     @cached_property
     def scale(self) -> Ints:
-        """The index in `scales` of the scale of each row's label."""
+        """The scale of each row's label, as an index in `scales`."""
         return np.array(self._scale, np.int64) if self._scale else np.full(len(self.level), _GRADED)
 
     @cached_property
     def sample(self) -> Ints:
-        """The index of the sample of each row."""
+        """The sample of each row, as an index in `samples`."""
         return np.repeat(np.arange(len(self._counts)), np.diff(np.array(self.pointers)[self.rows]))
 
     @cached_property
@@ -430,7 +430,7 @@ class Places:
         return sorted({number for at in self.read(sample, depth) if (number := self.verdict[at]) >= 0})
 
     def missing_in(self, depth: int | None, *, holes: bool) -> Bools:
-        """Return a mask of samples with a failed verdict in the first `depth` ranks; `holes`: or no label."""
+        """Return a mask of samples that lack a verdict (`holes`: any label) in the first `depth` ranks."""
         marks = np.zeros(len(self._level), dtype=np.bool_)
         marks[[*self.failed]] = True
         if holes:

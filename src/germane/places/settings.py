@@ -58,7 +58,7 @@ class Settings:
 
     @property
     def asked(self) -> dict[str, str]:
-        """The scale and rubric, as fields of a relevance question."""
+        """The scale and the rubric, as keyword arguments of a relevance question."""
         return {"scale": self.scale, **({"rubric": self.rubric} if self.rubric != "trec" else {})}
 
     def shown_with(self, sample: Sample) -> dict[str, str]:

@@ -280,7 +280,7 @@ class ReportData:
         return to_frame(self._columns(), "polars")
 
     def _columns(self) -> dict[str, Sequence[Json]]:
-        """Return the columns of the table by name, with one row per sample."""
+        """Return the columns of the table of `to_pandas` by name, each with a value per sample."""
         rows: dict[SampleKey, dict[str, Json]] = {}
         for score in self.tables.scores:
             row = rows.setdefault(score.key, {})

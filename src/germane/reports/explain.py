@@ -275,7 +275,7 @@ class Explainer:
 
 
 def _verdict(answer: Any) -> LabelLine:
-    """Return a judge's answer about one passage as a label; its grade is None if the judge failed."""
+    """Return a judge's answer about one passage as a label, whose grade is None if the judge failed."""
     if isinstance(answer, Unanswered):
         return LabelLine("judge", None, None, reason=answer.why)
     binary = answer.scale == "binary"

@@ -74,7 +74,7 @@ class Document(Line, kw_only=True):
 
 
 def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]:
-    """Return the document that `--json` prints (docs/schema/report.schema.json); `scores` adds single scores."""
+    """Return the `--json` document (docs/schema/report.schema.json), with each sample's scores if `scores`."""
     systems, verdict = system_lines(report.summaries), report.verdict
     files = [system_lines(of.summaries, file=of.name) for of in report.files]
     slices = [system_lines(of.summaries, slice=of.name) for of in report.own_slices()[0]]

@@ -170,7 +170,7 @@ class Gate:
         return f"{self} [{system}]" if system else str(self)
 
     def holds(self, low: float, high: float) -> GateOutcome:
-        """Return the outcome for a value between `low` and `high`: undecided if the limit lies there too."""
+        """Return the outcome for a value from `low` to `high`: undecided if the limit is between them."""
         results = {COMPARE[self.op](end, self.limit) for end in (low, high)}
         if len(results) > 1 or (self.op in {"=", "=="} and low < self.limit < high):
             return "undecided"
@@ -207,7 +207,7 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in")):
         self.sentence, self.decided_by = self.sentence or None, self.decided_by or None
 
     def without_stand_in(self) -> GateResult:
-        """Return the result, undecided if a stand-in for a model judged: its verdicts decide no gate."""
+        """Return the result, made undecided if a stand-in for a model judged, such as the lexical judge."""
         if not self.stand_in or self.outcome == "undecided":
             return self
         sentence = self.sentence and f"{self.sentence}; {NO_DECISION}"

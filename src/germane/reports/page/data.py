@@ -47,7 +47,7 @@ Strips: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
 def page_data(
     excerpt: Excerpt, baseline: ReportData | None = None
 ) -> tuple[dict[str, Json], tuple[list[bytes], list[bytes]], Strips]:
-    """Return the data that a page shows at once, compressed blocks of details and texts, and strips."""
+    """Return the data that a page shows at once, compressed blocks of details and texts, and label strips."""
     report, passages = excerpt.whole, dict[str, int]()
     details, queries, slots = _queries(excerpt.report, passages)
     blocks = _blocks(details, _DETAILS), _blocks(list(passages), _TEXTS)
@@ -170,7 +170,7 @@ def _sign(label: Facts) -> str:
 
 
 def _sources(report: ReportData, strips_of: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the sources (gold, judge, human, best) that label any passage; first those the measures read."""
+    """Return the sources (gold, judge, human, best) with labels; first those that the measures read."""
     read = list(dict.fromkeys(summary.basis.source for summary in report.summaries))
     label = [source for source, strips in strips_of.items() if any(set(of) - {".", "|"} for of in strips)]
     shown = [source for source in label if source != "best" or source in read]
