@@ -1,4 +1,4 @@
-"""The command line. stdout is data, stderr progress."""
+"""The command line. Results are printed on stdout, progress and errors on stderr."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def audit(
 def _asked_again(
     folders: Sequence[Path], again: int | None, flags: Mapping[str, Any], *, gold: bool
 ) -> AgainLine | None:
-    """Ask stored verdicts again, with the flags of a run; None without --again.
+    """Ask stored verdicts again and return the comparison, or None without --again; `flags` are of a run.
 
     Raises:
         InputError: --again is given for several reports, or flags that need --again are given without it.

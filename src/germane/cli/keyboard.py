@@ -38,9 +38,9 @@ _SEQUENCE = re.compile(
     rb"|[^\[O\]PX^_\x1b])",  # a key with Alt
     re.DOTALL,
 )
-"""An escape sequence, whole."""
+"""A complete escape sequence."""
 _ESCAPE_ALONE = 0.2
-"""Seconds after which the Escape key was pressed alone, and what comes next is another key."""
+"""Seconds without input after which Escape counts as a key of its own."""
 
 
 def _presses() -> Iterator[str]:

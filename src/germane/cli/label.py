@@ -1,4 +1,4 @@
-"""`germane label`: people's labels, in the terminal by keys, from and to files."""
+"""`germane label`: collect people's labels in the terminal, or import and export them as files."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ _QUESTIONS = {
     "support": "Do the passages support the claim?",
     "sufficiency": "Do the passages together hold all that is needed to answer?",
 }
-"""The question by the scale of relevance, else by the kind."""
+"""The question that is shown, by the scale of relevance or the kind of label."""
 
 
 def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:

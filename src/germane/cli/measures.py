@@ -1,4 +1,4 @@
-"""`germane measures`: the measures that can be named."""
+"""`germane measures`: list all measures, or describe one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parse the words after a verb and render its `--help`, from the table of flags."""
+"""Parse a command's arguments and print its `--help`, both by the table of flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of every verb: write the files, print the report, and return the verdict's exit code."""
+"""Finish a command: write the files, print the report, and return the verdict's exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The progress of a run on stderr: a bar in a terminal, else a line now and then."""
+"""The progress of a run on stderr: a bar in a terminal, else a line every 15 seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`germane validate`: every fault of eval files and data at once; nothing is run."""
+"""`germane validate`: report all errors in eval files and data, without running anything."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ _Measures = Annotated[
 
 
 def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[GraderSpec, ...]:
-    """Return the graders, each equal one once.
+    """Return the graders without duplicates.
 
     Two different graders with the same written name are an error, which is appended to `faults`.
     """

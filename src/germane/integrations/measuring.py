@@ -1,4 +1,4 @@
-"""Measure one case through the ordinary evaluation: rows in other tools' shapes in, scores with explanations out."""
+"""Measure one case of another tool: convert its values to a sample, evaluate it, return explained scores."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class SharedJudge:
 
 
 _REMEMBERED = 10_000
-"""Answers after which a session ends, so that memory stays flat."""
+"""The number of cached answers after which a session ends, to limit memory."""
 
 
 class _Session:

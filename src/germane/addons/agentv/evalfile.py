@@ -1,4 +1,4 @@
-"""AgentV's eval files, of both generations: cases with messages, expectations and graders of their own."""
+"""Read eval files of AgentV 2 and 4: cases with their own messages, expected answers and graders."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class AgentVFile(EvalFile, GraderLists):
     Attributes:
         dataset: A name for the cases.
         compatibility: `agentv` gives the values of AgentV 2.1 where they differ.
-        execution: AgentV's place for `target`, `threshold` and `evaluators`.
+        execution: AgentV's key for `target`, `threshold` and `evaluators`.
     """
 
     unread = _UNREAD

@@ -105,7 +105,7 @@ _ON_TOP = {"strict", "expected_relevant_count"}
 _PROTOCOL = {
     "input_messages", "expected_outcome", "criteria", "reference_answer", "candidate_answer", "output_messages",
 }  # fmt: skip
-"""Keys by which a document without a query is known as one of the protocol."""
+"""Keys that mark a document without a query as one of the code-judge protocol."""
 
 
 def _options(document: Mapping[str, Json], warn: Warn | None = None) -> GradeOptions:

@@ -37,7 +37,7 @@ class ScriptGrade(Question[GraderResult]):
     max_calls: int | None = None
     agentv: bool = False
     of: tuple[str, ...] = field(default=(), compare=False)
-    """Sample, system, trial and grader: by these the judgement is found again, when someone looks."""
+    """The sample, system, trial and grader, by which the stored judgement can be looked up."""
 
     @property
     def about(self) -> str:

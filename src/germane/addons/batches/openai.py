@@ -25,7 +25,7 @@ MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
 _ENDED = {"completed", "failed", "expired", "cancelled"}
 _METADATA = "germane_batch"
 _UNSURE = {408, 429}
-"""Statuses after which the same request may be made again later."""
+"""HTTP statuses after which the same request may be sent again later."""
 _SECONDS = {"connect": 20.0, "read": 300.0, "write": 300.0, "pool": None}
 
 

@@ -35,7 +35,7 @@ from germane.tables.columns import batched
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze
 
 FILE = ""
-"""The batch of requests in a file."""
+"""The name of the batch for requests that are written to a file."""
 
 SENDING, SENT, DONE = "sending", "sent", "done"
 _MANY = 200
@@ -165,7 +165,7 @@ Asked: TypeAlias = tuple[Judge, AnyQuestion]
 URL = "/v1/chat/completions"
 """The path that a line is posted to, the same wherever the server is."""
 _LATER = 0.5
-"""The part of the usual price that batches cost."""
+"""The price of a batch as a fraction of the usual price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ def _row(judge: Judge, question: AnyQuestion) -> dict[str, Json]:
 
 
 def requests_for_file(asked: Iterable[tuple[Judge, Sequence[AnyQuestion]]]) -> Iterator[Request]:
-    """Yield these questions' requests as chat completions; InputError if a judge is not a chat model."""
+    """Yield requests for these questions as chat completions; InputError if a judge is not a chat model."""
     for judge, questions in asked:
         model = model_of(judge)
         if model is None or model.service.provider not in PROVIDERS or model.service.traits.extra:

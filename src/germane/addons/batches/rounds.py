@@ -40,7 +40,7 @@ from germane.ledger.store import Ledger
 from germane.tables.columns import batched
 
 GRACE = 60.0
-"""Seconds after which a batch that the provider does not list was never made."""
+"""Seconds after which a batch that the provider does not list counts as never created."""
 _AT_ONCE = 500
 """Lines of answers that are stored together."""
 _NO_LINE = "the provider's files hold no line of it that can be read"
@@ -108,7 +108,7 @@ def endpoint_of(model: LLMJudge) -> tuple[str, str, str]:
 
 
 class Round:
-    """One round of an evaluation's batches: fetch the answers, and send what is still open."""
+    """One round of an evaluation's batches: fetch answers, and send the questions that are still open."""
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ def merge(
 
 
 def open_parts(folders: Sequence[Path]) -> tuple[list[StoredTables], list[array[int]]]:
-    """Return the parts in order and their samples' positions; InputError if one is missing or foreign."""
+    """Return the parts in order and their samples' positions; InputError if any is missing or differs."""
     parts = sorted(map(_opened, folders), key=lambda part: _entry(part)["number"])
     rows = [read_rows(part.path) for part in parts]
     first = parts[0]

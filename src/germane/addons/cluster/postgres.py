@@ -1,7 +1,7 @@
 """The ledger in a PostgreSQL database, shared by machines and by a team.
 
 It holds the same rows under the same keys as the ledger in a file. The first committed answer to a key wins, whoever
-writes it: rows are inserted in the order of their keys, so that no two writers wait for each other, and existing rows stay.
+writes it: rows are inserted in the order of their keys to avoid deadlocks, and existing rows stay.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from germane.ledger.store import (
 from germane.types import Judgement
 
 _TYPES = {"TEXT": 'text COLLATE "C"', "INTEGER": "bigint", "REAL": "double precision"}
-"""SQLite's types in PostgreSQL; texts in the order of their bytes, as there: exports of both are in one order."""
+"""SQLite's types in PostgreSQL; texts sort by their bytes, as in SQLite, so that exports have one order."""
 _COLUMNS = {name: re.sub("^[A-Z]+", lambda match: _TYPES[match[0]], text) for name, text in DECLARED.items()}
 _ABOUT = "germane ledger, format"
 """The comment on the table, before the number of its format."""
@@ -44,7 +44,7 @@ _INSERT = (
     "ON CONFLICT (key) DO NOTHING RETURNING key"
 )
 _LOCK = 7_273_051
-"""The number of the lock under which tables are made: an arbitrary one."""
+"""The (arbitrary) number of the lock under which tables are created."""
 _SECRET = re.compile("pass|secret|token|options", re.IGNORECASE)
 """Words in the name of a URL's parameter that may hold a password."""
 
@@ -92,7 +92,7 @@ class PostgresLedger(Ledger):
         self._secret = {"password": password} if password else {}
         self._locks = {False: threading.RLock(), True: threading.RLock()}
         self._connections: dict[bool, Any] = {}
-        """The connection that rows are read through, and the one for writing, which must not wait for a long query."""
+        """The connection for reading and the one for writing, which must not wait for a long query."""
         self._empty = False
         try:
             with self._connected() as db:

@@ -16,7 +16,7 @@ from germane.errors import InputError, MissingPart, install_extra
 from germane.samples.files import check_unmasked
 
 _LAST = "manifest.json"
-"""The file of a report folder that is put last: where it stands, all of them do."""
+"""The file of a report folder that is uploaded last: if it exists, the upload is complete."""
 
 
 @contextmanager

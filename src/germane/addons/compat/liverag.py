@@ -155,7 +155,7 @@ def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
 
 
 def _ids_in_text(text: str, *, strict: bool) -> object:
-    """Return the list that a text holds, or a list of the one id that it is."""
+    """Return the list in a text, or a list of one id if the text is an id."""
     if strict:
         refuse_printed_array(text)
     for read in (parse_strict_json, ast.literal_eval) if text else ():
@@ -212,7 +212,7 @@ def _get(record: Any, name: str, default: Any = None) -> Any:
 
 _Rows: TypeAlias = list[tuple[Id, dict[str, Number]]]
 _Found: TypeAlias = tuple[dict[str, Number], _Rows, list[str]]
-"""The aggregates, the rows with their qids, and what is worth saying."""
+"""The aggregates, the rows with their qids, and notes."""
 
 
 def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:

@@ -36,7 +36,7 @@ _FORMULAS: dict[str, Measure] = {
     "context_relevancy": context_relevance,
     "context_recall": context_relevance,
 }
-"""The formula over the verdicts of each measure."""
+"""The formula of each measure, applied to verdicts."""
 _WEIGHTS: dict[Level, float] = {"high": 1.0, "medium": 0.7, "low": 0.3, "none": 0.0}
 
 
@@ -90,7 +90,7 @@ class _Metric:
 
     measure_name: ClassVar[str]
     compared_field: ClassVar[str] = "response"
-    """The field of a sample that the output (of a scorer the ground truth) is compared as."""
+    """The field of a sample that holds the output or, for a scorer, the ground truth."""
 
     def __init__(
         self,

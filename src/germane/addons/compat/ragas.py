@@ -1,4 +1,4 @@
-"""Metrics and an `evaluate` with Ragas' call shapes, over its column names.
+"""Metrics and an `evaluate` that are called like Ragas', with its column names.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Draft a test set from a corpus: questions whose gold is quoted from the text, the dropped ones, and how easy the set is."""
+"""Draft a test set from a corpus: questions with gold quoted from the text, and how easy they are."""
 
 from pathlib import Path
 

@@ -16,7 +16,7 @@ from germane.addons.draft.questions import Candidate
 from germane.questions.text import folded, stem, words
 
 FEWEST, MOST, COPIED, AVOIDED, ALIKE = 3, 40, 8, 8, 0.8
-"""Words of a question at least and at most, words in a row that are a copy, words to avoid, Jaccard of a repeat."""
+"""Fewest and most words of a question, words in a row that are a copy, words to avoid, Jaccard of repeats."""
 
 
 class Language(NamedTuple):

@@ -229,7 +229,7 @@ def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | 
 
 
 def reason_counts(attempts: Iterable[Attempt]) -> dict[str, dict[str, int]]:
-    """Count attempts that kept nothing, by the step and reason that dropped the furthest candidate."""
+    """Count attempts that kept nothing, by the step and reason that dropped their best candidate."""
     ended = [attempt.dropped for attempt in attempts if attempt.dropped and not attempt.row]
     last = [max(rows, key=lambda row: _STEPS.index(row["step"])) for rows in ended]
     counts = Counter((row["step"], row["reason"]) for row in last)

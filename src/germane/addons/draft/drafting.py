@@ -30,9 +30,9 @@ A = TypeVar("A")
 _AROUND = 300
 """Characters around a quote that a person is shown."""
 FIRST, EXAMPLES, CANDIDATES = 20, 3, 2
-"""Attempts after which nothing kept ends it, examples shown to the writer, and candidates that it is asked for."""
+"""Attempts after which drafting ends if none is kept, examples for the writer, and candidates per attempt."""
 ROUND_TRIP, LOOKED_AT, MOST_RIVALS = 9, 20, 2
-"""Other passages of a round trip, passages searched for a near-miss, and rivals at most."""
+"""Other passages in a round trip, passages searched for a near-miss, and the most rivals allowed."""
 
 
 _FAILURES = {
@@ -42,7 +42,7 @@ _FAILURES = {
     "unusable|JSON|answer": "unusable answer",
     "": "request failed",
 }
-"""The reasons of failed calls by patterns of their errors; the first that is found counts."""
+"""The reasons of failed calls, by patterns of their errors; the first pattern that matches counts."""
 
 
 def draft_question(turn: Turn, shown: Sequence[str], language: str = "", seed: int = 0) -> Draft:
@@ -221,7 +221,7 @@ class Drafter:
         attempt.row = self._row(attempt, candidate.question, {"answerable": False}, facts)
 
     async def _round_trip(self, attempt: Attempt, candidate: Candidate, alone: Alone) -> None:
-        """Store the sample if its passage and few other documents support the answer, else raise Dropped."""
+        """Store the sample if its passage and at most two others support the answer; else raise Dropped."""
         passage, question, answer = attempt.turn.passage, candidate.question.strip(), candidate.answer.strip()
         gold = list(dict.fromkeys([passage.doc, *self.search.holders(candidate.quotes)]))
         if len(gold) > 1 + MOST_RIVALS:

@@ -1,4 +1,4 @@
-"""How easy, how precise and how expensive a set of questions is."""
+"""Measure how easy, how precise and how expensive a set of drafted questions is."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def measured(query: str, gold: Sequence[str], search: Search) -> MeasuredQuestio
 
 
 def _share(values: Sequence[float], clusters: Sequence[str] | None = None) -> dict[str, Json]:
-    """Return the mean of values in 0 to 1 with its interval."""
+    """Return the mean of values from 0 to 1 with its interval, which allows for dependence in clusters."""
     if not values:
         return {"mean": None, "interval": None, "n": 0}
     own = None if clusters is None or len(set(clusters)) == len(clusters) else np.array(clusters)

@@ -135,7 +135,7 @@ _HEADING = re.compile(
 )
 _PARAGRAPH = re.compile(r"\n[ \t]*\n+")
 _FILLING = re.compile(r"https?://\S+|\[[^\]\n]*\]\([^)\n]*\)|\.{2,}|[\d.…]")
-"""What more than half of a contents page or a list of links consists of."""
+"""Links, dots and digits, which make up more than half of a contents page or a list of links."""
 _OFFICE = {".pdf", ".docx", ".doc", ".pptx", ".odt", ".epub"}
 _HEADER_SHARE, _SHINGLE, _NEAR, _SKETCH = 0.2, 5, 0.9, 8
 

@@ -214,7 +214,7 @@ RETRIEVER, RERANKER, MODEL = "RETRIEVER", "RERANKER", "LLM"
 
 
 Rows: TypeAlias = Iterator[tuple[int, Json, Callable[..., Any]]]
-"""Rows of a file, each with its number and how to find the place of what stands at a path."""
+"""The rows of a file, each with its number and a function that locates a path in it."""
 
 
 class Span(NamedTuple):

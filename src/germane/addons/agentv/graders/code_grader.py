@@ -29,7 +29,7 @@ from germane.yamltext import (
 )
 
 MAX_CALLS = 50
-"""Calls that `target: {}` lends a script."""
+"""The number of judge calls that a script may make with `target: {}`."""
 
 
 class CodeGrader(CaseGrader):

@@ -184,7 +184,7 @@ _USUAL = tuple(map(re.compile, (
     r"(?P<m>\d{1,2})[/-](?P<d>\d{1,2})[/-](?P<y>\d{4})",
     r"(?P<d>\d{1,2})[/-](?P<m>\d{1,2})[/-](?P<y>\d{4})",
 )))  # fmt: skip
-"""ISO 8601, the name of a month, and numbers: month first, unless only the other order is a date."""
+"""Dates in ISO 8601, with a month name, or in numbers: month first, unless only day first is a date."""
 _UNITS = {"%": "%%", "YYYY": "%Y", "MMM": "%b", "MM": "%m", "DD": "%d"}
 _UNIT = re.compile("|".join(_UNITS))
 

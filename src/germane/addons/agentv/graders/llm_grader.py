@@ -35,7 +35,7 @@ from germane.yamltext import Flag, Scalar, YamlModel, folder_of
 A = TypeVar("A")
 Zero1 = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 _SHOWN = 4
-"""Hits and misses that AgentV keeps of a list."""
+"""The most hits or misses that AgentV keeps."""
 
 
 def capped(result: GraderResult, *, agentv: bool) -> GraderResult:
@@ -194,9 +194,9 @@ VARIABLES = (
     "candidate_answer", "question", "expected_outcome", "reference_answer", "input_messages", "output_messages",
     "expected_messages", "output", "input", "criteria", "expected_output", "rubrics",
 )  # fmt: skip
-"""The variables of a grader's template, in the words of both generations of AgentV."""
+"""The variables of a grader's template, under the names of AgentV 2 and 4."""
 _ANSWER = frozenset({"candidate_answer", "output", "output_messages"})
-"""Those that stand for what the system answered or did."""
+"""The variables for the system's answer or its messages."""
 
 
 def template_of(variables: Sequence[str]) -> BeforeValidator:

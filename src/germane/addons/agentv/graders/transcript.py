@@ -191,7 +191,7 @@ def same(first: Json, other: Json) -> bool:
 
 
 def plain_number(value: float) -> str:
-    """Return a whole number as an int, and any other as it is."""
+    """Return a whole number as an int, and any other unchanged."""
     if value == int(value) and abs(value) < 1e21:
         return str(int(value))
     return repr(float(value)).replace("e-0", "e-")
