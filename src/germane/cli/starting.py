@@ -80,7 +80,7 @@ def _report_error(error: BaseException) -> int:
         return EXIT_SIGPIPE
     message = str(error)
     if isinstance(error, OSError) and error.filename is not None:
-        exists = os.access(error.filename, os.F_OK)
+        exists = os.access(str(error.filename), os.F_OK)
         fix = "check the path and its permissions" if exists else "name a folder that can be written"
         message = f"{error.filename}: {error.strerror}; {fix}"
     with suppress(OSError):  # whoever does not read has the exit code
