@@ -224,7 +224,7 @@ def test_what_is_refused(tmp_path: Path, model: Model) -> None:
         assert invoke("audit", report, "--again", 20, "--gold").code == 2
         for words in (("--base-url", server.url), ("--header", "a=b"), ("-j", 3), ("--seed", 3)):
             ran = invoke("audit", report, *words)
-            assert (ran.code, "is for --again" in ran.err) == (2, True), ran.err
+            assert (ran.code, "works only with --again" in ran.err) == (2, True), ran.err
         assert server.count == before
     gold = tmp_path / "gold.jsonl"
     gold.write_text('{"query": "a", "qrels": {"d": 1}, "contexts": [{"id": "d"}]}\n')

@@ -64,4 +64,4 @@ def test_a_judge_that_fails_to_close_loses_nothing(tmp_path: Path, caplog: pytes
     judge = Own(Reply(payload=GOOD), closing=ValueError("boom"))
     report = evaluate(ROWS, "context_precision@1", judge=judge, ledger=tmp_path / "l.sqlite")
     assert report["context_precision@1"].n == 6
-    assert "own failed to close: ValueError: boom" in caplog.text
+    assert "close() of the judge own failed, its answers are stored: ValueError: boom" in caplog.text

@@ -107,7 +107,7 @@ class TestAFile:
         [
             ("", "my_measure.py:x", r"the file .*my_measure.py does not exist"),
             ("from germane.measures import AP as first_hit", "my_measures.py:frist_hit", "my_measures.py defines first_hit"),
-            ("x = 1", "my_measures.py:x", "has no measure 'x'; my_measures.py defines none"),
+            ("x = 1", "my_measures.py:x", "has no measure 'x'; my_measures.py defines no measure"),
             ("x = 1", "my_measures.py:", "has no measure"),
             ("import json\n\nboom = 1 / 0\n", "my_measures.py:x", r"my_measures.py:3: ZeroDivisionError: division by zero"),
             ("def x(:\n", "my_measures.py:x", r"my_measures.py:1: SyntaxError"),

@@ -148,7 +148,7 @@ def _installed() -> Sequence[Addon]:
 
     addons = []
     for point in entry_points(group=GROUP):
-        package, fix = point.dist.name if point.dist else point.value, "mend or uninstall that package"
+        package, fix = point.dist.name if point.dist else point.value, "fix or uninstall that package"
         try:
             declared = point.load()
             if not isinstance(declared, Addon):
@@ -232,7 +232,7 @@ def load(target: str) -> Any:
     except (ImportError, AttributeError) as fault:
         package = module.partition(".")[0]
         problem = f"the add-on of {package} names {target}, which cannot be loaded: {fault}"
-        raise InputError(problem, fix="mend or uninstall that package") from None
+        raise InputError(problem, fix="fix or uninstall that package") from None
 
 
 def labeller_of(folder: Path) -> Any:

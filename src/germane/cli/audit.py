@@ -75,7 +75,7 @@ def _asked_again(
     if again is None:
         if others := [name for name, value in flags.items() if value not in (None, 0, [])]:
             flag = next(flag.long for flag in flags_of("audit") if flag.parameter == others[0])
-            raise InputError(f"{flag} is for --again", fix="give --again 200, or leave it out")
+            raise InputError(f"{flag} works only with --again", fix=f"add --again 200, or leave out {flag}")
         return None
     if gold or len(folders) > 1:
         raise InputError("--again is about one report's judge", fix="name one report, without --gold")

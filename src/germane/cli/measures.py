@@ -10,7 +10,7 @@ from germane.measures.measure import definitions
 
 
 def measures(name: str | None, *, json: bool) -> None:
-    """List all measures: formula, needs, judge calls, source."""
+    """List all measures, or explain one: formula, needs, judge calls, source."""
     install()
     chosen = definitions() if name is None else (find_measure(name, lenient=True).definition,)
     if json:

@@ -117,7 +117,10 @@ class SharedJudge:
     async def ameasure(
         self, row: Mapping[str, Json], measures: str | Sequence[str], against: str = "auto"
     ) -> tuple[Measured, ...]:
-        """Measure one case, from a row with the usual names of its fields (`query`, `contexts`, `reference`)."""
+        """Measure one case, given as a row with the usual field names, and return a result per measure.
+
+        `against` is what relevance is judged against, as for `--against`: auto, query, reference, ...
+        """
         samples = list(samples_from(records([row])))
         return _measured(await self.areport(samples, measures, against), *samples)
 
@@ -270,9 +273,9 @@ def _measured(report: Report, sample: Sample) -> tuple[Measured, ...]:
 def row_of(inputs: Any, output: Any, expected: Any) -> dict[str, Json]:
     """Return a row from the separate input, output and expected values of other tools.
 
-    A mapping, or an object with attributes, gives its fields under any name that a data file may have; a text
-    is the query, the response and the reference; an output list is the contexts, an expected list the gold
-    ids.
+    A mapping, or an object with attributes, supplies its fields under any name that a data file may have. A
+    text is the query (as input), the response (as output) or the reference (as expected value); a list is
+    the contexts (as output) or the gold ids (as expected value).
     """
     return {
         **_fields(inputs, text="query"),

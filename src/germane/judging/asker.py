@@ -111,7 +111,12 @@ class Asker:
                     await judge.close()
                 except Exception as fault:  # noqa: BLE001 - somebody's own judge; its answers are stored all the same
                     kind = type(fault).__name__
-                    _log.warning("the judge %s failed to close: %s: %s", judge.name, kind, fault)
+                    _log.warning(
+                        "close() of the judge %s failed, its answers are stored: %s: %s",
+                        judge.name,
+                        kind,
+                        fault,
+                    )
 
     async def _finish(self) -> None:
         """Wait until all requests in flight are answered and stored."""

@@ -63,7 +63,7 @@ class StoredAnswers:
                 self._index.setdefault(name, position)
 
     def _settings(self, fields: Mapping[str, Any]) -> Sequence[bytes]:
-        """Return the settings by which a judgement is indexed: without and, if any, with its other inputs."""
+        """Return a judgement's settings as index keys: one without its `beside` inputs, and one with them if any."""
         values = map(fields.get, ("kind",) if self._however else _SETTINGS)
         settings = "\0".join(["\0" if value is None else str(value) for value in values]).encode()
         beside = None if self._however else fields.get("beside")

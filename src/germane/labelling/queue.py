@@ -32,8 +32,8 @@ QueueName: TypeAlias = Literal["random", "targeted"]
 
 _NOTHING = {
     "relevance": ("passages", "name a report whose samples have contexts"),
-    "support": ("claims", "run it with context_recall or faithfulness"),
-    "sufficiency": ("verdicts on sufficiency", "run it with context_sufficiency"),
+    "support": ("claims", "label a report with -m context_recall or -m faithfulness"),
+    "sufficiency": ("verdicts on sufficiency", "label a report with -m context_sufficiency"),
 }
 """For each kind of label, the noun of its items and the fix, for the error that a report has none."""
 _TEXTS = ("reference", "criterion", "response")

@@ -72,7 +72,7 @@ class LabellingSession:
         binary = self.scale == "binary"
         allowed = (True, False, None) if binary else (0, 1, 2, 3, None)
         if value not in allowed or (isinstance(value, bool) is not binary and value is not None):
-            fix = "answer y or n" if binary else "answer 0, 1, 2 or 3"
+            fix = f"give {'True, False' if binary else '0, 1, 2, 3'}, or None for unsure"
             raise InputError(f"the answer {value!r} is not on the {self.scale} scale", fix=fix)
         if (task := self.next) is None:
             fix = "stop here, or raise --budget if it left items out"

@@ -175,7 +175,7 @@ def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
         setattr(module, name, declared)
         return declared
     have = [key for key, value in vars(module).items() if isinstance(value, Measure)]
-    fix = f"{path.name} defines {', '.join(have) or 'none'}; declare more with @germane.measures.measure"
+    fix = f"{path.name} defines {', '.join(have) or 'no measure'}; declare one with @germane.measures.measure"
     raise InputError(f"{path} has no measure {name!r}", fix=fix)
 
 

@@ -320,10 +320,9 @@ class Measure:
         checked: dict[str, Value] = {}
         for name, value in options.items():
             if (spec := definition.params.get(name)) is None:
-                have = ", ".join(definition.params) or "none"
-                raise MeasureError(
-                    f"{definition.name} has no parameter {name!r}", fix=f"its parameters are {have}"
-                )
+                have = ", ".join(definition.params)
+                fix = f"its parameters are {have}" if have else "leave it out: it takes no parameters"
+                raise MeasureError(f"{definition.name} has no parameter {name!r}", fix=fix)
             if (checked_value := spec.check(definition.name, name, value)) != spec.default:
                 checked[name] = checked_value
         source = checked.get("labels", definition.labels)

@@ -438,7 +438,10 @@ def panel_notes(asked: AskedCounts) -> dict[str, int]:
 def _summaries(
     tables: Tables, manifest: Mapping[str, Json], *, corrected: bool = True
 ) -> tuple[list[MeasureSummary], Corrections | None]:
-    """Return a summary per measure and system, and the means' `Corrections` (None without labels)."""
+    """Return a summary per measure and system, and the `Corrections` of judged means (None without labels).
+
+    If `corrected` is False, the summaries have no corrected means.
+    """
     bases, corrections, summaries = Bases(manifest, tables), None, list[MeasureSummary]()
     for line in summarise(tables.scores, clusters=tables.clusters()):
         basis = bases.of(line.type, line.system).replace(interval_note=line.basis.interval_note)

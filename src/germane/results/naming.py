@@ -89,7 +89,9 @@ def parse_ranges(texts: Iterable[str] | Mapping[str, Range]) -> dict[str, Range]
             low = high = math.nan
         if not (name.strip() and dots and low < high):
             fix = "write 'cost=0..5', or 'cost=0..' for a range without a largest value"
-            raise InputError(f"--range {text!r} is not of the form MEASURE=LOW..HIGH", fix=fix)
+            raise InputError(
+                f"--range {text!r} is not of the form MEASURE=LOW..HIGH, with LOW below HIGH", fix=fix
+            )
         result[canonical_measure(name)] = low, high
     return result
 

@@ -162,7 +162,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[
         case = ""  # the unnamed index of a DataFrame is the id, unless it only numbers the rows
     have = f"the columns are {', '.join(names)}"[:300]
     if case is None:
-        fix = "name the column with the ids of the cases: id"
+        fix = "rename the column with the ids of the cases to id"
         raise InputError(f"no column holds the ids of the cases; {have}", fix=fix, place=where)
     roles: _Roles = {"case": case}
     for role, spellings in ROLES.items():

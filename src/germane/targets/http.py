@@ -92,7 +92,8 @@ class HttpTarget(Target):
             document = json.loads(text.removeprefix("\ufeff"))
         except (ValueError, RecursionError):
             if self.answer_at or self.contexts_at:
-                raise TargetError(f"the response is not JSON: {text[:_TAIL]!r}") from None
+                problem = f"the response is not JSON, so answer and contexts cannot be found in it: {text[:_TAIL]!r}"
+                raise TargetError(f"{problem}; check the url, or leave out answer and contexts") from None
             return text
         return self._fields(document)
 

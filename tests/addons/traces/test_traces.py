@@ -371,7 +371,9 @@ def test_a_row_that_is_no_span_is_named(tmp_path: Path) -> None:
     """Spans and samples in one file are a mistake; spans in a file that begins with samples are metadata."""
     rows = [*phoenix(HYBRID), {"query": "q"}]
     (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    with pytest.raises(InputError, match=r"x\.jsonl:6: is not a span, and rows before it are"):
+    with pytest.raises(
+        InputError, match=r"x\.jsonl:6: is not a span with a trace id, as the rows before it are"
+    ):
         list(read_samples(tmp_path / "x.jsonl"))
 
 

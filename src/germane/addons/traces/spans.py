@@ -258,8 +258,8 @@ def spans_in(row: Json) -> Iterator[Span]:
         listed = [span for scope in scopes for span in listed_under(scope, "spans") if isinstance(span, dict)]
         spans = [{**span, "attributes": plain_attributes(span.get("attributes"))} for span in listed]
     else:
-        fix = "keep the spans of traces in a file of their own"
-        wrong = Invalid("is not a span, and rows before it are", fix)
+        fix = "add its trace id, or keep spans in a file of their own"
+        wrong = Invalid("is not a span with a trace id, as the rows before it are", fix)
         own = dict(row) if _OF_SAMPLES.isdisjoint(row) else {}
         if isinstance(context := parsed(own.get("context")), dict):  # the ids of Phoenix's spans
             own |= {f"context.{name}": value for name, value in context.items()}

@@ -36,7 +36,7 @@ def _traces(report: ReportData) -> Iterator[tuple[Sample, Sequence[str], list[Sc
 
 
 def phoenix(report: ReportData) -> Iterator[str]:
-    """Yield the labels of each trace's documents, a judge's and people's, as document annotations of the spans."""
+    """Yield a line of JSON per trace: Phoenix's annotations with the labels of the judge and of people."""
     explainer, judge = Explainer(report), report.judge
     model = any(models_in(judge.identity)) and not judge.stand_in
     for sample, spans, scores in _traces(report):

@@ -104,9 +104,11 @@ def _common(passages: Sequence[str]) -> frozenset[str]:
 def _indexes(
     runs: Sequence[tuple[str, ...]], shares: Sequence[float], content: Sequence[Terms]
 ) -> tuple[Mapping[tuple[str, ...], list[int]], Mapping[str, list[tuple[int, float]]]]:
-    """Return the numbers of the questions by the first words of their longest run, and by each content word.
+    """Return two indexes of questions, by the first words of their `runs` and by each content word.
 
-    A content word comes with its share of the weight of the question's content words.
+    A run is the longest sequence of words that a question shares with its passage. Questions are given by
+    their positions; under a content word also with the share of the question's content that it carries.
+    Questions with a short run or a low share are left out.
     """
     grams: dict[tuple[str, ...], list[int]] = defaultdict(list)
     holders: dict[str, list[tuple[int, float]]] = defaultdict(list)

@@ -82,7 +82,7 @@ def remarks_of(report: ReportData) -> list[str]:
 
 
 def quiet_notes(report: ReportData) -> Iterator[str]:
-    """Yield the notes that change what a number means: reasons for missing scores, the report's notes."""
+    """Yield the notes that --quiet prints, too: up to two reasons per measure with missing scores, then the report's notes."""
     yield from with_measures(
         (f"{count} x {shorten(why, 240, end=120)}", summary.measure)
         for summary in report.summaries
