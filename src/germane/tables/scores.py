@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Annotated, Literal, NamedTuple, Self, TypeAlias, get_args
 
 import msgspec
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from germane.encoding import Line, encode
 from germane.errors import InputError, SourceLocation
+from germane.tables.columns import batched
 from germane.tables.keys import SampleKey, SampleKeys
 from germane.types import Json, Score, Status
 
@@ -262,10 +264,9 @@ class ScoreTable:
         names = [(encode(name), encode(canonical)) for name, canonical in self._measures]
         parts = [b'"measure":%b,"type":%b,"value":' % both for both in names]
         whys, sample, head = self.whys, -1, b""
-        values = encode(self._value.tolist())[1:-1].split(b",")  # NaN is null
-        for row, (number, measure, value) in enumerate(
-            zip(self._sample, self._measure, values, strict=False)
-        ):
+        values = (encode(some)[1:-1].split(b",") for some in batched(self._value))  # NaN is null
+        rows = zip(self._sample, self._measure, chain.from_iterable(values), strict=True)
+        for row, (number, measure, value) in enumerate(rows):
             if number != sample:
                 sample, (name, system, trial) = number, self.keys[number]
                 head = b'{"sample":%b,"system":%b,"trial":%d,' % (encode(name), encode(system), trial)
