@@ -269,7 +269,7 @@ def _summary(
     counts = np.bincount(status, minlength=len(STATUSES)).tolist()
     scores, failed = len(rows) - counts[_SKIPPED], counts[_INCOMPLETE] + counts[_ERROR]
     trials: int | list[int] | UnsetType = UNSET
-    if cases.table.keys.trials:
+    if cases.trials:
         of_case = cases.counts(rows, status)
         sizes = of_case.sum(axis=1)
         if (most := int(sizes.max())) > 1:

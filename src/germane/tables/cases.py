@@ -71,6 +71,11 @@ class CaseScores:
         """The ids of all cases."""
         return list(self.numbers)
 
+    @cached_property
+    def trials(self) -> bool:
+        """True if any sample has a trial number other than 0."""
+        return any(trial for _, _, trial in self.table.keys)
+
     def cases_of(self, system: str) -> Ints:
         """Return the indices of the cases of a system, in order of first appearance."""
         number = self.systems.index(system) if system in self.systems else -1
@@ -117,7 +122,7 @@ class CaseScores:
             low = np.where(ok, value, np.where(np.isnan(low), span[0], low))
             high = np.where(ok, value, np.where(np.isnan(high), span[1], high))
         case = self.case[self.table.sample[rows[due]]]
-        if not self.table.keys.trials:
+        if not self.trials:
             return CaseValues(case, low, high, ok, value if low is value else value[ok])
         names, first, codes = np.unique(case, return_index=True, return_inverse=True)
         order = np.argsort(np.argsort(first))  # from sorted cases to those in order of appearance

@@ -18,7 +18,6 @@ class SampleKeys:
     def __init__(self) -> None:
         self._keys: list[SampleKey] = []
         self._numbers: dict[SampleKey, int] | None = None
-        self._trials: bool | None = None
 
     def number(self, key: SampleKey) -> int:
         """Return the number of a key, after adding the key if it is new."""
@@ -27,7 +26,6 @@ class SampleKeys:
         assert self._numbers is not None
         self._numbers[key] = len(self._keys)
         self._keys.append(key)
-        self._trials = None
         return len(self._keys) - 1
 
     def find(self, key: SampleKey) -> int | None:
@@ -39,7 +37,7 @@ class SampleKeys:
     def extend(self, keys: Iterable[SampleKey]) -> None:
         """Add keys that the table does not have yet; the caller guarantees that they are new."""
         self._keys.extend(keys)
-        self._numbers = self._trials = None
+        self._numbers = None
 
     def ids(self) -> Iterator[str]:
         """Yield the sample id of each key, in order of their numbers."""
@@ -50,13 +48,6 @@ class SampleKeys:
         codes: dict[str, int] = {}
         of_keys = [codes.setdefault(system, len(codes)) for _, system, _ in self._keys]
         return list(codes), np.array(of_keys, dtype=np.int32)
-
-    @property
-    def trials(self) -> bool:
-        """True if any key has a trial number other than 0."""
-        if self._trials is None:
-            self._trials = any(trial for _, _, trial in self._keys)
-        return self._trials
 
     def __len__(self) -> int:
         return len(self._keys)
