@@ -1,5 +1,9 @@
 """`germane score`: a stored report scored again is never the worse for it."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -102,3 +106,25 @@ def test_places_that_nobody_judged_have_no_row_of_judgements(inside: Cli, tmp_pa
         assert scores == [("ok", None), ("incomplete", "2 of 5 verdicts missing: no stored judgement")]
     for name in ("three", "five", "again"):
         assert len((tmp_path / name / "judgements.jsonl").read_text().splitlines()) == 3
+
+
+def test_a_report_that_is_not_saved_leaves_no_file(inside: Cli, tmp_path: Path) -> None:
+    """Its rows are in a temporary folder while the command runs; its means are those of the run."""
+    data = write_jsonl(tmp_path / "data.jsonl", *ROWS)
+    words = ("-m", "context_precision@3", "--json")
+    made = inside("run", data, *words, "--judge", "lexical", "--no-cache", "-o", "r").json
+    before = {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()}
+    (tmp_path / "temporary").mkdir()
+    ran = subprocess.run(
+        [sys.executable, "-m", "germane", "score", "r", *words],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+        check=True,
+        capture_output=True,
+    )
+    scored = json.loads(ran.stdout)["measures"]
+    assert {name: line["mean"] for name, line in scored.items()} == {
+        name: line["mean"] for name, line in made["measures"].items()
+    }
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()} == before

@@ -62,3 +62,25 @@ def test_what_the_coroutine_raises_is_raised() -> None:
     for work in (wrong, cell):
         with pytest.raises(ValueError, match="no"):
             run_coroutine(work())
+
+
+RESULT = """
+from germane.evaluation.evaluation import run_coroutine
+
+class Large:
+    def __repr__(self):
+        print("written out")
+        return "large"
+
+async def work():
+    return Large()
+
+run_coroutine(work())
+print("done")
+"""
+
+
+def test_a_result_is_not_written_out() -> None:
+    """The repr of a report's rows takes longer than scoring them; asyncio makes that of a task's result."""
+    ran = subprocess.run([sys.executable, "-c", RESULT], check=True, capture_output=True, text=True)
+    assert ran.stdout == "done\n"

@@ -184,9 +184,8 @@ def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
     with suppress(RuntimeError):
         running = asyncio.get_running_loop() is not None
     if not running:
-        results = list[
-            T
-        ]()  # a result of the task itself would be written out: asyncio compares signal handlers by repr
+        # asyncio makes the repr of its task, and so of the task's result, when it restores the signal handler
+        results = list[T]()
 
         async def run() -> None:
             results.append(await in_own_loop(work))
