@@ -157,6 +157,7 @@ def look(report: Path, code: int, found: Any, audit: Any) -> list[str]:
     missing = sum(one["status"] in {"error", "incomplete"} for one in scores)
     measured = {one["measure"] for one in scores if one["status"] != "skipped"}
     empty = {one["measure"] for one in scores} - measured  # an answer in which the judge found no claims
+    kappa = next(kind["kappa_quadratic"] or 0.0 for kind in audit["kinds"] if kind["kind"] == "relevance")
     checks = {
         f"{len(faults)} calls failed on the way or hung": not faults,
         f"not every kind of question was asked: {sorted(kinds)}": kinds.keys()
@@ -164,8 +165,10 @@ def look(report: Path, code: int, found: Any, audit: Any) -> list[str]:
         "a score is missing without a reason": all(one["value"] is not None or one["why"] for one in scores),
         f"the exit code is {code}, and {missing} of {asked} scores are missing": code
         == (2 if empty else 3 if missing > 0.05 * asked else 0),
-        "the audit lets twelve labels of a weak judge pass without a warning": any(
-            warning.startswith("relevance: ") for warning in audit["warnings"]
+        "the audit does not say that this judge is worthless": kappa >= 0.2
+        or any("do not use its verdicts" in warning for warning in audit["warnings"]),
+        "the audit does not say that twelve labels are few": any(
+            "too few to trust" in warning for warning in audit["warnings"]
         ),
     }
     return [what for what, holds in checks.items() if not holds]
