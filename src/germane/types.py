@@ -294,9 +294,11 @@ class Sample(Record, frozen=True, kw_only=True):
         return self.error is not None and (listed or (self.response is None and not self.messages))
 
     def __post_init__(self) -> None:
-        for name, value in zip(_LISTS, _lists_of(self), strict=True):
-            if value is not None and type(value) is not tuple:
-                force_setattr(self, name, tuple(value))
+        values = _lists_of(self)
+        if not _LIST_TYPES.issuperset(map(type, values)):
+            for name, value in zip(_LISTS, values, strict=True):
+                if value is not None and type(value) is not tuple:
+                    force_setattr(self, name, tuple(value))
         if self.gold:
             force_setattr(self, "gold", tuple(map(tuple, self.gold)))
         for name in ("qrels", "unsure"):
@@ -318,14 +320,17 @@ class Sample(Record, frozen=True, kw_only=True):
         if low >= high:
             problem = f"is [{low}, {high}], whose first grade is not below the second"
             raise Invalid(problem, "write [lowest, highest], as in [0, 4]", "grade_scale")
-        lists: list[tuple[tuple[Step, ...], tuple[Context, ...]]] = [(("contexts",), self.contexts or ())]
-        lists += [(("calls", n, "contexts"), call.contexts) for n, call in enumerate(self.calls or ())]
-        for path, contexts in lists:
-            for rank, context in enumerate(contexts):
-                if context.grade is not None and not low <= context.grade <= high:
-                    fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
-                    problem = f"is the number {context.grade}, outside the scale {low} to {high}"
-                    raise Invalid(problem, fix, *path, rank, "grade")
+        self._check_list(self.contexts or (), low, high, "contexts")
+        for number, call in enumerate(self.calls or ()):
+            self._check_list(call.contexts, low, high, "calls", number, "contexts")
+
+    def _check_list(self, contexts: tuple[Context, ...], low: int, high: int, *path: Step) -> None:
+        """Raise Invalid if a grade in the list at `path` is outside the scale from `low` to `high`."""
+        for rank, context in enumerate(contexts):
+            if context.grade is not None and not low <= context.grade <= high:
+                fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
+                problem = f"is the number {context.grade}, outside the scale {low} to {high}"
+                raise Invalid(problem, fix, *path, rank, "grade")
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
         """Return a copy with `changed` applied to all contexts, also in calls, and the fields `more` set."""
@@ -349,6 +354,7 @@ key_of: Callable[[Sample], tuple[str, str, int]] = attrgetter("id", "system", "t
 _LISTS = tuple(name for name, kind in Sample.__annotations__.items() if kind.startswith("tuple["))
 """The fields that hold lists."""
 _lists_of = attrgetter(*_LISTS)
+_LIST_TYPES = frozenset({tuple, type(None)})
 _GRADE = (
     'write 0, 1, 2 or 3; for a yes or no write "relevant": true or false; '
     'for other grades set the scale: "grade_scale": [0, 4]'

@@ -175,9 +175,7 @@ class Block:
         calls = [call.contexts for sample in answered for call in sample.calls or ()]
         lists = chain((sample.contexts or () for sample in answered if not sample.calls), calls)
         # a text whose first character is visible ASCII is not blank: one comparison for nearly all of them
-        unusual = [
-            text for text in (c.text for some in lists for c in some) if text and not "!" <= text < "\x7f"
-        ]
+        unusual = [c.text for some in lists for c in some if c.text and not "!" <= c.text < "\x7f"]
         self.labelled = [number for number, sample in enumerate(self._samples) if has_labels(sample)]
         self.notes["x a search that returned nothing: counts 0"] += calls.count(())
         self.notes["x an empty context: answered without a call"] += sum(map(blank, unusual))

@@ -264,7 +264,11 @@ def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] 
 
 def has_labels(sample: Sample) -> bool:
     """Return True if any context of a sample has a label."""
-    return any(context.grade is not None or context.relevant is not None for context in sample.retrieved())
+    for _, contexts in sample.lists():
+        for context in contexts:
+            if context.grade is not None or context.relevant is not None:
+                return True
+    return False
 
 
 def add_labels(
