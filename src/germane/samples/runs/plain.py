@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from germane.errors import SourceLocation
 from germane.samples.cells import delimiter_of
 from germane.samples.files import JsonFault, parse_json_lines, parse_strict_json
 from germane.samples.runs.columns import Fields, Rows, Texts
@@ -20,6 +19,7 @@ from germane.samples.runs.formats import (
     Floats,
     Kind,
     NotPlain,
+    Reading,
     roles_of,
     table_columns,
 )
@@ -27,27 +27,25 @@ from germane.samples.runs.formats import (
 _USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n")
 
 
-def trec_rows(data: bytes, line: int, kind: Kind, *, ranks: bool) -> Rows:
+def trec_rows(data: bytes, line: int, reading: Reading) -> Rows:
     """Return the rows of a block of lines in TREC format; `line` is the number of the first one.
 
-    With `ranks`, the rank column of a run is read too. Raises NotPlain for irregular lines.
+    The rank column of a run is read while `reading.rises`. Raises NotPlain for irregular lines.
     """
     fields = Fields(_separated(data), " ")
     query, doc = fields.texts(0), fields.texts(2)
     if (fields.data[query.start] == ord("#")).any():
         raise NotPlain("there are comments")
-    if kind is GOLD:
+    if reading.kind is GOLD:
         if (fields.counts != 4).any():
             raise NotPlain("a line of gold has not four columns")
-        return _rows(query, doc, fields.numbers(3, whole=True), None, line, kind)
-    beside = fields.numbers(3) if ranks else None
-    return _rows(query, doc, fields.numbers(4), beside, line, kind)
+        return _rows(query, doc, fields.numbers(3, whole=True), None, line, GOLD)
+    ranks = fields.numbers(3) if reading.rises else None
+    return _rows(query, doc, fields.numbers(4), ranks, line, RUN)
 
 
-def table_head(
-    line: bytes, between: str, place: SourceLocation, kind: Kind, columns: Mapping[str, str] | None
-) -> tuple[list[str], dict[str, int], bool]:
-    """Return the cells of a table's first line, a mapping from each role to its column index, and True if the line is a header.
+def table_head(line: bytes, between: str, reading: Reading) -> tuple[dict[str, int], bool]:
+    """Return a mapping from each role to its column index, and True if a table's first line is a header.
 
     `between` is the separator. Raises NotPlain for an irregular line, InputError without query or document.
     """
@@ -59,36 +57,34 @@ def table_head(
         raise NotPlain("the first line is not UTF-8") from None
     if delimiter_of(text, between) != between:
         raise NotPlain("the table has another separator")
-    head = [cell.strip() for cell in text.split(between)]
-    return head, *table_columns(head, place, kind, columns)
+    return table_columns([cell.strip() for cell in text.split(between)], 1, reading)
 
 
-def table_rows(
-    data: bytes, line: int, between: str, positions: Mapping[str, int], kind: Kind, *, ranks: bool
-) -> Rows:
+def table_rows(data: bytes, line: int, between: str, positions: Mapping[str, int], reading: Reading) -> Rows:
     """Return the rows of a block of lines with the separator `between`; `positions`: role -> column index.
 
     `line` is the number of the first line. Raises NotPlain for quoted cells and other irregular lines.
     """
-    value = kind.value if kind.value in positions else "rank"
+    value = reading.kind.value if reading.kind.value in positions else "rank"
     if b'"' in data or not {"query", "doc", value} <= positions.keys():
         raise NotPlain("cells are quoted, or hold no single documents with numbers")
     fields = Fields(_lines(data), between)
     query, doc = (fields.texts(positions[role], strip=True) for role in ("query", "doc"))
-    beside = fields.numbers(positions["rank"]) if ranks and "rank" in positions and value != "rank" else None
-    numbers = fields.numbers(positions[value])
-    return _rows(query, doc, -numbers if value == "rank" else numbers, beside, line, kind)
+    numbers, ranks = fields.numbers(positions[value]), None
+    if reading.rises and "rank" in positions and value != "rank":
+        ranks = fields.numbers(positions["rank"])
+    return _rows(query, doc, -numbers if value == "rank" else numbers, ranks, line, reading.kind)
 
 
-def json_rows(data: bytes, line: int, kind: Kind, columns: Mapping[str, str] | None) -> Rows:
+def json_rows(data: bytes, line: int, reading: Reading) -> Rows:
     """Return the rows of a block of JSON Lines with one result or grade each, from line number `line` on.
 
     Raises NotPlain if the lines have different keys or an id is not a text.
     """
-    data = _lines(data)
+    data, kind = _lines(data), reading.kind
     try:
         first = parse_strict_json(data.partition(b"\n")[0].decode())
-        names = roles_of(list(first), kind, columns) if isinstance(first, dict) else {}
+        names = roles_of(list(first), kind, reading.columns) if isinstance(first, dict) else {}
         if not {"query", "doc", kind.value} <= names.keys():
             raise NotPlain("a line is not a single result")
         records = parse_json_lines(data)

@@ -1,7 +1,7 @@
 """Reads runs and gold row by row, for input that cannot be read in blocks, and describes invalid rows.
 
-A table has a header or a known number of columns. JSON has one sample, one result or one grade per line, or is one
-document: a list of these, or {query: {document: score}}. Columns and keys that are not needed are ignored.
+A record is a row of a table or DataFrame, or a JSON object: one sample, one result, one grade, or {query: {document: score}}.
+Columns and keys that are not needed are ignored.
 """
 
 from __future__ import annotations
@@ -12,20 +12,14 @@ from contextlib import suppress
 from itertools import chain, islice, repeat
 from math import isinf, isnan, nan
 from numbers import Integral, Real
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation, describe
-from germane.samples.cells import (
-    is_joined_ids,
-    is_missing,
-    list_in_cell,
-    looks_listed,
-    table_rows,
-)
-from germane.samples.fields import failure, id_in, read_id
+from germane.samples.cells import is_joined_ids, is_missing, list_in_cell, looks_listed, table_rows
+from germane.samples.fields import RESULT, failure, id_in, read_id
 from germane.samples.files import decoded, json_in, numbered_lines
 from germane.samples.frames import fields_of, in_columns, plain
 from germane.samples.runs.columns import Rows
@@ -37,16 +31,15 @@ from germane.samples.runs.formats import (
     WHOLE,
     FileRow,
     Kind,
-    chosen_key,
+    Reading,
     frame_roles,
     is_number,
+    nan_error,
+    role,
     roles_of_keys,
     table_columns,
 )
-from germane.samples.runs.ranks import Reading, nan_error
 
-Record: TypeAlias = tuple[int, Mapping[str, Any], Mapping[str, str]]
-"""(line, a mapping from role to value, a mapping from role to the name of its column)."""
 _ROWS_AT_ONCE = 1 << 15
 
 
@@ -57,42 +50,83 @@ def in_blocks(rows: Iterable[FileRow]) -> Iterator[Rows]:
         yield Rows.of(some)
 
 
-def record_blocks(records: Iterable[Record], reading: Reading) -> Iterator[Rows]:
-    """Yield the rows in records as columns; an invalid record or score is passed to `reading.reject`."""
-    return in_blocks(_record_rows(records, reading))
+def record_rows(records: Iterable[tuple[int, Any]], reading: Reading) -> Iterator[FileRow]:
+    """Yield the rows in records, each given as (line number, or 0 if unknown; the record).
 
-
-def _record_rows(records: Iterable[Record], reading: Reading) -> Iterator[FileRow]:
-    for line, record, names in records:
-        if reading.kind is RUN:
-            docs = record.get("docs")
-            numbers = docs.values() if isinstance(docs, Mapping) else [None]
-            maps = all(isinstance(number, int | float) for number in numbers)
-            reading.mapped = reading.mapped is not False and maps
+    Invalid records, queries and scores are passed to `reading.reject`.
+    """
+    columns = tuple((reading.columns or {}).items())
+    id_key = next((name for key, name in columns if role(key) == "doc"), "")
+    for line, record in records:
         try:
-            rows = list(_rows_in(line, record, names, reading))
+            queries = _queries_in(record, reading.kind, columns)
         except Invalid as wrong:
-            if not line and f"query {record['query']} " not in wrong.problem:
-                wrong.problem = f"query {str(record['query'])[:60]}: {wrong.problem}"
             reading.reject(wrong.error(reading.at(line)))
             continue
-        for row in rows:
-            if row[3] is not None and isnan(row[3]):
-                reading.reject(nan_error(row[1], row[2] or "", reading.at(line)))
-            else:
-                yield row
+        for values, names in queries:
+            if reading.kind is RUN:
+                mapped = isinstance(values.get("docs"), Mapping)
+                reading.mapped, reading.rises = (
+                    reading.mapped is not False and mapped,
+                    reading.rises and not mapped,
+                )
+            try:
+                rows = list(_rows_in(line, values, names, id_key, reading))
+            except Invalid as wrong:
+                if not line and f"query {values['query']} " not in wrong.problem:
+                    wrong.problem = f"query {str(values['query'])[:60]}: {wrong.problem}"
+                reading.reject(wrong.error(reading.at(line)))
+                continue
+            for row in rows:
+                if row[3] is not None and isnan(row[3]):
+                    reading.reject(nan_error(row[1], row[2] or "", reading.at(line)))
+                else:
+                    yield row
+
+
+def _queries_in(
+    record: Any, kind: Kind, columns: tuple[tuple[str, str], ...]
+) -> list[tuple[dict[str, Any], Mapping[str, str]]]:
+    """Return the values of each query in a record by role (query, doc, score, ...), and the roles' keys in the record.
+
+    Raises Invalid for a record that is not an object, has no query id, or is a sample of another kind.
+    """
+    if not isinstance(record, dict):
+        raise Invalid(f"this row is {json.dumps(record, default=str)[:60]}, not a JSON object", kind.json)
+    roles = roles_of_keys if len(record) < 50 else roles_of_keys.__wrapped__
+    key = roles(tuple(record), kind, columns)
+    if "query" in key and not isinstance(record[key["query"]], Mapping | list):
+        if kind is RUN and "doc" not in key:
+            _check_lists(key.get("docs", ""), record)
+        return [({role: record[name] for role, name in key.items()}, key)]
+    if kind is RUN and not all(isinstance(listed, Mapping | list) for listed in record.values()):
+        raise Invalid("this row has no query id", kind.json)
+    return [({"query": query, kind.list_role: listed}, {}) for query, listed in record.items()]
+
+
+def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
+    """Raise Invalid for a sample that is not one ranked list of ids: several calls, a failed query, or texts without ids."""
+    if record.get("calls"):
+        raise Invalid("this sample has several calls", "use `germane run`, which scores each call")
+    if (failed := failure(record.get("error"))) is not None:
+        fix = "use `germane run`, which reports an error, or remove the row and give --missing skip"
+        raise Invalid(f"this query failed: {failed[:80]}", fix)
+    listed = record.get(docs)
+    if docs == "contexts" and isinstance(listed, list) and any(isinstance(item, str) for item in listed):
+        raise Invalid("the contexts of this row are texts without ids, which gold cannot grade", RUN.json)
 
 
 def _rows_in(
-    line: int, record: Mapping[str, Any], names: Mapping[str, str], reading: Reading
+    line: int, record: Mapping[str, Any], names: Mapping[str, str], id_key: str, reading: Reading
 ) -> Iterator[FileRow]:
-    """Yield the rows of a record, which holds one document, a list of ids, or a mapping from ids to scores or grades.
+    """Yield the rows of a query's values: one document, a list of ids, or a mapping from ids to scores or grades.
 
-    The ids in a list of gold have grade 1. Raises Invalid for an invalid id or number.
+    The ids in a list of gold have grade 1; objects in a list have their id under `id_key`, or another usual key.
+    `names` are for messages. Raises Invalid for an invalid id or number.
     """
     kind, query = reading.kind, _query_id(record["query"])
     if "doc" in record:
-        yield line, query, *_one_document(record, kind, bare=not names)
+        yield line, query, *_one_document(record, kind)
         return
     docs = _in_cell(record.get(kind.list_role), column := names.get(kind.list_role, kind.list_role))
     values = _in_cell(record.get(kind.value), names.get(kind.value, kind.value))
@@ -113,7 +147,7 @@ def _rows_in(
         yield from zip(repeat(line), repeat(query), docs, numbers, repeat(None))
     else:
         number = None if kind is RUN else 1
-        for doc in _listed(query, docs, kind, names.get("doc", "")):
+        for doc in _listed(query, docs, kind, id_key):
             yield line, query, doc, number, None
 
 
@@ -126,20 +160,18 @@ def _query_id(value: Any) -> str:
     raise Invalid(f"the query id is {describe(value)}", "write a text or a whole number")
 
 
-def _one_document(
-    record: Mapping[str, Any], kind: Kind, *, bare: bool
-) -> tuple[str, float | None, float | None]:
-    """Return document id, score or grade, and rank of a record with one document. `bare`: see `_number`."""
+def _one_document(record: Mapping[str, Any], kind: Kind) -> tuple[str, float | None, float | None]:
+    """Return document id, score or grade, and rank of a record with one document. Raises Invalid if one is invalid."""
     doc = _id(record["doc"]) if record["doc"] != "" else ""
     if doc is None:
         fix = f"write a text or a whole number: {RUN.json}"
         raise Invalid(f"the document id is {describe(record['doc'])}", fix)
     if kind is GOLD or record.get("score") is not None:
-        value, rank = _value(record.get(kind.value, 1), kind, bare=bare), None
+        value, rank = _value(record.get(kind.value, 1), kind), None
         with suppress(Invalid):
             rank = _number(record["rank"], "rank") if "rank" in record else None
         return doc, value, rank
-    return doc, -_number(record["rank"], "rank", bare) if "rank" in record else None, None
+    return doc, -_number(record["rank"], "rank") if "rank" in record else None, None
 
 
 def _in_cell(value: Any, column: str) -> Any:
@@ -155,28 +187,36 @@ def _in_cell(value: Any, column: str) -> Any:
         raise wrong.under(column) from None
 
 
-def _value(value: Any, kind: Kind, *, bare: bool = False) -> float:
+def _value(value: Any, kind: Kind) -> float:
     """Return a score or grade as float. Raises Invalid for a grade that is not whole, or too large."""
     if kind is RUN:
-        return _number(value, "score", bare)
-    number = float(value) if isinstance(value, bool) else _number(value, "grade", bare)
+        return _number(value, "score")
+    number = float(value) if isinstance(value, bool) else _number(value, "grade")
     if not number.is_integer() or abs(number) > LARGEST_GRADE:
         problem = f"the grade {str(value)[:60]!r} is not a whole number up to {LARGEST_GRADE}"
         raise Invalid(problem, "write e.g. 0, 1 or 2")
     return number
 
 
+_WRITE = "write {0} as a number"
+
+
 class _Cell(str):
-    """A text from a table cell, which may be a number, unlike a text in JSON."""
+    """A text from a table cell, which may be a number, unlike a text in JSON; `fix` is for messages if it is none."""
 
     __slots__ = ()
+    fix = _WRITE
 
 
-def _number(value: Any, what: str, bare: bool = False) -> float:
-    """Return a score, grade or rank (`what`) as float. Raises Invalid if it is not a number.
+class _NamelessCell(_Cell):
+    """A cell of a table without a header."""
 
-    If `bare` (a table without a header), the error's fix asks for a header.
-    """
+    __slots__ = ()
+    fix = NAME_THEM
+
+
+def _number(value: Any, what: str) -> float:
+    """Return a score, grade or rank (`what`) as float. Raises Invalid if it is not a number."""
     if type(value) is float and value - value == 0:  # the usual
         return value
     if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
@@ -185,8 +225,7 @@ def _number(value: Any, what: str, bare: bool = False) -> float:
             if not isinf(number) or "inf" in str(value).lower():  # otherwise it is too large for a float
                 return number
     text = repr(str(value)[:60]) if isinstance(value, str) else json.dumps(value)
-    fix = NAME_THEM.format(what) if bare and isinstance(value, _Cell) else f"write {what} as a number"
-    raise Invalid(f"the {what} {text[:60]} is not a number", fix)
+    raise Invalid(f"the {what} {text[:60]} is not a number", getattr(value, "fix", _WRITE).format(what))
 
 
 def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
@@ -224,144 +263,91 @@ def _id(item: Any, key: str = "") -> str | None:
     return None
 
 
-def json_lines(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Yield (line number, value) for each line of JSON Lines; `before` lines of the file precede the stream.
+# The records of each kind of source
 
-    Invalid lines are passed to `reading.reject`.
-    """
+
+def json_records(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tuple[int, Any]]:
+    """Yield the records of JSON Lines; `before` lines of the file precede the stream. Invalid lines are rejected."""
     for number, line in numbered_lines(stream):
         try:
-            value = _parse(line, before + number, reading)
+            value = _parsed(line, before + number, reading)
         except InputError as fault:
             reading.reject(fault)
         else:
             yield before + number, value
 
 
-def json_document(stream: BinaryIO, reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Return an iterator over (0, value) for the values of a JSON list, or (0, document) for other JSON."""
-    document = _parse(stream.read(), 1, reading)
-    return ((0, value) for value in (document if isinstance(document, list) else [document]))
+def document_records(stream: BinaryIO, reading: Reading) -> Iterable[tuple[int, Any]]:
+    """Return the records of a JSON document, which is one record or a list of them."""
+    document = _parsed(stream.read(), 1, reading)
+    return [(0, value) for value in (document if isinstance(document, list) else [document])]
 
 
-def _parse(text: bytes, line: int, reading: Reading) -> Any:
+def _parsed(text: bytes, line: int, reading: Reading) -> Any:
     """Return the value of a JSON text, in which scores may be NaN or infinite. Raises InputError with the line."""
     name = reading.name
     return json_in(decoded(text, name, line), name, line, otherwise=reading.kind.json, infinite=True)
 
 
-def json_records(values: Iterable[tuple[int, Any]], reading: Reading) -> Iterator[Record]:
-    """Yield the records in JSON values; a mapping from query ids to documents gives one record per query.
-
-    Invalid values are passed to `reading.reject`.
-    """
-    chosen = tuple((reading.columns or {}).items())
-    for line, value in values:
-        try:
-            records = list(_records_in(value, reading.kind, chosen))
-        except Invalid as wrong:
-            reading.reject(wrong.error(reading.at(line)))
-        else:
-            yield from ((line, record, names) for record, names in records)
-
-
-def mapped_records(source: Mapping[Any, Any], reading: Reading) -> Iterator[Record]:
-    """Yield one record per query of a Python mapping from query id to documents. Raises InputError for an invalid query."""
-    seen, names = set[str](), chosen_key(reading.columns)
-    for key, listed in source.items():
-        try:
-            query = read_id(key)
-            if query in seen:
-                raise Invalid("is there twice, as a number and as a text", "write ids as texts")  # noqa: TRY301
-            record = {"query": query, **in_roles(listed, reading.kind)}
-        except Invalid as wrong:
-            wrong.path = (f"query {str(key)[:60]}", *wrong.path)
-            raise wrong.error(SourceLocation(reading.name)) from None
-        seen.add(query)
-        yield 0, record, names
-
-
-def _records_in(
-    value: Any, kind: Kind, columns: tuple[tuple[str, str], ...]
-) -> Iterator[tuple[dict[str, Any], Mapping[str, str]]]:
-    """Yield the records in a JSON value, each with a mapping from role (query, doc, ...) to key."""
-    if not isinstance(value, dict):
-        raise Invalid(f"this row is {json.dumps(value, default=str)[:60]}, not a JSON object", kind.json)
-    roles = roles_of_keys if len(value) < 50 else roles_of_keys.__wrapped__
-    key = roles(tuple(value), kind, columns)
-    chosen = chosen_key(dict(columns))
-    if "query" in key and isinstance(value[key["query"]], str | Real):
-        if kind is RUN and "doc" not in key:
-            _check_lists(key.get("docs", ""), value)
-        yield {role: value[name] for role, name in key.items()}, chosen | key
-        return
-    if kind is RUN and not all(isinstance(listed, Mapping | list) for listed in value.values()):
-        raise Invalid("this row has no query id", kind.json)
-    for query, listed in value.items():
-        yield {"query": query, kind.list_role: listed}, chosen
-
-
-def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
-    """Raise Invalid for a sample that is not one ranked list of ids: several calls, a failed query, or texts without ids."""
-    if record.get("calls"):
-        raise Invalid("this sample has several calls", "use `germane run`, which scores each call")
-    if (failed := failure(record.get("error"))) is not None:
-        fix = "use `germane run`, which reports an error, or remove the row and give --missing skip"
-        raise Invalid(f"this query failed: {failed[:80]}", fix)
-    listed = record.get(docs)
-    if docs == "contexts" and isinstance(listed, list) and any(isinstance(item, str) for item in listed):
-        raise Invalid("the contexts of this row are texts without ids, which gold cannot grade", RUN.json)
-
-
-def table_records(lines: Iterable[bytes], delimiter: str, reading: Reading) -> Iterator[Record]:
-    """Yield the rows of a CSV or TSV table as records; a row with too few columns is passed to `reading.reject`."""
+def table_records(lines: Iterable[bytes], delimiter: str, reading: Reading) -> Iterator[tuple[int, Any]]:
+    """Yield the rows of a CSV or TSV table as records; a row with too few columns is rejected."""
     texts = (decoded(line, reading.name, number) for number, line in enumerate(lines, 1))
     rows = table_rows(texts, delimiter, reading.name, reading.note)
     first = next(rows, None)
     if first is None:
         return
-    cells = [cell.strip() for cell in first[1]]
-    positions, named = table_columns(cells, reading.at(first[0]), reading.kind, reading.columns)
-    reading.bare = is_bare(cells, named, reading)
-    names = {role: cells[at] for role, at in positions.items()} if named else {}
-    for line, some in rows if named else chain([first], rows):
-        if len(some) <= max(positions.values()):
-            problem = f"this row has {counted(len(some), 'column')}, but the first row has {len(cells)}"
+    head = [cell.strip() for cell in first[1]]
+    positions, named = table_columns(head, first[0], reading)
+    keys = {head[at] if named else role: at for role, at in positions.items()}
+    cell_type = _Cell if named else _NamelessCell
+    for line, cells in rows if named else chain([first], rows):
+        if len(cells) <= max(positions.values()):
+            problem = f"this row has {counted(len(cells), 'column')}, but the first row has {len(head)}"
             fix = "write a cell for every column"
             reading.reject(InputError(problem, fix=fix, place=reading.at(line)))
         else:
-            yield line, {role: _Cell(some[at].strip()) for role, at in positions.items()}, names
+            yield line, {key: cell_type(cells[at].strip()) for key, at in keys.items()}
 
 
-def is_bare(head: list[str], named: bool, reading: Reading) -> bool:
-    """Return True for a run in three columns, without a header (not `named`), if the third is a number."""
-    nameless = reading.kind is RUN and not named and not reading.columns
-    return nameless and len(head) == 3 and is_number(head[2].encode())
+def frame_records(frames: Iterable[Any], reading: Reading) -> Iterator[tuple[int, Any]]:
+    """Yield the rows of the DataFrames or Arrow tables that make up one table as records, with their row numbers."""
+    number = 0
+    for frame in map(in_columns, frames):
+        names = getattr(frame, "column_names", None) or frame.columns  # an Arrow table has both
+        chosen = {*frame_roles([str(column) for column in names], reading).values()}
+        listed = (frame[column] for column in chosen)
+        values = (value.to_pylist() if hasattr(value, "to_pylist") else value.to_list() for value in listed)
+        for row in zip(*values, strict=True):
+            yield (number := number + 1), dict(zip(chosen, row, strict=True))
 
 
-def frame_records(frame: Any, reading: Reading, before: int = 0) -> Iterator[Record]:
-    """Yield the rows of a DataFrame or Arrow table as records with their row numbers, counted from `before` + 1."""
-    frame = in_columns(frame)
-    names = getattr(frame, "column_names", None) or frame.columns  # an Arrow table has both
-    result = frame_roles([str(column) for column in names], reading.name, reading.columns, reading.kind)
-    names_of = chosen_key(reading.columns) | result
-    listed = (frame[column] for column in result.values())
-    values = (value.to_pylist() if hasattr(value, "to_pylist") else value.to_list() for value in listed)
-    for number, row in enumerate(zip(*values, strict=True), before + 1):
-        yield number, dict(zip(result, row, strict=True)), names_of
+def python_records(source: Mapping[Any, Any] | list[Any], reading: Reading) -> Iterator[tuple[int, Any]]:
+    """Yield the records of a list of rows (mappings, data classes, tuples), or of a mapping from query id to documents.
+
+    Raises InputError for an invalid query of a mapping.
+    """
+    kind, seen = reading.kind, set[str]()
+    if isinstance(source, list):
+        reading.bare = kind is RUN and all(type(row) in {tuple, list} and len(row) == 3 for row in source)
+        yield from ((number, _fields_of_row(row, kind)) for number, row in enumerate(source, 1))
+        return
+    for key, listed in source.items():
+        try:
+            query = read_id(key)
+            if query in seen:
+                raise Invalid("is there twice, as a number and as a text", "write ids as texts")  # noqa: TRY301
+            yield 0, {"query_id": query, RESULT[kind.list_role][0]: _native_documents(listed, kind)}
+        except Invalid as wrong:
+            raise wrong.under(f"query {str(key)[:60]}").error(SourceLocation(reading.name)) from None
+        seen.add(query)
 
 
-# Python objects
-
-
-def row_fields(row: Any, kind: Kind) -> Any:
+def _fields_of_row(row: Any, kind: Kind) -> Any:
     """Return a data class or tuple (in the order of unnamed columns) as a mapping, other rows unchanged."""
     fields = row if isinstance(row, Mapping) else fields_of(row)
     if fields is None and isinstance(row, tuple | list) and len(row) in kind.bare:
         fields = {name: value for name, value in zip(kind.bare[len(row)], row, strict=True) if name}
-    if fields is None:
-        return row
-    return {str(name): _native(value) for name, value in fields.items()}
+    return row if fields is None else {str(name): _native(value) for name, value in fields.items()}
 
 
 def _native(value: Any) -> Any:
@@ -375,40 +361,34 @@ def _native(value: Any) -> Any:
     return plain(value)
 
 
-def in_roles(listed: Any, kind: Kind) -> dict[str, Any]:
-    """Return {role: documents} for the documents of one query: a mapping from ids to numbers, or a list.
+def _native_documents(listed: Any, kind: Kind) -> Any:
+    """Return the documents of one query, a mapping from ids to numbers or a list, with ids as texts.
 
     Raises Invalid for another value, or if one id occurs both as a number and as a text.
     """
     if isinstance(listed, Mapping):
         if {*map(type, listed)} <= {str} and {*map(type, listed.values())} <= {int, float}:
-            return {kind.list_role: listed}
-        graded = {_document(doc): _native(number) for doc, number in listed.items()}
+            return listed
+        try:
+            graded = {read_id(doc): _native(number) for doc, number in listed.items()}
+        except Invalid as wrong:
+            raise Invalid(f"has a document whose id {wrong.problem}", wrong.fix) from None
         if len(graded) < len(listed):
             raise Invalid("has a document twice, as a number and as a text", "write ids as texts")
-        return {kind.list_role: graded}
+        return graded
     if isinstance(listed, set | frozenset) and kind is RUN:
         raise Invalid("is a set, which has no order", kind.python)
     if not isinstance(listed, list | tuple | set | frozenset | np.ndarray):
         raise Invalid(f"is {describe(listed)}, not a mapping or list of documents", kind.python)
-    return {kind.list_role: list(map(_native, listed))}
+    return list(map(_native, listed))
 
 
-def _document(value: Any) -> str:
-    """Return a document id as text. Raises Invalid, whose message names the document, if it is not an id."""
-    try:
-        return read_id(value)
-    except Invalid as wrong:
-        wrong.problem = f"has a document whose id {wrong.problem}"
-        raise
+def trec_rows(lines: Iterable[bytes], first: int, reading: Reading) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of lines in TREC format, numbered from `first`; invalid lines are passed to `reading.reject`.
 
-
-# lines in TREC's columns, as trec_eval reads them: split at ASCII white space, the rank ignored, lines that begin with #
-# skipped, anything after the tag of a run ignored
-
-
-def trec_lines(lines: Iterable[bytes], first: int, reading: Reading) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of lines in TREC format, numbered from `first`; invalid lines are passed to `reading.reject`."""
+    As in trec_eval, columns are separated by ASCII white space, and anything after the tag of a run is ignored, as
+    are lines that begin with # and are no rows.
+    """
     cells_of = _run_cells if reading.kind is RUN else _gold_cells
     for number, line in enumerate(lines, first):
         try:

@@ -40,10 +40,11 @@ from germane.samples.runs.formats import (
     Kind,
     NotPlain,
     Qrels,
+    Reading,
+    are_ranks,
     format_of,
     frame_roles,
 )
-from germane.samples.runs.ranks import Reading, are_ranks
 
 T = TypeVar("T")
 
@@ -210,79 +211,61 @@ class RowSource:
         return lists.kept(before == np.arange(len(rows)))
 
     def _rows(self, reading: Reading) -> Iterator[Rows]:
-        """Yield the rows of the source as columns, block by block, in whatever format the source has."""
-        if self.file is None:
-            yield from records.record_blocks(self._records(reading), reading)
-        elif self.format == "parquet":
-            yield from records.record_blocks(self._parquet_records(self.file, reading), reading)
-        else:
-            with opened(self.file) as stream:
-                if self.format in BETWEEN:
-                    yield from self._table_rows(stream, BETWEEN[self.format], reading)
-                elif self.format == "json":
-                    values = records.json_records(records.json_document(stream, reading), reading)
-                    yield from records.record_blocks(values, reading)
-                else:
-                    yield from self._line_rows(stream, reading)
+        """Yield the rows of the source as columns: in blocks if its lines are regular, else row by row.
 
-    def _records(self, reading: Reading) -> Iterator[records.Record]:
-        """Return an iterator over the records (role -> value) of a Python object: a mapping, a DataFrame or a list of rows."""
-        if isinstance(self.source, Mapping):
-            return records.mapped_records(self.source, reading)
-        if not isinstance(self.source, list):
-            return records.frame_records(self.source, reading)
-        tuples = all(type(row) in {tuple, list} and len(row) == 3 for row in self.source)
-        reading.bare = self.kind is RUN and tuples
-        rows = ((number, records.row_fields(row, self.kind)) for number, row in enumerate(self.source, 1))
-        return records.json_records(rows, reading)
+        Raises Again at the first irregular block of a table, which is then read row by row.
+        """
+        if self.file is None or self.format == "parquet":
+            yield from records.in_blocks(records.record_rows(self._records(reading), reading))
+            return
+        between = BETWEEN.get(self.format or "")
+        with opened(self.file) as stream:
+            if between and not self._row_by_row:
+                try:
+                    yield from self._table_rows(stream, between, reading)
+                except NotPlain:
+                    self._row_by_row = True
+                    raise Again from None
+            elif between or self.format == "json":
+                table = between and records.table_records(stream, between, reading)
+                values = table or records.document_records(stream, reading)
+                yield from records.in_blocks(records.record_rows(values, reading))
+            else:
+                yield from self._line_rows(stream, reading)
 
-    def _parquet_records(self, file: Path, reading: Reading) -> Iterator[records.Record]:
-        """Yield the records of a Parquet file, batch by batch."""
-        before, assigned = 0, lambda names: frame_roles(names, self.name, self.columns, self.kind).values()
-        for batch in parquet_batches(file, assigned):
-            yield from records.frame_records(batch, reading, before)
-            before += len(batch)
+    def _records(self, reading: Reading) -> Iterator[tuple[int, Any]]:
+        """Return an iterator over the records of a Python object or a Parquet file."""
+        if self.file is not None:
+            batches = parquet_batches(self.file, lambda names: frame_roles(names, reading).values())
+            return records.frame_records(batches, reading)
+        if isinstance(self.source, Mapping | list):
+            return records.python_records(self.source, reading)
+        return records.frame_records([self.source], reading)
 
     def _line_rows(self, stream: BinaryIO, reading: Reading) -> Iterator[Rows]:
         """Yield the rows of a TREC or JSON Lines file as columns; irregular blocks are read row by row."""
         line, is_trec = 1, self.format == "trec"
         for data in _blocks(stream):
             try:
-                if is_trec:
-                    rows = plain.trec_rows(data, line, self.kind, ranks=reading.rises)
-                else:
-                    rows = plain.json_rows(data, line, self.kind, self.columns)
-                    reading.mapped = False
-                yield rows
-                line += len(rows)
+                yield (plain.trec_rows if is_trec else plain.json_rows)(data, line, reading)
             except NotPlain:
                 if is_trec:
-                    yield from records.in_blocks(records.trec_lines(BytesIO(data), line, reading))
+                    rows = records.trec_rows(BytesIO(data), line, reading)
                 else:
-                    values = records.json_lines(BytesIO(data), line - 1, reading)
-                    yield from records.record_blocks(records.json_records(values, reading), reading)
-                line += data.count(b"\n")
+                    values = records.json_records(BytesIO(data), line - 1, reading)
+                    rows = records.record_rows(values, reading)
+                yield from records.in_blocks(rows)
+            line += data.count(b"\n")
 
     def _table_rows(self, stream: BinaryIO, between: str, reading: Reading) -> Iterator[Rows]:
-        """Yield the rows of a CSV or TSV table as columns.
-
-        Raises Again at the first irregular block, after which the table is read row by row.
-        """
-        if self._row_by_row:
-            yield from records.record_blocks(records.table_records(stream, between, reading), reading)
-            return
-        try:
-            first = stream.readline()
-            cells, positions, named = plain.table_head(first, between, reading.at(1), self.kind, self.columns)
-            reading.bare = records.is_bare(cells, named, reading)
-            line = 2 if named else 1
-            for data in _blocks(stream, b"" if named else first):
-                rows = plain.table_rows(data, line, between, positions, self.kind, ranks=reading.rises)
-                yield rows
-                line += len(rows)
-        except NotPlain:
-            self._row_by_row = True
-            raise Again from None
+        """Yield the rows of a CSV or TSV table as columns. Raises NotPlain for irregular rows."""
+        first = stream.readline()
+        positions, named = plain.table_head(first, between, reading)
+        line = 2 if named else 1
+        for data in _blocks(stream, b"" if named else first):
+            rows = plain.table_rows(data, line, between, positions, reading)
+            yield rows
+            line += len(rows)
 
 
 def _blocks(stream: BinaryIO, data: bytes = b"") -> Iterator[bytes]:
