@@ -13,7 +13,7 @@ from germane.errors import InputError
 from germane.evaluation.rescore import rescore
 from germane.evaluation.run import run
 from germane.evaluation.spec import Spec
-from germane.folder.lines import StoredRows, TableFile, judgement_in
+from germane.folder.files import StoredRows, TableFile, judgement_in
 from germane.folder.manifest import SCHEMA_VERSION
 from germane.judges import FakeJudge, LLMJudge
 from germane.judging.recorded import StoredAnswers

@@ -10,8 +10,7 @@ import pytest
 
 from germane import evaluate
 from germane.errors import InputError
-from germane.folder.layout import OWN
-from germane.folder.lines import earlier_judgements
+from germane.folder.files import OWN, earlier_judgements
 from germane.folder.manifest import write_manifest
 from germane.folder.reader import StoredTables
 from germane.folder.rows import BlockRows, GraderSet, merge

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from germane.errors import Interrupted, JudgeError, LedgerError
-from germane.folder.lines import earlier_judgements
+from germane.folder.files import earlier_judgements
 from germane.judges.judge import Judge, LocalJudge, Reply, with_defaults
 from germane.judges.panel import PanelJudge
 from germane.judging.asker import Asker

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.folder.lines import StoredRows, TableFile, judgement_in
+from germane.folder.files import StoredRows, TableFile, judgement_in
 from germane.judging.recorded import StoredAnswers
 from germane.questions.asking import Unanswered
 from germane.questions.relevance import Passages, Relevance

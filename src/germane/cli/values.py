@@ -38,7 +38,7 @@ def say(message: str) -> None:
 
 def refuse_input(path: Path, inputs: Iterable[object], flag: str = "-o") -> None:
     """Raise InputError if the output `path` is one of the inputs, or a file of a report folder among them."""
-    from germane.folder.layout import is_own
+    from germane.folder.files import is_own
 
     for name in filter(None, inputs):
         with suppress(OSError, ValueError):  # the URL of a store, or a name that no file can have

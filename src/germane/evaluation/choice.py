@@ -18,7 +18,7 @@ from germane.clean import mask_urls, some_of
 from germane.encoding import decode, encode
 from germane.errors import InputError
 from germane.evaluation.spec import OPTIONS, Spec, environment, read_config
-from germane.folder.lines import earlier_judgements
+from germane.folder.files import earlier_judgements
 from germane.folder.reader import check_digest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, members_of
@@ -326,9 +326,9 @@ def answers_in(folder: FolderWriter, stored: Mapping[str, Json]) -> Ledger | Non
     `stored` is their manifest. Raises InputError if a complete report's judgements were modified.
     """
     if stored.get("status") == "complete":
-        digests, file = stored.get("files", {}), folder.path / "judgements.jsonl"
-        if file.name in digests:
-            check_digest(file, digests)
+        file = folder.path / "judgements.jsonl"
+        if digest := stored.get("files", {}).get(file.name):
+            check_digest(file, digest)
     return open_earlier(folder.earlier(finished=not stored.get("replaces", False)))
 
 

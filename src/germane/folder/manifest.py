@@ -11,7 +11,7 @@ import msgspec
 
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation
-from germane.folder.layout import LABELS, MANIFEST, REPLACE, UNFINISHED, opened, sync
+from germane.folder.files import LABELS, MANIFEST, REPLACE, UNFINISHED, opened, sync
 from germane.samples.files import json_in, read_text
 from germane.types import Json
 

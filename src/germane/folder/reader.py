@@ -12,16 +12,29 @@ import msgspec
 
 from germane.encoding import encode
 from germane.errors import InputError
-from germane.folder.commit import complete_killed
-from germane.folder.layout import APPEND, LABELS, TABLES, UNFINISHED, Table, files_in, opened
-from germane.folder.lines import Keep, StoredRows, TableFile, judgement_in, label_in, torn_bytes, with_texts
+from germane.folder.files import (
+    APPEND,
+    LABELS,
+    TABLES,
+    UNFINISHED,
+    Keep,
+    StoredRows,
+    Table,
+    TableFile,
+    complete_killed,
+    files_in,
+    judgement_in,
+    label_in,
+    opened,
+    torn_bytes,
+    with_texts,
+)
 from germane.folder.manifest import read_manifest
 from germane.folder.rows import Tables
 from germane.tables.columns import json_lines
-from germane.tables.judgements import AskedCounts, count_asked
 from germane.tables.labels import Label, by_people
 from germane.tables.scores import SampleKey, ScoreTable
-from germane.types import Json, Judgement, PlaceRow, Sample
+from germane.types import Json, PlaceRow, Sample
 
 __all__ = ["StoredTables", "numbered"]
 
@@ -35,15 +48,16 @@ class StoredTables(Tables):
     """
 
     def __init__(self, path: Path, manifest: Mapping[str, Json] | None = None, end: str = "") -> None:
-        manifest = manifest or {}
-        is_complete = manifest.get("status") == "complete"
-        super().__init__(graders=list(manifest.get("graders", ())), folder=path, is_complete=is_complete)
-        self.path, self.manifest = path, manifest
+        self.path, self.manifest = path, manifest or {}
+        is_complete = self.manifest.get("status") == "complete"
+        super().__init__(graders=list(self.manifest.get("graders", ())), folder=path, is_complete=is_complete)
         self.move_to(end)
 
-    def move_to(self, end: str) -> None:
-        """Read the rows from the files with this suffix from now on."""
+    def move_to(self, end: str, others: Mapping[Table, TableFile] | None = None) -> None:
+        """Read the rows from the files with this suffix from now on; of some tables, from `others`."""
         self.files = {name: TableFile(path) for name, path in files_in(self.path, end).items()}
+        self.files |= others or {}
+        self.samples, self.places, self.judgements = map(self._rows, TABLES[:3])
         # until a new report replaces the folder's old one, people's labels stay in the old labels.jsonl
         self._peoples = TableFile(self.path / LABELS) if end else None
         self.forget("labels")
@@ -61,13 +75,8 @@ class StoredTables(Tables):
         manifest = read_manifest(path)
         if manifest.get("status") != "complete":
             raise InputError(f"{path} is an unfinished report", fix=f"write germane run --resume {path}")
-        digests = manifest.get("files", {})
-        for name in TABLES if digests else ():
-            file = path / f"{name}.jsonl"
-            if file.exists() and file.name not in digests:
-                raise InputError(f"{file} is not a file of this report", fix="remove the file")
-        for name in digests:
-            check_digest(path / name, digests)
+        for name, digest in manifest.get("files", {}).items():
+            check_digest(path / name, digest)
         return cls(path, manifest)
 
     @classmethod
@@ -76,25 +85,9 @@ class StoredTables(Tables):
         path = Path(path)
         return cls(path, read_manifest(path), UNFINISHED)
 
-    # the tables
-
     def _rows(self, table: Table, keep: Keep | None = None) -> StoredRows[Any]:
+        """Return the rows of a table; iterating over them raises InputError if a line is damaged."""
         return StoredRows(self.files[table], _DECODERS[table], keep)
-
-    @property
-    def samples(self) -> StoredRows[Sample]:
-        """The samples, in input order. Iterating raises InputError if a line is damaged."""
-        return self._rows("samples")
-
-    @property
-    def places(self) -> StoredRows[PlaceRow]:
-        """The rows of places.jsonl: each item asked about, and its ranks in a sample, in input order."""
-        return self._rows("places")
-
-    @property
-    def judgements(self) -> StoredRows[Judgement]:
-        """The judgements, in order of first use."""
-        return self._rows("judgements")
 
     @cached_property
     def labels(self) -> list[Label]:
@@ -107,13 +100,6 @@ class StoredTables(Tables):
         file, table = self.files["scores"], ScoreTable()
         table.read((line for _, _, line in file.lines()), str(file.path))
         return table
-
-    @cached_property
-    def asked(self) -> AskedCounts:
-        """Counts of the judgements by how the judge was asked."""
-        return count_asked(AskedCounts(), self.judgements)
-
-    # what is asked of the rows
 
     def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:
         """Yield the rows that may have one of these values in a field; other lines are not parsed."""
@@ -191,12 +177,15 @@ _decode_answer = msgspec.json.Decoder(_Answered).decode
 _decode_sample, _GRADERS = msgspec.json.Decoder(Sample).decode, b',"graders":'
 
 
-def check_digest(file: Path, digests: Mapping[str, str]) -> None:
-    """Raise InputError if a file of the report is missing or was changed after the report was written."""
+def check_digest(file: Path, digest: str) -> None:
+    """Raise InputError if a file of the report is missing or was changed after the report was written.
+
+    `digest` is the SHA-256 in the report's manifest.
+    """
     fix = "restore the file, or run the evaluation again"
     if not file.is_file():
         raise InputError(f"the report's file {file} is missing", fix=fix)
-    if TableFile(file).digest() != digests[file.name]:
+    if TableFile(file).digest() != digest:
         raise InputError(f"{file} was changed after the report was written", fix=fix)
 
 

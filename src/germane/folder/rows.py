@@ -1,17 +1,17 @@
-"""The five tables of an evaluation: their common interface, and the version with all rows in memory."""
+"""The five tables of an evaluation, and the batch of rows in memory that is merged and written."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from germane.encoding import canonical, encode
-from germane.folder.layout import Table
+from germane.folder.files import Table
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked
 from germane.tables.labels import Label, by_people
 from germane.tables.scores import SampleKey, ScoreTable
@@ -23,13 +23,17 @@ GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
 """The graders of a sample as JSON objects, in the order of their scores."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Tables(ABC):
-    """The five tables of an evaluation; rows in memory and rows in a folder have this same interface.
+@dataclass(kw_only=True)
+class Tables:
+    """The five tables of an evaluation, in memory or in a folder.
 
     Attributes:
+        samples: The samples, in input order.
+        places: The rows of places.jsonl: each item asked about, and its ranks in a sample, in input order.
+        judgements: The judgements, in order of first use.
         graders: The distinct lists of graders that samples are scored with (grader sets); `numbers` maps the
             JSON of a grader set to its index.
+        graded: Each sample's index in `graders`, if not 0; empty for rows in a folder, see `grader_numbers`.
         notes: The remarks on the data that the report shows, each with its count.
         prompts: The hash of each prompt, by name.
         reads: The kinds of question that each measure asked, by the measure's canonical name.
@@ -40,8 +44,12 @@ class Tables(ABC):
         cluster_of: The cluster of each case that has one; None until it is read from the samples.
     """
 
+    samples: Iterable[Sample] = ()
+    places: Iterable[PlaceRow] = ()
+    judgements: Iterable[Judgement] = ()
     graders: list[GraderSet] = field(default_factory=list)
     numbers: dict[bytes, int] = field(default_factory=dict, repr=False, compare=False)
+    graded: dict[SampleKey, int] = field(default_factory=dict)
     notes: Counter[str] = field(default_factory=Counter)
     prompts: dict[str, str] = field(default_factory=dict)
     reads: dict[str, set[str]] = field(default_factory=dict)
@@ -51,30 +59,20 @@ class Tables(ABC):
     is_complete: bool = False
     cluster_of: dict[str, str] | None = field(default=None, repr=False, compare=False)
 
-    @property
-    @abstractmethod
-    def samples(self) -> Iterable[Sample]:
-        """The samples, in input order."""
-
-    @property
-    @abstractmethod
-    def judgements(self) -> Iterable[Judgement]:
-        """The judgements, in order of first use."""
-
-    @property
-    @abstractmethod
-    def places(self) -> Iterable[PlaceRow]:
-        """The rows of places.jsonl: each item asked about, and its ranks in a sample, in input order."""
-
-    @property
-    @abstractmethod
+    @cached_property
     def labels(self) -> list[Label]:
         """All labels: those on the samples' contexts and those that people added."""
+        return []
 
-    @property
-    @abstractmethod
+    @cached_property
     def scores(self) -> ScoreTable:
         """The table of all scores."""
+        return ScoreTable()
+
+    @cached_property
+    def asked(self) -> AskedCounts:
+        """Counts of the judgements by how the judge was asked."""
+        return count_asked(Counter(), self.judgements)
 
     def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:  # noqa: ARG002
         """Yield, in order, every row with one of these values in a field, and possibly other rows."""
@@ -107,18 +105,13 @@ class Tables(ABC):
         for name, values in more.beside.items():
             self.beside.setdefault(name, array("d")).extend(values)
 
-    @abstractmethod
     def grader_numbers(self) -> dict[SampleKey, int]:
         """Return each sample's index in `graders`, without those whose index is 0."""
+        return self.graded
 
     def append_labels(self, labels: Iterable[Label]) -> None:
         """Append labels that people gave after the evaluation."""
         self.labels.extend(labels)
-
-    @property
-    def asked(self) -> AskedCounts:
-        """Counts of the judgements by how the judge was asked."""
-        return count_asked(Counter(), self.judgements)
 
     def labels_added(self) -> bool:
         """Return True if labels were added since the scores were computed."""
@@ -159,23 +152,15 @@ class Tables(ABC):
         return self.cluster_of
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class BlockRows(Tables):
-    """The rows of the five tables in memory, for one batch of cases or several merged batches.
-
-    `graded` has each sample's index in `graders`, without those whose index is 0.
-    """
+    """The rows of the five tables in memory, for one batch of cases or several merged batches."""
 
     samples: list[Sample] = field(default_factory=list)
     places: list[PlaceRow] = field(default_factory=list)
     judgements: JudgementTable = field(default_factory=JudgementTable)
     labels: list[Label] = field(default_factory=list)
     scores: ScoreTable = field(default_factory=ScoreTable)
-    graded: dict[SampleKey, int] = field(default_factory=dict)
-
-    def grader_numbers(self) -> dict[SampleKey, int]:
-        """Return each sample's index in `graders`, without those whose index is 0."""
-        return self.graded
 
     def add(self, other: BlockRows) -> None:
         """Append another batch: its rows, its counts, and its grader sets, which are renumbered."""
@@ -185,6 +170,7 @@ class BlockRows(Tables):
                 self.graded[sample.key] = number
         self.samples += other.samples
         self.cluster_of = None
+        self.__dict__.pop("asked", None)
         self.places += other.places
         self.judgements.extend(other.judgements)
         self.labels.extend(other.labels)

@@ -12,8 +12,7 @@ from typing import IO, Self
 
 from germane.encoding import encode_records, short_name
 from germane.errors import InputError
-from germane.folder.commit import acquire, complete_killed, keep_people, publish, release
-from germane.folder.layout import (
+from germane.folder.files import (
     APPEND,
     EARLIER,
     LOCK,
@@ -22,11 +21,16 @@ from germane.folder.layout import (
     TABLES,
     UNFINISHED,
     Table,
+    TableFile,
+    acquire,
+    complete_killed,
     files_in,
+    keep_people,
     opened,
+    publish,
+    release,
     sync,
 )
-from germane.folder.lines import TableFile
 from germane.folder.manifest import draft_manifest, read_manifest
 from germane.folder.reader import StoredTables, numbered
 from germane.folder.rows import Tables
@@ -66,9 +70,10 @@ class FolderWriter:
         weakref.finalize(writer.tables, shutil.rmtree, writer.path, ignore_errors=True)
         writer.start()
         writer.tables.folder = None
-        for name in ("samples", "labels", "scores"):
+        kept: tuple[Table, ...] = ("samples", "labels", "scores")
+        for name in kept:
             writer._files.pop(name).close()
-            writer.tables.files[name] = source.files[name]
+        writer.tables.move_to(UNFINISHED, {name: source.files[name] for name in kept})
         return writer
 
     # the folder

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from germane.encoding import short_name
-from germane.folder.lines import StoredRows, TableFile, judgement_in, object_in
+from germane.folder.files import StoredRows, TableFile, judgement_in, object_in
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import LabelChoice

@@ -15,7 +15,7 @@ from msgspec import Struct, convert, structs
 from germane.clean import counted
 from germane.encoding import decode, encode, now
 from germane.errors import InputError, LimitReached
-from germane.folder.layout import REPLACE, opened
+from germane.folder.files import REPLACE, opened
 from germane.judges.judge import Judge, Reply, members_of
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion

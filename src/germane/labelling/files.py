@@ -13,8 +13,7 @@ from msgspec import structs
 from germane.clean import counted
 from germane.encoding import encode, now
 from germane.errors import InputError, SourceLocation
-from germane.folder.layout import LABELS
-from germane.folder.lines import note_torn, torn_bytes
+from germane.folder.files import LABELS, note_torn, torn_bytes
 from germane.places.lists import labelled_contexts, places_of, turns
 from germane.reports.data import ReportData
 from germane.samples.cells import is_missing, table_rows

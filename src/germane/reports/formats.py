@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from germane.addons import absent, all_of, find, load
 from germane.encoding import Line
 from germane.errors import InputError
-from germane.folder.layout import is_own
+from germane.folder.files import is_own
 from germane.reports.data import JudgeLine, ReportData
 from germane.reports.derived.cases import CaseResult
 from germane.reports.gates import GateResult

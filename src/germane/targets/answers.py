@@ -14,8 +14,7 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias, TypeVar
 from msgspec import structs
 
 from germane.errors import InputError, TargetError, excerpt
-from germane.folder.layout import sync
-from germane.folder.lines import TableFile, object_in
+from germane.folder.files import TableFile, object_in, sync
 from germane.folder.reader import StoredTables
 from germane.measures.scoring import Job
 from germane.samples.contexts import find_contexts

@@ -26,8 +26,7 @@ from germane.comparison.regression import settle_changes
 from germane.encoding import canonical, decode, now, short_name
 from germane.errors import InputError
 from germane.evaluation.spec import differing_options
-from germane.folder.layout import Table
-from germane.folder.lines import KEY, TableFile
+from germane.folder.files import KEY, Table, TableFile
 from germane.folder.reader import StoredTables
 from germane.folder.rows import BlockRows
 from germane.folder.writer import FolderWriter

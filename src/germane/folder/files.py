@@ -1,0 +1,309 @@
+"""The files of a report folder: names, lines, the writer's lock, and how a new report replaces the old one.
+
+All new files are complete and on disk before the first one is moved into place. The draft of the new manifest
+is written last: if a process is killed while it moves files, the draft stays, and the next process that opens
+the folder completes the move.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO, Any, Generic, Literal, TypeAlias, TypeVar
+
+from germane.encoding import decode, encode
+from germane.errors import InputError, SourceLocation
+from germane.tables.columns import json_lines
+from germane.tables.judgements import load_judgement
+from germane.tables.labels import Label, by_people, decode_label, load_label
+from germane.types import Judgement
+
+__all__ = ["KEY", "Table", "TableFile"]
+
+_log = logging.getLogger("germane")
+
+T = TypeVar("T")
+Table: TypeAlias = Literal["samples", "places", "judgements", "labels", "scores"]
+"""The name of a table of a report folder."""
+
+TABLES: tuple[Table, ...] = ("samples", "places", "judgements", "scores")
+"""The tables whose files do not change once a report is complete."""
+
+LABELS = "labels.jsonl"
+"""The file to which people's labels are appended."""
+
+MANIFEST, LOCK = "manifest.json", ".lock"
+
+UNFINISHED = ".part"
+"""The suffix of a file that is being written, or whose writer was killed."""
+
+EARLIER = ".earlier"
+"""The suffix of files with judgements of killed sessions, or of samples that are not finished yet."""
+
+SESSION = f"session.json{UNFINISHED}"
+"""The file in which a session records its spending, so that the figures survive a kill."""
+
+OWN = (*(f"{name}.jsonl" for name in TABLES), LABELS, MANIFEST)
+"""The files of a report folder that only germane writes; output files may not have these names."""
+
+APPEND, REPLACE = os.O_APPEND, os.O_TRUNC
+"""The two ways to open a file: to write at its end, or to empty it first."""
+
+Keep: TypeAlias = Callable[[bytes], bool]
+"""A test of a line: True if the line is to be read."""
+
+KEY = slice(8, 40)
+"""The position of the key in a line of judgements.jsonl, which begins with `{"key":"..."`."""
+
+
+def is_own(path: Path, folder: Path) -> bool:
+    """Return True if a path, links resolved, is one of germane's own files in a report folder."""
+    return path.resolve() in {(folder / name).resolve() for name in OWN}
+
+
+def files_in(path: Path, end: str = "") -> dict[Table, Path]:
+    """Return the path of each table's file in a folder, with `end` appended to the file names."""
+    tables: tuple[Table, ...] = (*TABLES, "labels")
+    return {name: path / f"{name}.jsonl{end}" for name in tables}
+
+
+def opened(path: Path, how: int) -> IO[bytes]:
+    """Open a file for writing; `how` is APPEND or REPLACE. Raises OSError if the path is a symbolic link."""
+    flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | how
+    return os.fdopen(os.open(path, flags, 0o666), "wb")
+
+
+def sync(file: IO[bytes]) -> None:
+    """Flush a file and wait until its content is on disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+# lines
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file of JSON lines that is read as a stream; a missing file counts as empty.
+
+    A last line that was cut off is skipped in a file that is still being written and in labels.jsonl, which
+    is appended to; in all other files it is an error.
+    """
+
+    path: Path
+
+    def lines(self) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the line number, the byte offset and the bytes of each line."""
+        if not self.path.is_file():
+            return
+        offset = 0
+        with self.path.open("rb") as content:
+            for number, line in enumerate(content, 1):
+                if not line.endswith(b"\n") and self._is_torn(number, line):
+                    return
+                yield number, offset, line
+                offset += len(line)
+
+    def _is_torn(self, number: int, line: bytes) -> bool:
+        if self.path.name != LABELS:
+            return self.path.suffix == UNFINISHED
+        if is_torn := torn_bytes(line) > 0:
+            note_torn(self.path, number)
+        return is_torn
+
+    def decoded(self, number: int, line: bytes, decode: Callable[[bytes], T]) -> T:
+        """Return `decode(line)`. Raises InputError with the line number if the line is damaged."""
+        try:
+            return decode(line)
+        except InputError as invalid:
+            error = invalid
+        except (ValueError, RecursionError):
+            fix = "restore the file, or run the evaluation again"
+            if self.path.suffix == UNFINISHED:
+                fix = "run again with --resume"
+            elif self.path.name == LABELS:
+                fix = "remove the line: the answer in it is lost"
+            error = InputError("this line is damaged or cut off", fix=fix)
+        raise error.at(SourceLocation(str(self.path), number))
+
+    def at(self, offsets: Iterable[int]) -> Iterator[bytes]:
+        """Yield the lines that begin at these byte offsets."""
+        with self.path.open("rb") as content:
+            for offset in offsets:
+                content.seek(offset)
+                yield content.readline()
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the file, in hex."""
+        with self.path.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows(Generic[T]):
+    """Rows of a table in a file, which is read anew each time that the rows are iterated over.
+
+    `decode` returns the row in a line; lines for which `keep` returns False are left out.
+    """
+
+    file: TableFile
+    decode: Callable[[bytes], T]
+    keep: Keep | None = None
+
+    def __iter__(self) -> Iterator[T]:
+        for number, _, line in self.file.lines():
+            if self.keep is None or self.keep(line):
+                yield self.file.decoded(number, line, self.decode)
+
+
+def object_in(line: bytes) -> dict[str, Any]:
+    """Return the JSON object in a line. Raises ValueError or RecursionError if there is none."""
+    row = decode(line)
+    if not isinstance(row, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - as other lines that are no row
+    return row
+
+
+def judgement_in(line: bytes) -> Judgement:
+    """Return the judgement in a line of judgements.jsonl. Raises an error if the line is damaged."""
+    return load_judgement(object_in(line))
+
+
+def earlier_judgements(files: Iterable[Path]) -> Iterator[Judgement]:
+    """Yield the judgements that earlier sessions left in files; a line cut off by a kill is skipped."""
+    for file in files:
+        for _, _, line in TableFile(file).lines():
+            with suppress(ValueError, RecursionError, TypeError, AttributeError):
+                yield judgement_in(line)
+
+
+def label_in(line: bytes) -> Label:
+    """Return the label in a line of labels.jsonl. Raises InputError if the label is invalid."""
+    try:
+        return decode_label(line)
+    except (ValueError, RecursionError):
+        return load_label(object_in(line))
+
+
+def with_texts(field: str, texts: Collection[str]) -> Keep:
+    """Return a fast test of lines: True if the text in `field` may be one of these, False if it is not."""
+    name = encode(field) + b":"
+    values = {encode(text) for text in texts}
+
+    def keep(line: bytes) -> bool:
+        start = line.find(name) + len(name)
+        text = line[start : line.find(b'"', start + 1) + 1]
+        return text in values or not text.startswith(b'"') or b"\\" in text
+
+    return keep
+
+
+def torn_bytes(line: bytes) -> int:
+    """Return the number of bytes of a last line that was cut off; 0 if the last line is complete."""
+    last = line[line.rfind(b"\n") + 1 :]
+    try:
+        if last:
+            object_in(last)
+    except (ValueError, RecursionError):
+        return len(last)
+    return 0
+
+
+@cache
+def note_torn(file: Path, number: int) -> None:
+    """Log a warning, once per file, that the last line of labels.jsonl was cut off."""
+    _log.warning("%s:%d: the last line was cut off: its answer is lost, all other labels count", file, number)
+
+
+# the lock, and the end
+
+
+def publish(path: Path) -> None:
+    """Move all `.part` files of a folder to their final names, the manifest last. The caller has the lock."""
+    keep_people(path)
+    for name, file in files_in(path).items():
+        with suppress(FileNotFoundError):
+            files_in(path, UNFINISHED)[name].replace(file)
+    files_in(path, EARLIER)["judgements"].unlink(missing_ok=True)
+    (path / f"{MANIFEST}{UNFINISHED}").replace(path / MANIFEST)
+
+
+def keep_people(path: Path) -> None:
+    """Copy people's labels from the folder's labels.jsonl to the unfinished one that will replace it."""
+    stored, new = files_in(path)["labels"], files_in(path, UNFINISHED)["labels"]
+    if not new.exists():
+        return
+    if labels := list(filter(by_people, StoredRows(TableFile(stored), label_in))):
+        written = set(StoredRows(TableFile(new), label_in))
+        with opened(new, APPEND) as file:
+            file.writelines(json_lines(label for label in labels if label not in written))
+            sync(file)
+
+
+def complete_killed(path: Path, *, is_writer: bool = False) -> None:
+    """Finish publishing a report if the process that published it was killed.
+
+    Does nothing if another process writes to the folder, or if the folder is not writable. `is_writer` is
+    True if the caller has the lock.
+    """
+    draft = path / f"{MANIFEST}{UNFINISHED}"
+    if not draft.exists():
+        return
+    with suppress(InputError, OSError):
+        held = None if is_writer else acquire(path / LOCK)
+        try:
+            with suppress(ValueError):  # it was killed before the draft was complete
+                if decode(draft.read_bytes()).get("status") == "complete":
+                    publish(path)
+        finally:
+            if held is not None:
+                release(path / LOCK, held)
+
+
+def acquire(path: Path) -> int:
+    """Create a lock file, which exists only while it is locked, and return its descriptor.
+
+    Raises InputError if another process, or another call in this process, holds the lock.
+    """
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            _lock(file)
+        except OSError:
+            os.close(file)
+            fix = "wait until that process ends, or name another folder"
+            raise InputError(f"another process is writing to {path.parent}", fix=fix) from None
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file), path.stat()):
+                return file
+        os.close(file)  # its holder has removed it in this moment
+
+
+def release(path: Path, file: int) -> None:
+    """Unlock and delete a lock file that `acquire` created."""
+    if sys.platform == "win32":  # an open file cannot be removed there
+        os.close(file)
+        with suppress(OSError):
+            path.unlink()
+    else:
+        path.unlink(missing_ok=True)
+        os.close(file)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: int) -> None:
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _lock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
