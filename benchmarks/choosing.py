@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.corrected_means import read
 from benchmarks.decisions import DEPTH, SYSTEMS, WEIGHTS, World
-from germane.statistics.choosing import best_system
+from germane.statistics.comparison import best_system
 from germane.statistics.intervals import mean_interval
 
 Floats = NDArray[np.float64]

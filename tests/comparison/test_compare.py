@@ -21,9 +21,8 @@ from germane.errors import InputError
 from germane.judges.fake import FakeJudge
 from germane.judges.judge import Reply
 from germane.questions import AnyQuestion
-from germane.statistics.comparison import holm
+from germane.statistics.comparison import holm, rank_biased_overlap
 from germane.statistics.intervals import mean_interval
-from germane.statistics.ranking import rank_biased_overlap
 from germane.types import Json
 from tests.command import invoke
 

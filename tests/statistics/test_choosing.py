@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from germane.statistics.choosing import best_system
+from germane.statistics.comparison import best_system
 from germane.statistics.intervals import mean_interval
 
 LIMITS = (-1.0, 1.0)

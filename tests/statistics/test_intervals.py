@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from germane.errors import InputError
-from germane.statistics.gaffke import lower_limit, probability_below
 from germane.statistics.intervals import (
     Interval,
     clopper_pearson,
     group_cases,
     imbens_manski,
+    lower_limit,
     mean_interval,
+    probability_below,
 )
 
 RANGE = (0.0, 1.0)

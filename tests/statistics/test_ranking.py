@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import InputError
-from germane.statistics.ranking import (
+from germane.statistics.comparison import (
     rank_biased_overlap,
 )
 

@@ -29,7 +29,7 @@ from germane.reports.correction.targets import choose_targets, shared_budget
 from germane.reports.report import Report
 from germane.reports.summary import corrected_in_words
 from germane.samples.files import read_text
-from germane.statistics.sampling import Design
+from germane.statistics.correction import Design
 from germane.tables.labels import Label
 
 _GRADES = {

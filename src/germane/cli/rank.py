@@ -23,7 +23,7 @@ from germane.samples.runs.formats import GOLD, RUN, role
 from germane.samples.runs.source import RowSource
 
 if TYPE_CHECKING:
-    from germane.statistics.ranking import Overlap
+    from germane.statistics.comparison import Overlap
 
 _POLARS = {
     "POLARS_MAX_THREADS": "2",
@@ -100,7 +100,7 @@ _MOST_COMPARED = 32 << 20
 def _overlap(chosen: Any) -> Overlap | None:
     """Return the mean rank-biased overlap of two runs over the queries that both have; None for large runs."""
     from germane.samples.runs.hits import read_run
-    from germane.statistics.ranking import mean_overlap, rank_biased_overlap
+    from germane.statistics.comparison import mean_overlap, rank_biased_overlap
 
     if max(path.stat().st_size if path.is_file() else 0 for path in chosen.runs) > _MOST_COMPARED:
         return None

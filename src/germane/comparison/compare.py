@@ -40,8 +40,7 @@ from germane.reports.summary import (
     with_measures,
 )
 from germane.results.naming import parse_directions, parse_ranges
-from germane.statistics.choosing import BestSystem, best_system
-from germane.statistics.comparison import Decision
+from germane.statistics.comparison import BestSystem, Decision, best_system
 from germane.tables.counterparts import texts_of
 from germane.types import Json, Sample
 

@@ -19,8 +19,8 @@ from germane.reports.correction.draws import Draw, chance_of, draws_of
 from germane.reports.correction.terms import ScoreTerms
 from germane.reports.manifest import models_in
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
+from germane.statistics.comparison import Overlap, mean_overlap, rank_biased_overlap
 from germane.statistics.differences import CorrectedDifference, corrected_difference
-from germane.statistics.ranking import Overlap, mean_overlap, rank_biased_overlap
 from germane.tables.labels import Label, LabelBook
 from germane.types import Sample
 

@@ -28,9 +28,8 @@ from germane.reports.summary import (
 from germane.samples.files import write_whole
 from germane.show.table import Table, csv_lines
 from germane.show.terminal import hanging, plain_text
-from germane.statistics.choosing import BestSystem
+from germane.statistics.comparison import BestSystem, Overlap
 from germane.statistics.intervals import Interval
-from germane.statistics.ranking import Overlap
 from germane.types import FrozenDict, Json
 
 _LONGEST_HEAD = 16

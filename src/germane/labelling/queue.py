@@ -24,7 +24,7 @@ from germane.reports.correction.draws import fingerprint, pool_of
 from germane.reports.correction.terms import BLOCK, claim_verdicts, reads_verdicts
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
-from germane.statistics.sampling import Design, drawing_order
+from germane.statistics.correction import Design, drawing_order
 from germane.tables.columns import batched
 from germane.types import FrozenDict, Sample
 

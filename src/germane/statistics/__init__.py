@@ -4,13 +4,10 @@ All functions are pure functions of numpy arrays: they read no file, table or ju
 randomness take a seed. The modules, each of which uses only those before it:
 
 - distributions: distribution functions and quantiles (beta, Student's t, normal);
-- gaffke: confidence limits of a mean within a range;
 - intervals: the confidence interval of a mean over cases, by the method that suits the values;
-- comparison: the difference of two systems on the same cases, decisions, detectable differences;
-- choosing: the gain of the best of several systems, corrected for the choice;
-- correction: judged means corrected with people's labels;
+- comparison: the difference of two systems, decisions, detectable differences, the best of several systems,
+  the similarity of ranked lists;
+- correction: which items to have labelled, and judged means corrected with people's labels;
 - differences: differences of two judged systems corrected with people's labels;
-- agreement: the agreement of a judge with people, and with its own earlier verdicts;
-- ranking: the similarity of two ranked lists;
-- sampling: which items to have labelled.
+- agreement: the agreement of a judge with people, and with its own earlier verdicts.
 """

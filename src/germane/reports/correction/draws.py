@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from germane.encoding import digest
 from germane.folder.rows import Tables
-from germane.statistics.sampling import chances_of_rounds
+from germane.statistics.correction import chances_of_rounds
 from germane.tables.labels import Label
 
 Pool: TypeAlias = Mapping[str, frozenset[str]]  # that could be drawn: items by query

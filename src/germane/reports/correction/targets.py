@@ -11,8 +11,7 @@ from germane.errors import MeasureError
 from germane.measures.measure import Measure
 from germane.reports.data import ReportData
 from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS
-from germane.statistics.correction import FEWEST
-from germane.statistics.sampling import Design
+from germane.statistics.correction import FEWEST, Design
 
 _LEAST_QUERIES = 3  # with labels, before a mean is corrected
 

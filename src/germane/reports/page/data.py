@@ -22,7 +22,7 @@ from germane.reports.gates import Gate
 from germane.reports.page.excerpt import SEED, Excerpt
 from germane.reports.page.headline import answer, in_a_sentence, next_steps, weakest
 from germane.reports.summary import MeasureSummary, higher_is_better
-from germane.statistics.sampling import drawing_order
+from germane.statistics.correction import drawing_order
 from germane.tables.columns import batched
 from germane.tables.scores import SampleKey
 from germane.types import Json
