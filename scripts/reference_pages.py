@@ -32,9 +32,8 @@ from germane.evalfiles import EvalFile
 from germane.flags import FLAGS, SETTINGS, Flag, flags_of
 from germane.folder.manifest import SCHEMA_VERSION
 from germane.graders.measure_grader import MeasureGrader
-from germane.labelling.audit import AuditDocument
+from germane.labelling.audit import AuditDocument, JudgesAudit
 from germane.labelling.goldaudit import GoldAudit
-from germane.labelling.judges import JudgesAudit
 from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
 from germane.labelling.testset.checks import ValidationDocument
 from germane.ledger.store import FORMAT

@@ -12,8 +12,7 @@ import pytest
 
 from germane import Report, compare
 from germane.comparison.regression import change_gates, regressions
-from germane.labelling.queue import LabelTask, queue_of
-from germane.labelling.session import LabellingSession
+from germane.labelling.queue import LabellingSession, LabelTask, queue_of
 from germane.reports.correction.draws import Draw, chance_of
 from germane.reports.gates import Gate
 from germane.statistics.differences import corrected_difference

@@ -12,8 +12,7 @@ from germane import evaluate
 from germane.judges import Judge
 from germane.judges.judge import Reply
 from germane.labelling.audit import audit_document, audit_judge
-from germane.labelling.queue import LabelQueue, LabelTask, label_tasks
-from germane.labelling.session import LabellingSession
+from germane.labelling.queue import LabellingSession, LabelQueue, LabelTask, label_tasks
 from germane.questions.question import AnyQuestion
 from germane.reports.report import Report
 from germane.types import FrozenDict

@@ -7,8 +7,7 @@ import pytest
 
 from germane.errors import InputError
 from germane.labelling.files import export_labels, import_labels
-from germane.labelling.queue import LabelQueue, label_tasks
-from germane.labelling.session import LabellingSession
+from germane.labelling.queue import LabellingSession, LabelQueue, label_tasks
 from germane.reports.report import Report
 from germane.tables.labels import dump_label
 from tests.labelling.made import keep, report_at

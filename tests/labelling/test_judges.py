@@ -12,9 +12,8 @@ from sklearn.metrics import cohen_kappa_score
 from germane.errors import InputError
 from germane.judges import Judge
 from germane.judges.judge import Reply
-from germane.labelling.judges import audit_judges, judges_document
-from germane.labelling.queue import queue_of
-from germane.labelling.session import LabellingSession
+from germane.labelling.audit import audit_judges, judges_document
+from germane.labelling.queue import LabellingSession, queue_of
 from germane.questions.question import AnyQuestion
 from germane.reports.report import Report
 from tests.labelling.made import keep, report_at, rows, truth_of

@@ -4,8 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from germane.errors import InputError
-from germane.labelling.queue import LabelQueue
-from germane.labelling.session import LabellingSession
+from germane.labelling.queue import LabellingSession, LabelQueue
 from germane.tables.labels import Label, LabelBook
 from tests.labelling.test_queue import tasks
 

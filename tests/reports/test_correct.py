@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from germane.evaluation.rescore import rescore
 from germane.labelling.audit import audit_judge
-from germane.labelling.queue import LabelQueue, LabelTask, label_tasks
-from germane.labelling.session import LabellingSession
+from germane.labelling.queue import LabellingSession, LabelQueue, LabelTask, label_tasks
 from germane.measures import parse_measures
 from germane.reports.report import Report
 from germane.reports.summary import corrected_in_words

@@ -8,8 +8,7 @@ from typing import Any
 
 from germane import compare
 from germane.labelling.files import export_labels, import_labels
-from germane.labelling.queue import queue_of
-from germane.labelling.session import LabellingSession
+from germane.labelling.queue import LabellingSession, queue_of
 from germane.reports.report import Report
 from tests.labelling.made import keep, report_at, truth_of
 

@@ -10,9 +10,16 @@ from germane.cli.printing import latest_reports
 from germane.cli.values import print_document, refuse_input, say
 from germane.errors import InputError
 from germane.flags import flags_of
-from germane.labelling.audit import AgainLine, AuditDocument, audit_document, audit_judge
+from germane.labelling.audit import (
+    AgainLine,
+    AuditDocument,
+    JudgesAudit,
+    audit_document,
+    audit_judge,
+    audit_judges,
+    judges_document,
+)
 from germane.labelling.goldaudit import GoldAudit, audit_gold, gold_document
-from germane.labelling.judges import JudgesAudit, audit_judges, judges_document
 from germane.reports.report import Report
 from germane.samples.files import write_whole
 

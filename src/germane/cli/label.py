@@ -22,8 +22,7 @@ from germane.cli.printing import latest_reports
 from germane.cli.values import print_lines, refuse_input, say
 from germane.errors import InputError, Interrupted
 from germane.labelling.files import export_labels, import_labels
-from germane.labelling.queue import LabelQueue, LabelTask, QueueName, queue_of
-from germane.labelling.session import LabellingSession
+from germane.labelling.queue import LabellingSession, LabelQueue, LabelTask, QueueName, queue_of
 from germane.reports.correct import Corrections, corrections_of
 from germane.reports.correction.targets import choose_targets, shared_budget
 from germane.reports.report import Report
