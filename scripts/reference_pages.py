@@ -25,8 +25,8 @@ import germane
 from germane.addons import own
 from germane.cli.verbs import VERBS, function_of
 from germane.comparison.formats import Comparison
+from germane.diagnosis.diagnosis import SystemDiagnosis
 from germane.diagnosis.stages import SystemStages
-from germane.diagnosis.whatif import SystemDiagnosis
 from germane.encoding import Line
 from germane.evalfiles import EvalFile
 from germane.flags import FLAGS, SETTINGS, Flag, flags_of

@@ -12,12 +12,12 @@ import pytest
 from scripts.reference_pages import schema_of
 
 from germane import Report, evaluate
-from germane.diagnosis.formats import document_of
-from germane.diagnosis.whatif import (
+from germane.diagnosis.diagnosis import (
     ChangeRow,
     SystemDiagnosis,
     diagnose,
 )
+from germane.diagnosis.formats import document_of
 from germane.errors import InputError
 from germane.types import Json
 from tests.command import invoke

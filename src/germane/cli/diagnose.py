@@ -9,9 +9,9 @@ from typing import Any
 
 from germane.cli.printing import latest_reports, print_console
 from germane.cli.values import print_document
+from germane.diagnosis.diagnosis import diagnose as diagnose_report
 from germane.diagnosis.formats import document_of, render_diagnosis, render_stages, stages_document
 from germane.diagnosis.stages import SystemStages, follow, follow_samples, of_hits
-from germane.diagnosis.whatif import diagnose as diagnose_report
 from germane.errors import InputError, SourceLocation
 from germane.reports.report import find_report
 from germane.samples.runs.hits import Hits

@@ -88,9 +88,9 @@ _PAGES = {".html", ".md", ".svg", ".png"}
 
 def page_sections(report: ReportData) -> dict[str, Any]:
     """Return the sections that only an HTML page has: the judge against people, stages, simulated changes."""
+    from germane.diagnosis.diagnosis import diagnose
     from germane.diagnosis.formats import diagnosis_page
     from germane.diagnosis.stages import follow_samples
-    from germane.diagnosis.whatif import diagnose
     from germane.reports.page.excerpt import Excerpt
 
     excerpt = Excerpt(report)

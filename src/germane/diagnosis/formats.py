@@ -9,10 +9,9 @@ from msgspec import UNSET
 from rich.console import RenderableType
 from rich.text import Text
 
-from germane.clean import clean, counted, shorten
-from germane.diagnosis.blame import blame_in_words, blame_lines, is_shown
+from germane.clean import clean, counted, shorten, some_of
+from germane.diagnosis.diagnosis import Blame, BlameKind, SystemDiagnosis, is_shown
 from germane.diagnosis.stages import SystemStages
-from germane.diagnosis.whatif import SystemDiagnosis
 from germane.encoding import json_of
 from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words, p_in_words
 from germane.show.table import Table
@@ -23,6 +22,13 @@ _BAR = 24
 """The characters of a bar that stands for all relevant documents."""
 _SHOWN = 10
 """The number of lost documents shown per system."""
+_WORDS: dict[BlameKind, str] = {
+    "answered": "answered from the contexts",
+    "not_retrieved": "not retrieved",
+    "ignored": "retrieved and ignored",
+    "unsupported": "answered without support",
+    "unknown": "unknown",
+}
 
 
 def document_of(systems: Sequence[SystemDiagnosis] | Sequence[SystemStages]) -> Json:
@@ -125,3 +131,25 @@ def _changes(diagnosis: SystemDiagnosis, mean: float) -> Iterator[RenderableType
         gains.add([name, asked, query.change, in_digits(query.value), gain])
     if gains.rows:
         yield gains.rich()
+
+
+def blame_in_words(blame: Blame) -> str:
+    """Return one line with the share of each outcome, its interval, and the measures that lack verdicts."""
+    missing = blame["unknown"].add or () if blame["unknown"].count else ()
+    add = f"; add -m '{' '.join(missing)}'" if missing else ""
+    if blame["unknown"].share == 1:
+        return f"retrieval or generation: not known{add}"
+    parts = []
+    for name, line in blame.items():
+        if line.count:
+            ends = f", {line.interval[0]:.0%} to {line.interval[1]:.0%}" if line.interval else ""
+            parts.append(f"{_WORDS[name]} {line.count} ({line.share:.0%}{ends})")
+    return f"retrieval or generation: {', '.join(parts)}{add}"
+
+
+def blame_lines(blame: Blame) -> Iterator[str]:
+    """Yield the printed lines: the share of each outcome, and the first queries that were answered wrongly."""
+    yield blame_in_words(blame)
+    for name in ("not_retrieved", "ignored", "unsupported"):
+        if blame[name].count:
+            yield f"  {_WORDS[name]}: {some_of(blame[name].queries, 5)}"

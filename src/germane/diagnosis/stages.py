@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -125,30 +126,6 @@ def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
     )
 
 
-def journeys_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> dict[str, Journeys]:
-    """Return the ranks of the documents of grade `rel` or more in each stage, by system, from samples with `qrels`.
-
-    In a sample that lacks a stage of other samples, that stage has the list of the stage before. The contexts
-    are one more stage if they hold other documents than the last stage. Unanswerable questions and samples
-    without a relevant document are left out. The first `k` results are a last stage; None adds none, or the
-    first 10 if samples have no stages and longer lists. Raises InputError if no sample has a relevant
-    document and a ranked list with ids.
-    """
-    systems: dict[str, list[_Listed]] = {}
-    left: dict[str, Counter[str]] = {}
-    for sample in samples:
-        lists = _lists_of(sample)
-        if why := _unfollowed(sample, lists, rel):
-            left.setdefault(sample.system, Counter())[why] += 1
-        else:
-            systems.setdefault(sample.system, []).append((sample, lists))
-    if not systems:
-        whys = "; ".join(dict.fromkeys(chain.from_iterable(left.values()))) or "there are no samples"
-        fix = 'give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"'
-        raise InputError(f"no sample has a relevant document to follow: {whys}", fix=fix)
-    return {system: _journeys(some, left.get(system, Counter()), rel, k) for system, some in systems.items()}
-
-
 def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) -> str:
     """Return the reason why a sample has no relevant document to follow through the stages; "" if it has one."""
     if sample.error is not None:
@@ -175,7 +152,11 @@ def _journeys(samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: 
         ]
     names: list[str] = []
     for _, lists in samples:
-        _merge(names, [name for name, _ in lists])
+        at = 0  # a new name stands after the one that precedes it in the sample
+        for name, _ in lists:
+            if name not in names:
+                names.insert(at, name)
+            at = names.index(name) + 1
     if partly := sum(len(lists) < len(names) for _, lists in samples):
         some = f"{partly} of {len(samples)} samples lack a stage that others have"
         notes.append(f"{some}: there the list of the stage before is taken for the missing stage's")
@@ -210,11 +191,8 @@ def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
     result = [(stage.name, _ranks(stage.ids)) for stage in sample.stages]
     if not sample.stages and sample.calls:
         searches = [_ids(contexts) for _, contexts in rankings(sample) if _has_ids(contexts)]
-        best: dict[str, int] = {}
-        for ranks in searches:
-            for document, rank in ranks.items():
-                best[document] = min(rank, best.get(document, rank))
-        result = [(_CALLS, best)] if searches else []
+        ordered = sorted(chain.from_iterable(ranks.items() for ranks in searches), key=itemgetter(1))
+        result = [(_CALLS, dict(reversed(ordered)))] if searches else []
     if sample.contexts is not None and _CONTEXTS not in dict(result) and _has_ids(sample.contexts):
         result.append((_CONTEXTS, _ids(sample.contexts)))
     return result
@@ -232,15 +210,6 @@ def _ids(contexts: Sequence[Context]) -> Ranks:
 def _ranks(ids: Iterable[str]) -> Ranks:
     """Return the rank of each document in a list, counting a repeated document once, at its best rank."""
     return {document: rank for rank, document in enumerate(dict.fromkeys(ids), 1)}
-
-
-def _merge(names: list[str], others: Sequence[str]) -> None:
-    """Add a sample's stage names (`others`) to `names`, each new name after the stage that precedes it."""
-    at = 0
-    for name in others:
-        if name not in names:
-            names.insert(at, name)
-        at = names.index(name) + 1
 
 
 class StageRow(Line):
@@ -298,7 +267,7 @@ class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="kno
         With `lost`, yield those missing after the last stage: highest grade first, then best rank.
         """
         journeys: Journeys = self.journeys
-        last, ends = _last(journeys.ranks), _ends(journeys)
+        last, ends = _ends(journeys)
         order = np.arange(len(last))
         if lost:
             missing = np.flatnonzero(ends != RETURNED)
@@ -316,17 +285,12 @@ class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="kno
             )
 
 
-def _last(ranks: Ints) -> Ints:
-    """Return the index of the last stage whose list has each document, -1 if no stage has it."""
-    stages = np.arange(len(ranks))[:, None]
-    return np.asarray(np.where(ranks > 0, stages, -1).max(axis=0, initial=-1), np.int64)
-
-
-def _ends(journeys: Journeys) -> NDArray[np.str_]:
-    """Return the outcome of each relevant document: returned, below k, lost, or never retrieved."""
-    last, stages = _last(journeys.ranks), len(journeys.names)
+def _ends(journeys: Journeys) -> tuple[Ints, NDArray[np.str_]]:
+    """Return the index of the last stage that has each relevant document (-1: none), and its outcome."""
+    stages = len(journeys.ranks)
+    last = np.where(journeys.ranks > 0, np.arange(stages)[:, None], -1).max(axis=0, initial=-1)
     ends = [last == stages - 1, last < 0, (last == stages - 2) & journeys.cut]
-    return np.select(ends, [RETURNED, NEVER, BELOW], LOST)
+    return last, np.select(ends, [RETURNED, NEVER, BELOW], LOST)
 
 
 def follow(journeys: Journeys, system: str = "") -> SystemStages:
@@ -360,7 +324,7 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
         )
         lines.append(line)
         before, recall_before = found_by, recall
-    ends = Counter(_ends(journeys).tolist())
+    ends = Counter(_ends(journeys)[1].tolist())
     return SystemStages(
         system=system,
         queries=len(set(clusters or journeys.queries)),
@@ -373,5 +337,27 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
 
 
 def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> list[SystemStages]:
-    """Return the stages of each system of the samples; `rel` and `k` are those of `journeys_of`."""
-    return [follow(journeys, system) for system, journeys in journeys_of(samples, rel=rel, k=k).items()]
+    """Return the stages of each system, for the documents of grade `rel` or more in samples with `qrels`.
+
+    In a sample that lacks a stage of other samples, that stage has the list of the stage before. The contexts
+    are one more stage if they hold other documents than the last stage. Unanswerable questions and samples
+    without a relevant document are left out. The first `k` results are a last stage; None adds none, or the
+    first 10 if samples have no stages and longer lists. Raises InputError if no sample has a relevant
+    document and a ranked list with ids.
+    """
+    systems: dict[str, list[_Listed]] = {}
+    left: dict[str, Counter[str]] = {}
+    for sample in samples:
+        lists = _lists_of(sample)
+        if why := _unfollowed(sample, lists, rel):
+            left.setdefault(sample.system, Counter())[why] += 1
+        else:
+            systems.setdefault(sample.system, []).append((sample, lists))
+    if not systems:
+        whys = "; ".join(dict.fromkeys(chain.from_iterable(left.values()))) or "there are no samples"
+        fix = 'give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"'
+        raise InputError(f"no sample has a relevant document to follow: {whys}", fix=fix)
+    return [
+        follow(_journeys(some, left.get(system, Counter()), rel, k), system)
+        for system, some in systems.items()
+    ]

@@ -123,8 +123,8 @@ def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample]
     quotes = [quote for sample in samples for _, quote in _quotes(sample)]
     texts = {id_: before[id_] for id_ in ids - kept if id_ in before}
     matches = corpus.find([*quotes, *texts.values()])
-    of_quote = {quote: _holders_of_quote(matches[quote]) for quote in quotes}
-    of_document = {id_: _holders_of_text(matches[text]) for id_, text in texts.items()}
+    of_quote = {quote: _holders(matches[quote], is_quote=True) for quote in quotes}
+    of_document = {id_: _holders(matches[text], is_quote=False) for id_, text in texts.items()}
     moved = LabelsMoveDocument(1, kept=0, carried=0, unsure=0, lost=[])
     return [_moved(sample, kept, of_quote, of_document, moved) for sample in samples], moved
 
@@ -195,24 +195,17 @@ def _quotes(sample: Sample) -> list[tuple[str | None, str]]:
     return [(evidence.doc, evidence.quote) for evidence in sample.evidence or () if evidence.quote]
 
 
-def _holders_of_quote(matches: Sequence[TextMatch]) -> _Split:
-    """Return the documents that contain a quote (at least half of it if none has all), and those with less."""
-    whole = [at for at in matches if at.share == 1.0]
-    if whole:  # with an exact match, matches that differ in punctuation are other passages
-        return [at.document for at in whole if at.exact or not whole[0].exact], []
-    return _split(matches, [at.share >= MOST for at in matches])
+def _holders(matches: Sequence[TextMatch], *, is_quote: bool) -> _Split:
+    """Return the documents that certainly contain a piece of gold, and those that contain a part of it.
 
-
-def _holders_of_text(matches: Sequence[TextMatch]) -> _Split:
-    """Return the documents that contain an old passage, and those that contain only a part of it."""
-    if any(at.exact for at in matches):  # with other punctuation, the words may be another passage
-        return _split(matches, [at.exact for at in matches])
-    return _split(matches, [at.share >= WHOLE for at in matches])
-
-
-def _split(matches: Sequence[TextMatch], is_sure: Sequence[bool]) -> _Split:
-    both = list(zip(matches, is_sure, strict=True))
-    return [at.document for at, sure in both if sure], [at.document for at, sure in both if not sure]
+    A quote is found in every document with all of it, else in those with at least half; an old passage in
+    those with nearly all of it.
+    """
+    exact = any(at.exact for at in matches)  # then matches that differ in punctuation are other passages
+    whole = is_quote and any(at.share == 1.0 for at in matches)
+    least = 1.0 if whole else MOST if is_quote else WHOLE
+    sure = [at.document for at in matches if (at.exact if exact else at.share >= least)]
+    return sure, [] if whole else [at.document for at in matches if at.document not in sure]
 
 
 def carry_labels(

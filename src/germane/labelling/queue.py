@@ -272,10 +272,9 @@ class LabellingSession:
 
         Raises InputError if the answer is not on the scale, or every task is labelled.
         """
-        binary = self.scale == "binary"
-        allowed = (True, False, None) if binary else (0, 1, 2, 3, None)
-        if value not in allowed or (isinstance(value, bool) is not binary and value is not None):
-            fix = f"give {'True, False' if binary else '0, 1, 2, 3'}, or None for unsure"
+        allowed = (True, False, None) if self.scale == "binary" else (0, 1, 2, 3, None)
+        if repr(value) not in map(repr, allowed):  # True is not 1
+            fix = f"give {', '.join(map(repr, allowed[:-1]))}, or None for unsure"
             raise InputError(f"the answer {value!r} is not on the {self.scale} scale", fix=fix)
         if (task := self.next) is None:
             fix = "stop here, or raise --budget if it left items out"
@@ -285,7 +284,8 @@ class LabellingSession:
             design=task.design, blind=True, guideline=self.guideline, reason=UNSURE if value is None else None,
             sample=task.sample, system=task.system, call=task.call, rank=task.rank,
         )  # fmt: skip
-        return self._keep(label)
+        self._keep(label)
+        return label
 
     def undo(self) -> bool:
         """Take back the last answer, so that its task is shown next. Return False if there is no answer."""
@@ -296,7 +296,6 @@ class LabellingSession:
         self._back = last.item
         return True
 
-    def _keep(self, label: Label) -> Label:
+    def _keep(self, label: Label) -> None:
         self._store(label)
         self._record(label)
-        return label

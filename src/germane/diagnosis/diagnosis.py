@@ -1,26 +1,35 @@
-"""Compute what would change a measure: the measure on changed lists, from stored labels. No judge is asked.
+"""Diagnose one system's retrieval from stored labels: what would change a measure, and what failed. No judge is asked.
 
 The changes are the retrieved documents in their best order, all relevant documents on top, another cut-off k,
 and irrelevant passages dropped. Each has a paired difference over the same queries. Some changes are limits,
 the gain of a perfect step; the others are the gain on these lists.
+
+Three measures tell for each wrong answer whether retrieval or generation failed: context_recall (do the
+contexts contain the reference's claims), nugget_recall(text=response) (does the response state these claims)
+and faithfulness (do the contexts support the response). The answer is yes for a query if the value is at
+least one half.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from math import fsum
+from typing import Any, Literal, TypeAlias, TypeGuard, get_args
 
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from germane.diagnosis.blame import Blame, blame_of, is_shown
 from germane.encoding import Line
 from germane.errors import InputError
+from germane.judging.driver import results_of
 from germane.judging.recorded import StoredAnswers
 from germane.measures.eligibility import applicable
+from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
+from germane.measures.outcome import Outcome
 from germane.measures.ranked import least_level, open_holes, sample_means
+from germane.measures.scoring import Block, Job
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Floats, RankedLabels
@@ -28,12 +37,21 @@ from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.summary import is_diagnostic, known_measure
 from germane.statistics.comparison import holm, paired_difference
-from germane.statistics.intervals import SAME, IntervalEnds
+from germane.statistics.intervals import SAME, IntervalEnds, mean_interval
+from germane.tables.columns import batched
 from germane.types import Sample
 
 _Changed: TypeAlias = tuple["ChangeRow", Floats]
 """A change, and the measure's value of each sample after it."""
 _DEPTHS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
+HALF = 0.5
+"""The smallest value of each of the three measures that counts as yes."""
+_NEEDED = ("context_recall", "nugget_recall(text=response)", "faithfulness")
+_SAMPLES_PER_BLOCK = 500
+BlameKind: TypeAlias = Literal["answered", "not_retrieved", "ignored", "unsupported", "unknown"]
+"""The outcome of a query; `BlameLine` explains each."""
+_Case: TypeAlias = tuple[Sample, list[Outcome]]
+"""A sample with the outcomes of the three measures."""
 
 
 class ChangeRow(Line):
@@ -67,6 +85,26 @@ class GainRow(Line):
     value: float
     change: str
     gain: float
+
+
+class BlameLine(Line):
+    """The queries with one outcome: their number, their share of all with its interval, and their ids.
+
+    The outcomes are `answered`: the response states the answer, and the contexts support it. `not_retrieved`:
+    the response lacks the answer, and so do the contexts. `ignored`: the response lacks the answer, but the
+    contexts contain it. `unsupported`: the response states the answer, but the contexts do not support the
+    response. `unknown`: a verdict is missing; `add` names the measures that would give it.
+    """
+
+    count: int
+    share: float
+    interval: IntervalEnds | None
+    queries: list[str]
+    add: list[str] | UnsetType = UNSET
+
+
+Blame: TypeAlias = dict[BlameKind, BlameLine]
+"""The queries with a reference and a response, by outcome."""
 
 
 class SystemDiagnosis(Line, kw_only=True):
@@ -139,8 +177,7 @@ def _measure(report: ReportData, asked: str | Measure | None) -> Measure:
         return measure.definition.family == "ranked" and quality
 
     if asked is None:
-        measures = filter(None, (known_measure(report[name].type) for name in report.measures))
-        measure = next(filter(ranks, measures), None)
+        measure = next(filter(ranks, _measures_of(report)), None)
         problem = f"the report has no ranked measure (its measures: {', '.join(report.measures) or 'none'})"
     else:
         measure = (asked if isinstance(asked, Measure) else Measure.parse(asked)).require_cutoff()
@@ -253,3 +290,75 @@ class _Lists:
                 return
             sample, (change, _) = self.samples[row], kept[int(gained[:, row].argmax())]
             yield GainRow(sample.id, sample.trial, sample.query, float(now[row]), change, float(most[row]))
+
+
+def is_shown(blame: Blame | None) -> TypeGuard[Blame]:
+    """Return True if at least one of the three measures has stored verdicts for all queries."""
+    return blame is not None and len(blame["unknown"].add or ()) < len(_NEEDED)
+
+
+def blame_of(report: ReportData) -> dict[str, Blame]:
+    """Return, by system, the queries by outcome (retrieval or generation failed), from stored verdicts.
+
+    Queries without a reference or a response are left out; so is a system that has no other queries.
+    """
+    measures, settings, answers = _needed(report), settings_of(report), recorded(report)
+    graders, cases = graders_of(tuple(measures)), defaultdict[str, list[_Case]](list)
+    answered = (sample for sample in report.samples() if sample.reference and sample.response)
+    samples = (sample for sample in answered if sample.answerable is not False and not sample.failed)
+    for some in batched(samples, _SAMPLES_PER_BLOCK):
+        block = Block([Job(sample=sample, graders=graders) for sample in some], settings)
+        results = block.outcomes(results_of(block.programs, answers.values))
+        for sample, outcomes in zip(some, results, strict=True):
+            cases[sample.system].append((sample, [outcomes[str(measure)] for measure in measures]))
+    return {system: _by_kind(measures, of_system) for system, of_system in cases.items()}
+
+
+def _measures_of(report: ReportData) -> list[Measure]:
+    """Return the report's measures, without the graders of eval files that are not germane's."""
+    return list(filter(None, (known_measure(report[name].type) for name in report.measures)))
+
+
+def _needed(report: ReportData) -> list[Measure]:
+    """Return the measures of `_NEEDED`, with the parameters that the report's own have."""
+    own = {(known.name, known.settings.get("text")): known for known in reversed(_measures_of(report))}
+    needed = map(Measure.parse, _NEEDED)
+    return [own.get((measure.name, measure.settings.get("text")), measure) for measure in needed]
+
+
+def _by_kind(measures: Sequence[Measure], cases: Sequence[_Case]) -> Blame:
+    """Return the queries by outcome, with shares and intervals, and the measures that lack a verdict."""
+    kinds = np.array([_kind_of(outcomes) for _, outcomes in cases])
+    clusters = [sample.id if sample.cluster is None else sample.cluster for sample, _ in cases]
+    blame: Blame = {}
+    for kind in get_args(BlameKind):
+        marked = (kinds == kind).astype(float)
+        ends = mean_interval(marked, clusters=clusters, value_range=(0.0, 1.0)).ends
+        ids = list(dict.fromkeys(cases[at][0].id for at in np.flatnonzero(marked).tolist()))
+        blame[kind] = BlameLine(int(marked.sum()), float(marked.mean()), ends, ids)
+    columns = zip(*(outcomes for _, outcomes in cases), strict=True)
+    both = zip(measures, columns, strict=True)
+    blame["unknown"].add = [str(measure) for measure, column in both if not _are_known(column)]
+    return blame
+
+
+def _are_known(outcomes: Iterable[Outcome]) -> bool:
+    """Return True if each outcome has its verdicts, or was skipped as the response makes no claims."""
+    return all(outcome.status in {"ok", "skipped"} for outcome in outcomes)
+
+
+def _kind_of(outcomes: Sequence[Outcome]) -> BlameKind:
+    """Return the outcome of a query (answered, ignored, ...) from the values of the three measures."""
+    held, stated, faithful = outcomes
+    if not _are_known(outcomes) or held.value is None or stated.value is None:
+        return "unknown"
+    answered = stated.value >= HALF
+    # the contexts' share of the claims that the response states, or lacks if it is wrong; of all claims if
+    # the sample has its own nuggets, which are other claims
+    wanted = {item.text for item in stated.items if bool(item.held) is answered}
+    same = [float(bool(item.held)) for item in held.items if item.text in wanted]
+    retrieved = (fsum(same) / len(same) if same else held.value) >= HALF
+    if not answered:
+        return "ignored" if retrieved else "not_retrieved"
+    supported = retrieved and (faithful.value is None or faithful.value >= HALF)
+    return "answered" if supported else "unsupported"
