@@ -56,7 +56,7 @@ OURS = {
 
 
 def value_of(report: Report, measure: Measure, query: str) -> float:
-    (score,) = (one for one in report.tables.scores.of_sample((query, "", 0)) if one.type == str(measure))
+    (score,) = (one for one in report.tables.scores.of_samples([(query, "", 0)]) if one.type == str(measure))
     assert score.value is not None
     return score.value
 

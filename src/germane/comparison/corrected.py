@@ -60,7 +60,7 @@ class DecidedPair(PairedSystems):
         sides = self.a, self.b
         name_of: tuple[Callable[[str], str | None], ...] = (str, self.case_in_a)
         due = [
-            Counter(name(key[0]) for key in side.scores.table.keys if key[1] == side.system)
+            Counter(name(key[0]) for key in side.scores.table.samples if key[1] == side.system)
             for side, name in zip(sides, name_of, strict=True)
         ]
         waiting = [dict[str, list[Sample]](), dict[str, list[Sample]]()]

@@ -106,7 +106,7 @@ def _missing_gold(report: ReportData, names: set[str]) -> set[SampleKey]:
     table = report.tables.scores
     numbers = [number for number, (name, _) in enumerate(table.measures) if name in names]
     rows = np.flatnonzero((table.value == 0) & np.isin(table.measure, numbers))
-    return {table.keys[sample] for sample in np.unique(table.sample[rows])[:_MOST_SAMPLES].tolist()}
+    return {table.samples[sample] for sample in np.unique(table.sample[rows])[:_MOST_SAMPLES].tolist()}
 
 
 def _missed(sample: Sample) -> tuple[list[str], list[str]]:

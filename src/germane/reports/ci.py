@@ -51,7 +51,7 @@ def _case(report: ReportData, case: CaseResult) -> Element:
     """Return the JUnit test of a case, with its scores as output."""
     name = f"{case.sample}{f' [{case.system}]' if case.system else ''}{f' trial {case.trial}' if case.trial else ''}"
     lines = [f"verdict: {case.verdict or '-'}, score: {in_digits(case.score)}"]
-    for score in report.tables.scores.of_sample(case.key):
+    for score in report.tables.scores.of_samples([case.key]):
         lines.append(f"{score.measure}: {in_digits(score.value)}{f' ({score.why})' if score.why else ''}")
         of_mean = report[score.measure, case.system or ""].remarks()  # whose labels holds for each score too
         lines += [f"  {remark}" for remark in of_mean if remark.startswith(("uncalibrated", "mixed"))]

@@ -190,7 +190,7 @@ class ReportData:
             for case in cases:
                 names.setdefault(case, []).append(name)
         kept = {name: array("q") for name in cases_of}
-        for number, case in enumerate(self.tables.scores.keys.ids()):
+        for number, (case, _, _) in enumerate(self.tables.scores.samples):
             for name in names.get(case, ()):
                 kept[name].append(number)
         numbers = ((name, np.array(samples, np.int64)) for name, samples in kept.items())
@@ -208,16 +208,8 @@ class ReportData:
 
     def values_of(self, line: MeasureSummary) -> NDArray[np.float64]:
         """Return the scores that a summary is made from, one per sample, in input order."""
-        return self.tables.scores.taken(self._rows_of(line, line.system)).value
-
-    def _rows_of(self, line: MeasureSummary, system: str | None) -> NDArray[np.int64]:
-        """Return the numbers of the score rows of a summary's measure, of one system or (None) of all."""
         table = self.tables.scores
-        rows = table.rows_of((line.measure, line.type))
-        systems, codes = table.keys.systems()
-        if system is not None and systems != [system]:
-            rows = rows[(codes == (systems.index(system) if system in systems else -1))[table.sample[rows]]]
-        return rows
+        return table.taken(table.rows_of((line.measure, line.type), line.system)).value
 
     @cached_property
     def case_scores(self) -> CaseScores:
@@ -366,10 +358,11 @@ class ReportData:
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
         """Return the `n` worst scores of a measure (the highest if lower is better), ties in input order."""
         summary = self[measure] if system is None else self[measure, system]
-        rows, good = self._rows_of(summary, system), Measure.remembered(summary.type).definition.good
-        values, positions = np.unique(self.tables.scores.taken(rows).value, return_inverse=True)
+        table, good = self.tables.scores, Measure.remembered(summary.type).definition.good
+        rows = table.rows_of((summary.measure, summary.type), system)
+        values, positions = np.unique(table.taken(rows).value, return_inverse=True)
         goodness = np.array([good(value) for value in values.tolist()])[positions]
-        return list(self.tables.scores.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
+        return list(table.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
 
 
 @dataclass(frozen=True, slots=True)

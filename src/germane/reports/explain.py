@@ -29,12 +29,12 @@ from germane.reports.derived import explained
 from germane.reports.derived.explained import ExplainDocument, ExplainedLine, LabelLine
 from germane.reports.summary import known_measure
 from germane.tables.columns import batched
-from germane.tables.judgements import GRADED, result_item, result_of_case
+from germane.tables.judgements import GRADED, result_item
 from germane.tables.labels import LabelBook, by_people
 from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
-__all__ = ["Explainer", "grader_results", "results_of"]
+__all__ = ["Explainer", "grader_results"]
 
 Facts: TypeAlias = dict[str, Any]  # a JSON object of an explanation
 
@@ -73,17 +73,8 @@ def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
 
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
     """Return the judgement row that stores a grader's result for a case (measures need no such row)."""
-    key, of = result_item(sample.key, grader), FrozenDict(of=result_of_case(sample.key, grader))
+    key, of = result_item(sample.key, grader), FrozenDict(of=(*map(str, sample.key), grader))
     return Judgement(key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=of)
-
-
-def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
-    """Return the stored results of an eval file's graders, by (sample, system, trial, grader name)."""
-    return {
-        tuple(row.provenance.get("of", ())): row.answer
-        for row in report.tables.judgements
-        if row.kind == GRADED and isinstance(row.answer, Mapping)
-    }
 
 
 def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
@@ -127,7 +118,7 @@ def explain_query(report: ReportData, query: str | None, measure: str | None = N
     if sample is None:
         problem = "QUERY is missing" if query is None else f"no sample has the id or query {query!r}"
         raise InputError(problem, fix=_worst(report))
-    scores = list(report.tables.scores.of_sample(sample.key))
+    scores = list(report.tables.scores.of_samples([sample.key]))
     if measure is not None:
         name, all_names = report.reported(measure), ", ".join(score.measure for score in scores)
         scores = [score for score in scores if score.measure == name]
@@ -154,7 +145,8 @@ class Explainer:
     def __init__(self, report: ReportData) -> None:
         self._report = report
         self._settings, self._answers = settings_of(report), recorded(report)
-        self._results = results_of(report)
+        rows = (row for row in report.tables.judgements if row.kind == GRADED)
+        self._results = {row.item: row.answer for row in rows if isinstance(row.answer, Mapping)}
         self.use([])
 
     @cached_property
@@ -170,7 +162,8 @@ class Explainer:
 
     def result(self, score: Score) -> Mapping[str, Json] | None:
         """Return the stored result of the eval file's grader behind a score; None if there is none."""
-        return self._results.get((score.sample, score.system, str(score.trial), score.measure))
+        item = result_item(score.key, score.measure) if self._results else ""
+        return self._results.get(item)
 
     def of(
         self, score: Score, sample: Sample | None

@@ -243,12 +243,12 @@ class Side:
     @cached_property
     def has_samples(self) -> bool:
         """True if the report has the system's samples; a `--json` document has only scores."""
-        first = next((key for key in self.report.tables.scores.keys if key[1] == self.system), None)
+        first = next((key for key in self.report.tables.scores.samples if key[1] == self.system), None)
         return first is not None and any(True for _ in self.report.tables.samples_of({first}))
 
     def first_of(self, cases: Collection[str]) -> Mapping[str, Sample]:
         """Return the first sample (trial) of each of these cases, by case; only these samples are loaded."""
-        keys = {key for key in self.report.tables.scores.keys if key[0] in cases and key[1] == self.system}
+        keys = {key for key in self.report.tables.scores.samples if key[0] in cases and key[1] == self.system}
         first: dict[str, Sample] = {}
         for sample in self.report.tables.samples_of(keys):
             first.setdefault(sample.id, sample)

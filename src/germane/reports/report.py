@@ -162,7 +162,7 @@ class Report(ReportData):
         from germane.reports.explain import Explainer
 
         summary = self[measure]
-        scores = self.tables.scores.of_sample((sample, system, trial))
+        scores = self.tables.scores.of_samples([(sample, system, trial)])
         score = next((score for score in scores if score.measure == summary.measure), None)
         if score is None:
             raise KeyError(f"{summary.measure} was not measured for {sample}")
@@ -371,7 +371,7 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
             if not file.summaries:
                 why = f"no case of {file.name} was evaluated: the selection leaves all of them out"
                 return [GateResult(gate=f"{gate} in {file.name}", outcome="undecided", detail=why)]
-            keys = {report.tables.scores.keys[number] for number in file.keep.tolist()}
+            keys = {report.tables.scores.samples[number] for number in file.keep.tolist()}
             mine = partial(slices_of, (sample for sample in report.samples() if sample.key in keys))
             results = check_gate(gate, file.summaries, report.case_scores, mine, file.keep)
             return [result.replace(gate=f"{result.gate} in {file.name}") for result in results]

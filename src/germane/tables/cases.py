@@ -46,35 +46,23 @@ class CaseValues:
 
 
 class CaseScores:
-    """A table of scores grouped by case; `systems` and `cases` are in order of first appearance."""
+    """A table of scores grouped by case; `systems` and `cases` are in order of first appearance.
+
+    Attributes:
+        numbers: The index of each case in `cases`, by the case's id.
+        case: The index of the case of each sample, shape (samples,).
+        trials: True if any sample has a trial number other than 0.
+    """
 
     def __init__(self, table: ScoreTable) -> None:
         self.table, self.measures, self.whys = table, table.measures, table.whys
-        self.systems, system = table.keys.systems()
+        self.systems, system = table.systems()
         self._system = system.astype(np.int64)
-
-    @cached_property
-    def numbers(self) -> Mapping[str, int]:
-        """The index of each case, by the case's id."""
-        numbers: dict[str, int] = {}
-        for case in self.table.keys.ids():
-            numbers.setdefault(case, len(numbers))
-        return numbers
-
-    @cached_property
-    def case(self) -> Ints:
-        """The index of the case of each sample, shape (samples,)."""
-        return np.array([self.numbers[case] for case in self.table.keys.ids()], np.int64)
-
-    @cached_property
-    def cases(self) -> list[str]:
-        """The ids of all cases."""
-        return list(self.numbers)
-
-    @cached_property
-    def trials(self) -> bool:
-        """True if any sample has a trial number other than 0."""
-        return any(trial for _, _, trial in self.table.keys)
+        self.numbers: dict[str, int] = {}
+        number, numbers = self.numbers.setdefault, self.numbers
+        self.case: Ints = np.array([number(case, len(numbers)) for case, _, _ in table.samples], np.int64)
+        self.cases = list(numbers)
+        self.trials = any(trial for _, _, trial in table.samples)
 
     def cases_of(self, system: str) -> Ints:
         """Return the indices of the cases of a system, in order of first appearance."""

@@ -19,20 +19,15 @@ AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
 
 _WRITTEN = tuple(name for name in Judgement.__struct_fields__ if name != "provenance")
 _OWN = frozenset(_WRITTEN)
-_COUNTED = "agreement", "failed", "fused", "list_size", "windows", "mode", "model", "left_out", "against"
+_COUNTED = "agreement", "failed", "fused", "list_size", "windows", "mode", "model", "left_out"
 
 GRADED = "graded"
 """The kind of the rows that hold results of an eval file's graders."""
 
 
-def result_of_case(sample: SampleKey, grader: str) -> tuple[str, ...]:
-    """Return the key of a grader's result: the sample's id, system and trial, and the grader's name."""
-    return *map(str, sample), grader
-
-
 def result_item(sample: SampleKey, grader: str) -> str:
     """Return the item under which a grader's result for a sample is stored."""
-    return digest({"kind": GRADED, "of": result_of_case(sample, grader)})
+    return digest({"kind": GRADED, "of": (*map(str, sample), grader)})
 
 
 class JudgementTable:
@@ -44,10 +39,9 @@ class JudgementTable:
 
     def add(self, judgement: Judgement) -> bool:
         """Add a judgement unless its key is present; return True if it was added."""
-        if judgement.key in self._rows:
-            return False
-        self._rows[judgement.key] = judgement
-        return True
+        count = len(self._rows)
+        self._rows.setdefault(judgement.key, judgement)
+        return len(self._rows) > count
 
     def extend(self, judgements: Iterable[Judgement]) -> Self:
         """Add judgements whose keys are not present, and return the table."""
@@ -73,23 +67,25 @@ def is_asked_again(judgement: Judgement) -> bool:
 def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCounts:
     """Add judgements to the counts of how a judge was asked, and return the counts.
 
-    Judgements of `germane audit --again` are left out. The members of a panel count too, except for `against`
-    (with or without reference), which is counted once per verdict of the panel.
+    Judgements of `germane audit --again` are left out. The members of a panel count too, except for
+    `with_reference` and `without_reference`, which are counted once per verdict of the panel.
     """
     for judgement in judgements:
-        if is_asked_again(judgement):
-            continue
-        kind, merged = judgement.kind, judgement.parent is None
-        ways = list(_ways(judgement.provenance))
-        if merged:
-            ways += [("n", "")] if judgement.error is None else [("n", ""), ("errors", "")]
-        for field, value in ways:
-            if merged or field != "against":
-                counts[kind, field, value] += 1
+        if not is_asked_again(judgement):
+            for field, value in _ways(judgement):
+                counts[judgement.kind, field, value] += 1
     return counts
 
 
-def _ways(how: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _ways(judgement: Judgement) -> Iterator[tuple[str, str]]:
+    """Yield the (field, value) pairs that a judgement is counted under; value "" for a mere count."""
+    how = judgement.provenance
+    if judgement.parent is None:
+        yield "n", ""
+        if judgement.error is not None:
+            yield "errors", ""
+        if (against := how.get("against")) is not None:
+            yield "with_reference" if against == "reference" else "without_reference", ""
     if "votes" in how or "failed" in how:
         yield "panel", ""
     for field in _COUNTED if how else ():
@@ -105,17 +101,11 @@ def _ways(how: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def asked_json(counts: AskedCounts) -> dict[str, Json]:
-    """Return the counts by kind for the manifest, such as {"relevance": {"n": 40, "fused": 36, ...}}.
-
-    `with_reference` and `without_reference` count the verdicts judged with and without a reference, if known.
-    """
+    """Return the counts by kind for the manifest, such as {"relevance": {"n": 40, "mode": {"schema": 40}}}."""
     fields: dict[str, Json] = {}
     for (kind, field, value), n in sorted(counts.items()):
         mine = fields.setdefault(kind, {})
-        if field == "against":
-            name = "with_reference" if value == "reference" else "without_reference"
-            mine[name] = mine.get(name, 0) + n
-        elif value:
+        if value:
             mine.setdefault(field, {})[value] = n
         else:
             mine[field] = n
@@ -123,17 +113,12 @@ def asked_json(counts: AskedCounts) -> dict[str, Json]:
 
 
 def asked_counts(row: Mapping[str, Mapping[str, Any]]) -> AskedCounts:
-    """Return the counts in JSON from `asked_json`; in `against`, all values but `reference` are `other`."""
+    """Return the counts in JSON from `asked_json`."""
     counts: AskedCounts = Counter()
-    against = {"with_reference": "reference", "without_reference": "other"}
     for kind, fields in row.items():
-        for field, result in fields.items():
-            if field in against:
-                counts[kind, "against", against[field]] += result
-            elif isinstance(result, Mapping):
-                counts.update({(kind, field, value): n for value, n in result.items()})
-            else:
-                counts[kind, field, ""] += result
+        for field, n in fields.items():
+            of_values = n if isinstance(n, Mapping) else {"": n}
+            counts.update({(kind, field, value): times for value, times in of_values.items()})
     return counts
 
 

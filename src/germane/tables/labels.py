@@ -144,9 +144,8 @@ class LabelBook:
     """
 
     def __init__(self, labels: Iterable[Label] = ()) -> None:
-        self._standing: dict[str, Label] = {}
-        self._several: dict[str, tuple[tuple[Label, ...], ...]] = {}
-        """By item, the labels of each person, for items with more than one label."""
+        self._people: dict[str, tuple[tuple[Label, ...], ...]] = {}
+        """By item, the labels of each person who answered."""
         self._unsure: dict[str, tuple[str | None, ...]] = {}
         self.add(labels)
 
@@ -157,20 +156,16 @@ class LabelBook:
             of_items[label.item] = (*of_items.get(label.item, ()), label)
         for item, several in of_items.items():
             newest = newest_labels(several) if len(several) > 1 else several
-            answers = [label for label in newest if label.answer is not None]
-            if len(answers) == 1:
-                self._standing[item] = answers[0]
-            elif answers:
-                self._standing[item], people = _agreed(answers)
-                if len(people) > 1 or len(people[0]) > 1:
-                    self._several[item] = people
+            if answers := [label for label in newest if label.answer is not None]:
+                self._people[item] = _by_person(answers)
             silent = (label for label in newest if label.answer is None and label.reason != TAKEN_BACK)
             if unsure := tuple(dict.fromkeys(label.who for label in silent)):
                 self._unsure[item] = unsure
 
     def get(self, item: str) -> Label | None:
         """Return the label that stands for all labels of an item (the lower median); None without any."""
-        return self._standing.get(item)
+        votes = self.votes(item)
+        return _middle(votes) if votes else None
 
     def votes(self, item: str) -> tuple[Label, ...]:
         """Return one label per person for an item, on the scale of the newest answer, ordered by name."""
@@ -178,10 +173,7 @@ class LabelBook:
 
     def by_person(self, item: str) -> tuple[tuple[Label, ...], ...]:
         """Return the labels of an item, grouped by person; only UNNAMED can have more than one."""
-        if (several := self._several.get(item)) is not None:
-            return several
-        label = self._standing.get(item)
-        return () if label is None else ((label,),)
+        return self._people.get(item, ())
 
     def unsure(self, item: str) -> int:
         """Return the number of people who were unsure about an item."""
@@ -189,10 +181,11 @@ class LabelBook:
 
     def people(self, items: Iterable[str]) -> tuple[str | None, ...]:
         """Return the people who labelled these items; () if no item has several people or an unsure one."""
-        distinct = dict.fromkeys(items) if self._several or self._unsure else {}
-        if distinct.keys().isdisjoint({*self._several, *self._unsure}):
+        distinct = dict.fromkeys(items)
+        people = [self._people.get(item, ()) for item in distinct]
+        if all(sum(map(len, some)) < 2 for some in people) and distinct.keys().isdisjoint(self._unsure):
             return ()
-        names = {label.who for item in distinct for label in self.votes(item)}
+        names = {labels[0].who for some in people for labels in some}
         names.update(*(self._unsure.get(item, ()) for item in distinct))
         return tuple(sorted(names, key=lambda name: (name is None, name or "")))
 
@@ -204,13 +197,13 @@ class LabelBook:
         return tuple(labels for labels in people if labels[0].who == who) or people
 
     def __contains__(self, item: object) -> bool:
-        return item in self._standing
+        return item in self._people
 
     def __len__(self) -> int:
-        return len(self._standing)
+        return len(self._people)
 
     def __iter__(self) -> Iterator[Label]:
-        return iter(self._standing.values())
+        return (_middle(self.votes(item)) for item in self._people)
 
 
 def newest_labels(labels: Iterable[Label]) -> list[Label]:
@@ -233,16 +226,17 @@ def newest_labels(labels: Iterable[Label]) -> list[Label]:
     return list(newest.values())
 
 
-def _agreed(newest: list[Label]) -> tuple[Label, tuple[tuple[Label, ...], ...]]:
-    """Return the label that stands for several people's newest labels, and the labels of each person."""
+def _by_person(newest: list[Label]) -> tuple[tuple[Label, ...], ...]:
+    """Return people's newest labels of one item on the scale of the last, grouped by person, by name.
+
+    Answers that are not numbers cannot be joined: of those, only the last one is returned.
+    """
     newest.sort(key=time_of)  # stable: of equal times, the later row comes last
-    latest = newest[-1]
-    votes = [label for label in newest if label.scale == latest.scale]
+    votes = [label for label in newest if label.scale == newest[-1].scale]
     if len(votes) == 1 or not all(isinstance(label.answer, bool | int | float) for label in votes):
-        return latest, ((latest,),)
+        return ((newest[-1],),)
     votes.sort(key=lambda label: label.who or "")
-    people = tuple(tuple(labels) for _, labels in groupby(votes, key=lambda label: label.who))
-    return _middle([_middle(labels) for labels in people]), people
+    return tuple(tuple(labels) for _, labels in groupby(votes, key=lambda label: label.who))
 
 
 def _middle(labels: Sequence[Label]) -> Label:

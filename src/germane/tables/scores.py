@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from germane.encoding import Line, encode
 from germane.errors import InputError, SourceLocation
 from germane.tables.columns import batched
-from germane.tables.keys import SampleKey, SampleKeys
 from germane.types import Json, Score, Status
 
 __all__ = ["STATUSES", "Bounds", "Noted", "SampleKey", "ScoreRow", "ScoreTable", "dump_score"]
 
+SampleKey: TypeAlias = tuple[str, str, int]
+"""Identifies a sample within an evaluation: (id, system, trial)."""
 Noted: TypeAlias = "tuple[Status, str | None, tuple[float, float] | None]"
 """Status, reason and bounds of a score that is not ok or has a note."""
 
@@ -64,20 +65,45 @@ class ScoreRows(NamedTuple):
 class ScoreTable:
     """A table of scores in the order in which they were appended: by sample, then by measure.
 
-    The columns `sample`, `measure` and `why` hold indices into `samples`, `measures` and `whys`. `value`,
-    `low` and `high` are NaN if there is no value or no bounds. Properties return copies. To save memory,
-    status, reason and bounds are stored only for rows that are not ok or have a note.
+    The columns `sample`, `measure` and `why` hold indices into `samples` (the distinct keys, in order of first
+    appearance), `measures` and `whys`. `value`, `low` and `high` are NaN if there is no value or no bounds.
+    Properties return copies. To save memory, status, reason and bounds are stored only for rows that are not
+    ok or have a note.
     """
 
     def __init__(self, scores: Iterable[Score] = ()) -> None:
-        self.keys = SampleKeys()
+        self.samples: list[SampleKey] = []
+        self._numbers: dict[SampleKey, int] | None = None
+        self._systems: tuple[list[str], NDArray[np.int32]] = [], np.empty(0, np.int32)
         self._measures: dict[tuple[str, str], int] = {}
         self._whys: dict[str | None, int] = {None: 0}
         self._sample, self._measure, self._value = array("i"), array("H"), array("d")
         self._noted: dict[int, tuple[int, int, float, float]] = {}
         """By row: the codes of status and reason, and the two bounds."""
         for score in scores:
-            self.add(score)
+            of, type_ = score.key, score.type
+            self.append(of, score.measure, type_, score.value, score.status, score.why, score.bounds)
+
+    def numbers(self) -> dict[SampleKey, int]:
+        """Return the index of each sample in `samples`, by its key; built when first asked for."""
+        if self._numbers is None:
+            self._numbers = {key: number for number, key in enumerate(self.samples)}
+        return self._numbers
+
+    def _number_of(self, sample: SampleKey) -> int:
+        """Return the index of a sample in `samples`, after adding the sample if it is new."""
+        number = self.numbers().setdefault(sample, len(self.samples))
+        if number == len(self.samples):
+            self.samples.append(sample)
+        return number
+
+    def systems(self) -> tuple[list[str], NDArray[np.int32]]:
+        """Return the distinct systems, and the index of each sample's system; computed again after a change."""
+        if len(self._systems[1]) != len(self.samples):
+            codes: dict[str, int] = {}
+            of_samples = [codes.setdefault(system, len(codes)) for _, system, _ in self.samples]
+            self._systems = list(codes), np.array(of_samples, np.int32)
+        return self._systems
 
     def append(
         self,
@@ -97,7 +123,7 @@ class ScoreTable:
             raise ValueError(f"a value must be finite and its status ok: {value!r}, {status!r}")
         if status != "ok" or why is not None or bounds is not None:
             self._note(len(self), (status, why, bounds))
-        self._sample.append(self.keys.number(sample))
+        self._sample.append(self._number_of(sample))
         self._measure.append(self._measures.setdefault((measure, type), len(self._measures)))
         self._value.append(_NAN if value is None else value)
 
@@ -106,27 +132,24 @@ class ScoreTable:
         code = self._whys.setdefault(why, len(self._whys))
         self._noted[row] = STATUSES.index(status), code, *(bounds or (_NAN, _NAN))
 
-    def add(self, score: Score) -> None:
-        """Append a score as a row."""
-        self.append(score.key, score.measure, score.type, score.value, score.status, score.why, score.bounds)
-
     def extend(self, other: ScoreTable, *, distinct: bool = False) -> Self:
         """Append another table's rows; `distinct` (faster, unchecked): the tables share no sample."""
         measures = [self._measures.setdefault(measure, len(self._measures)) for measure in other._measures]
         whys = [self._whys.setdefault(why, len(self._whys)) for why in other._whys]
         if distinct:
-            samples = np.arange(len(other.keys)) + len(self.keys)
-            self.keys.extend(other.keys)
+            samples = np.arange(len(other.samples)) + len(self.samples)
+            self.samples += other.samples
+            self._numbers = None
         else:
-            samples = np.array([self.keys.number(key) for key in other.keys], dtype=np.int64)
+            samples = np.array([self._number_of(key) for key in other.samples], dtype=np.int64)
         for row, (status, why, low, high) in other._noted.items():
             self._noted[row + len(self)] = status, whys[why], low, high
         if len(other):
-            self._number(samples[other.sample], np.array(measures)[other.measure])
+            self._add_codes(samples[other.sample], np.array(measures)[other.measure])
         self._value.extend(other._value)
         return self
 
-    def _number(self, sample: NDArray[np.int64], measure: NDArray[np.int64]) -> None:
+    def _add_codes(self, sample: NDArray[np.int64], measure: NDArray[np.int64]) -> None:
         """Append the sample and measure indices of new rows."""
         self._sample.frombytes(sample.astype(np.int32).tobytes())
         self._measure.frombytes(measure.astype(np.uint16).tobytes())
@@ -145,22 +168,17 @@ class ScoreTable:
         status, reason and bounds by row number (sample after sample).
         """
         table = cls()
-        table.keys.extend(samples)
+        table.samples += samples
         codes = [table._measures.setdefault(names, len(table._measures)) for names in measures]
         for row in sorted(noted):
             table._note(row, noted[row])
-        count = len(table.keys)
+        count = len(table.samples)
         scores = values if isinstance(values, np.ndarray) else np.stack(values, 1) if values else np.empty(0)
-        table._number(np.repeat(np.arange(count), len(codes)), np.tile(np.array(codes, np.int64), count))
+        table._add_codes(np.repeat(np.arange(count), len(codes)), np.tile(np.array(codes, np.int64), count))
         table._value.frombytes(np.ascontiguousarray(scores, dtype=np.float64).ravel().view(np.uint8).data)
         return table
 
     # the columns
-
-    @property
-    def samples(self) -> list[SampleKey]:
-        """The keys of all samples, in order of first appearance."""
-        return list(self.keys)
 
     @property
     def measures(self) -> list[tuple[str, str]]:
@@ -197,11 +215,18 @@ class ScoreTable:
             status[at], why[at], low[at], high[at] = self._noted[int(rows[at])]
         return ScoreRows(np.asarray(self._value)[rows], status, why, low, high)
 
-    def rows_of(self, measure: tuple[str, str]) -> NDArray[np.int64]:
-        """Return the indices of the rows with a value of a measure, given as (reported, canonical) name."""
-        rows = np.flatnonzero(np.asarray(self._measure) == self._measures[measure])
-        result: NDArray[np.int64] = rows[~np.isnan(np.asarray(self._value)[rows])]
-        return result
+    def rows_of(self, measure: tuple[str, str], system: str | None = None) -> NDArray[np.int64]:
+        """Return the indices of the rows with a value of a measure, given as (reported, canonical) name.
+
+        Only rows of `system` are returned, unless it is None.
+        """
+        chosen = np.asarray(self._measure) == self._measures[measure]
+        chosen &= ~np.isnan(np.asarray(self._value))
+        systems, codes = self.systems()
+        if system is not None and systems != [system]:
+            number = systems.index(system) if system in systems else -1
+            chosen &= (codes == number)[np.asarray(self._sample)]
+        return np.flatnonzero(chosen)
 
     # the rows
 
@@ -215,7 +240,7 @@ class ScoreTable:
         """Yield the scores in the rows with these indices as Score objects."""
         measures, whys = self.measures, self.whys
         for row in numbers:
-            name, system, trial = self.keys[self._sample[row]]
+            name, system, trial = self.samples[self._sample[row]]
             reported, canonical = measures[self._measure[row]]
             code, why, low, high = self._noted.get(row, (0, 0, _NAN, _NAN))
             yield Score(
@@ -230,19 +255,16 @@ class ScoreTable:
                 bounds=None if math.isnan(low) else (low, high),
             )
 
-    def of_sample(self, key: SampleKey) -> Iterator[Score]:
-        """Yield the scores of the sample with this key."""
-        return self.of_samples([key])
-
     def of_samples(self, keys: Iterable[SampleKey]) -> Iterator[Score]:
         """Yield the scores of the samples with these keys, in the table's order."""
-        numbers = [number for key in keys if (number := self.keys.find(key)) is not None]
+        of = self.numbers()
+        numbers = [of[key] for key in keys if key in of]
         return self.rows(np.flatnonzero(np.isin(self.sample, numbers)).tolist())
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """Return the columns by name, for a DataFrame; the bounds are the columns `low` and `high`."""
         names, whys, rest = self.measures, self.whys, self.taken()
-        keys = [self.keys[code] for code in self._sample]
+        keys = [self.samples[code] for code in self._sample]
         measures = [names[code] for code in self._measure]
         return {
             "sample": [name for name, _, _ in keys],
@@ -266,7 +288,9 @@ class ScoreTable:
         sample = np.asarray(self._sample)
         starts = np.flatnonzero(np.diff(sample, prepend=-1))  # of the rows of one sample after the other
         counts = np.diff(starts, append=len(sample)).tolist()
-        heads = chain.from_iterable(map(repeat, map(self._head, sample[starts].tolist()), counts))
+        keys = [self.samples[number] for number in sample[starts].tolist()]
+        texts = [b'{"sample":%b,"system":%b,"trial":%d,' % (*map(encode, key[:2]), key[2]) for key in keys]
+        heads = chain.from_iterable(map(repeat, texts, counts))
         # NaN is null
         values = chain.from_iterable(encode(some)[1:-1].split(b",") for some in batched(self._value))
         ends, whys = [_PLAIN_END] * len(sample), self.whys
@@ -276,11 +300,6 @@ class ScoreTable:
             ends[row] = b',"status":%b,"why":%b,"bounds":%b}\n' % rest
         columns = heads, map(parts.__getitem__, self._measure), values, ends
         return map(b"".join, zip(*columns, strict=True))  # one step per row in C
-
-    def _head(self, number: int) -> bytes:
-        """Return the start of the lines of the sample with this number."""
-        name, system, trial = self.keys[number]
-        return b'{"sample":%b,"system":%b,"trial":%d,' % (encode(name), encode(system), trial)
 
     def add_row(self, row: ScoreRow) -> None:
         """Append a stored row; an upper bound of null means infinity. Raises ValueError if it is invalid."""

@@ -58,8 +58,8 @@ def test_all_that_is_known_of_a_query_is_in_the_excerpt(report: Report, size: in
     cut = Excerpt(report, size).report
     whole, part = Explainer(report), Explainer(cut)
     for sample in cut.samples():
-        scores = list(report.tables.scores.of_sample(sample.key))
-        assert list(cut.tables.scores.of_sample(sample.key)) == scores
+        scores = list(report.tables.scores.of_samples([sample.key]))
+        assert list(cut.tables.scores.of_samples([sample.key])) == scores
         assert part.facts(sample, scores) == whole.facts(sample, scores)
 
 

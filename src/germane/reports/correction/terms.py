@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from math import fsum, nan
 from typing import TypeAlias
 
@@ -25,6 +26,7 @@ from germane.questions.relevance import HELPS
 from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS
 from germane.tables.columns import batched
 from germane.tables.labels import LabelBook
+from germane.tables.scores import SampleKey
 from germane.types import Sample
 
 Ints: TypeAlias = NDArray[np.intp]
@@ -115,93 +117,81 @@ def _counted(measure: Measure, answer: float | Floats, scale: str) -> Floats:
     return np.where(np.asarray(answer) >= threshold, 1.0, 0.0)
 
 
-_Row: TypeAlias = tuple[int, str, str, float, float]
-"""The number of a sample, an item that its score rests on, and the verdict's scale, value and weight."""
+_Row: TypeAlias = tuple[SampleKey, str, str, float, float]
+"""A sample, an item that its score rests on, and the verdict's scale, value and weight."""
 
 
 def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], ScoreTerms]:
     """Return the verdicts that the scores are computed from, by (measure, system); reads each sample once."""
     table = tables.scores
-    systems, system = table.keys.systems()
-    values: dict[tuple[str, str], tuple[Measure, dict[int, float]]] = {}
-    for name, canonical in table.measures:
-        rows = table.rows_of((name, canonical))
-        sample, value = table.sample[rows], table.taken(rows).value
-        for code, of in enumerate(systems):
-            mine = system[sample] == code
-            of_sample = dict(zip(sample[mine].tolist(), value[mine].tolist(), strict=True))
-            values[name, of] = Measure.remembered(canonical), of_sample
+    values: dict[tuple[str, str], tuple[Measure, dict[SampleKey, float]]] = {}
+    for (name, canonical), system in product(table.measures, table.systems()[0]):
+        rows = table.rows_of((name, canonical), system)
+        scored = (table.samples[number] for number in table.sample[rows].tolist())
+        of_sample = dict(zip(scored, table.taken(rows).value.tolist(), strict=True))
+        values[name, system] = Measure.remembered(canonical), of_sample
     found: dict[tuple[str, str], list[_Row]] = {names: [] for names in values}
-    rankings: dict[tuple[str, str], dict[int, list[list[str]]]] = {names: {} for names in values}
+    rankings: dict[tuple[str, str], dict[SampleKey, list[list[str]]]] = {names: {} for names in values}
     answers = StoredAnswers(tables.judgements)
     for samples in batched(tables.samples, BLOCK):
         read = answers.places_reader(samples, settings)
-        numbers = [table.keys.find(sample.key) for sample in samples]
+        keys = [sample.key for sample in samples]
         for names, (measure, of_sample) in values.items():
-            here = {at: n for at, n in enumerate(numbers) if n is not None and n in of_sample}
+            here = {at: key for at, key in enumerate(keys) if key in of_sample}
             if here and reads_verdicts(measure, settings):
                 places = read(measure.choice, measure.depth)
                 found[names] += _rows_of(places, measure, here)
                 if measure.name not in PASSAGE_MEANS:
-                    for at, number in here.items():
+                    for at, key in here.items():
                         lists = [places.items[span.start : span.stop] for span in places.spans_of(at, None)]
-                        rankings[names][number] = lists
-            for at, number in here.items() if measure.name in VERDICT_MEANS else ():
+                        rankings[names][key] = lists
+            for at, key in here.items() if measure.name in VERDICT_MEANS else ():
                 for _, item, _, verdict, weight in claim_verdicts(measure, samples[at], settings, answers):
-                    found[names].append((number, item, "binary", verdict, weight))
-    ids = list(table.keys.ids())
-    return {names: _joined(*values[names], rows, rankings[names], ids) for names, rows in found.items()}
+                    found[names].append((key, item, "binary", verdict, weight))
+    return {names: _joined(*values[names], rows, rankings[names]) for names, rows in found.items()}
 
 
-def _rows_of(places: Places, measure: Measure, samples: Mapping[int, int]) -> Iterator[_Row]:
-    """Yield a row per passage that a measure reads; `samples` has sample numbers by index in `places`."""
+def _rows_of(places: Places, measure: Measure, samples: Mapping[int, SampleKey]) -> Iterator[_Row]:
+    """Yield a row per passage that a measure reads, for the `samples`, given by their index in `places`."""
     counts, lengths = np.diff(places.rows), np.diff(np.array(places.pointers))
     weights = np.full(len(places.level), nan)
     if measure.name in PASSAGE_MEANS:
         cut = measure.k if measure.name == "P" else None
         weights = np.repeat(1 / (np.repeat(counts, counts) * (cut or np.maximum(lengths, 1))), lengths)
-    numbers = np.full(len(places.samples), -1)
-    numbers[list(samples)] = list(samples.values())
     own, known = str(places.settings.scale), zip(places.scale.tolist(), places.labelled.tolist(), strict=True)
     scales = [places.scales[scale] if of_judge else own for scale, of_judge in known]
-    sample, grades, weight = (of.tolist() for of in (numbers[places.sample], places.grades, weights))
+    sample, grades, weight = (of.tolist() for of in (places.sample, places.grades, weights))
     rows = zip(sample, places.items, scales, grades, weight, strict=True)
-    return (row for row in rows if row[0] >= 0)
+    return ((samples[at], *row) for at, *row in rows if at in samples)
 
 
 def _joined(
     measure: Measure,
-    values: Mapping[int, float],
+    values: Mapping[SampleKey, float],
     rows: Sequence[_Row],
-    rankings: Mapping[int, list[list[str]]],
-    ids: Sequence[str],
+    rankings: Mapping[SampleKey, list[list[str]]],
 ) -> ScoreTerms:
     """Return one measure's rows, joined over a case's trials: one per item, with its mean weight."""
     cases: dict[str, list[float]] = {}
     lists: dict[str, list[list[list[str]]]] = {}
-    for number, value in values.items():
-        cases.setdefault(ids[number], []).append(value)
-        lists.setdefault(ids[number], []).append(rankings.get(number, []))
-    code_of = {name: code for code, name in enumerate(cases)}
-    code, order = {n: code_of[ids[n]] for n in values}, {n: position for position, n in enumerate(values)}
-    rows = sorted(rows, key=lambda row: order[row[0]])
+    for key, value in values.items():
+        cases.setdefault(key[0], []).append(value)
+        lists.setdefault(key[0], []).append(rankings.get(key, []))
+    code = {case: number for number, case in enumerate(cases)}
+    first: dict[tuple[int, str], _Row] = {}
     weights: dict[tuple[int, str], list[float]] = {}
-    first: list[_Row] = []
     for row in rows:
-        if (key := (code[row[0]], row[1])) in weights:
-            weights[key].append(row[4])
-        else:
-            weights[key] = [row[4]]
-            first.append(row)
-    _, items, scales, verdict, _ = zip(*first, strict=True) if first else ((),) * 5
+        of = code[row[0][0]], row[1]
+        first.setdefault(of, row)
+        weights.setdefault(of, []).append(row[4])
     trials = [*map(len, cases.values())]
     return ScoreTerms(
         measure=measure,
         cases=cases,
         rankings=list(lists.values()),
-        items=items,
-        case=np.array([case for case, _ in weights], np.intp),
-        verdict=np.array(verdict, float),
+        items=[item for _, item in first],
+        case=np.array([case for case, _ in first], np.intp),
+        verdict=np.array([row[3] for row in first.values()], float),
         weight=np.array([fsum(of) / trials[case] for (case, _), of in weights.items()]),
-        scale="binary" if {*scales} == {"binary"} else "graded",
+        scale="binary" if {row[2] for row in first.values()} == {"binary"} else "graded",
     )

@@ -30,7 +30,7 @@ class Excerpt:
     """
 
     def __init__(self, whole: ReportData, most: int = MOST) -> None:
-        self.whole, keys = whole, whole.tables.scores.keys
+        self.whole, keys = whole, whole.tables.scores.samples
         case = whole.case_scores.case
         self.total = int(case.max(initial=-1)) + 1
         self.kept = min(self.total, most)
@@ -43,8 +43,8 @@ class Excerpt:
 
     def of_other(self, other: ReportData) -> ReportData:
         """Return another report, cut to the queries that are on this page."""
-        ids = set(self.report.tables.scores.keys.ids())
-        return _cut(other, {key for key in other.tables.scores.keys if key[0] in ids}, other.summaries)
+        ids = self.report.case_scores.numbers
+        return _cut(other, {key for key in other.tables.scores.samples if key[0] in ids}, other.summaries)
 
     @property
     def share(self) -> float:
