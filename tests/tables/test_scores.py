@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import InputError
-from germane.tables.scores import Noted, ScoreTable
+from germane.tables.scores import Noted, ScoreRow, ScoreTable
 from germane.types import Score
 
 texts = st.text(max_size=4)
@@ -85,7 +85,7 @@ def test_rows_in_order_are_found_as_others_are(some: list[tuple[int, list[str], 
         ]
         if appended:
             for score in new:
-                table.append(score.key, name := score.measure, name, score.value)
+                table.add(score)
         else:
             samples = [(key, "s", len(rows) % 2) for key in keys]
             values = np.array([score.value for score in new]).reshape(count, len(measures))
@@ -104,8 +104,9 @@ def test_the_columns_are_coded() -> None:
     """Each distinct sample, measure and reason is stored once."""
     table = ScoreTable()
     for sample in ("q1", "q2"):
-        table.append((sample, "bm25", 0), "first", "RR", 0.5)
-        table.append((sample, "bm25", 0), "AP", "AP", None, "incomplete", "1 of 2 missing", (0.25, 0.75))
+        table.add(ScoreRow(sample, "bm25", 0, "first", "RR", 0.5, "ok", None, None))
+        bounds = (0.25, 0.75)
+        table.add(ScoreRow(sample, "bm25", 0, "AP", "AP", None, "incomplete", "1 of 2 missing", bounds))
     assert table.samples == [("q1", "bm25", 0), ("q2", "bm25", 0)]
     assert table.measures == [("first", "RR"), ("AP", "AP")]
     assert table.whys == [None, "1 of 2 missing"]
@@ -131,7 +132,7 @@ def test_the_columns_are_coded() -> None:
 def test_a_row_that_contradicts_itself_is_refused(wrong: Sequence[object], said: str) -> None:
     """A value exactly where the status is ok, and a reason where it is not."""
     with pytest.raises(ValueError, match=re.escape(said)):
-        ScoreTable().append(("q", "", 0), "RR", "RR", *wrong)  # type: ignore[arg-type]
+        ScoreTable().add(ScoreRow("q", "", 0, "RR", "RR", *wrong, None))  # type: ignore[arg-type]
 
 
 def test_a_line_that_is_no_score_is_named() -> None:

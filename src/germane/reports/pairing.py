@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Literal
@@ -243,16 +243,13 @@ class Side:
     @cached_property
     def has_samples(self) -> bool:
         """True if the report has the system's samples; a `--json` document has only scores."""
-        first = next((key for key in self.report.tables.scores.samples if key[1] == self.system), None)
-        return first is not None and any(True for _ in self.report.tables.samples_of({first}))
+        return next(self.read(), None) is not None
 
     def first_of(self, cases: Collection[str]) -> Mapping[str, Sample]:
         """Return the first sample (trial) of each of these cases, by case; only these samples are loaded."""
-        keys = {key for key in self.report.tables.scores.samples if key[0] in cases and key[1] == self.system}
-        first: dict[str, Sample] = {}
-        for sample in self.report.tables.samples_of(keys):
-            first.setdefault(sample.id, sample)
-        return first
+        table = self.report.tables.scores
+        keys = {key for key in table.samples if key[0] in cases and key[1] == self.system}
+        return {sample.id: sample for sample in reversed(list(self.report.tables.samples_of(keys)))}
 
     def source(self, measure: str) -> str:
         """Return whose labels a measure reads (gold, judge, human or best), given its reported name."""
@@ -363,25 +360,20 @@ class PairedSystems:
     @cached_property
     def _in_a(self) -> NDArray[np.int64]:
         """The index in A's report of each case in B's report; -1 for a case that A lacks."""
-        ours, theirs = self.a.scores, self.b.scores
-        if ours is theirs and not self.by_query:
-            return np.arange(len(ours.cases))
-        names = map(self.case_in_a, theirs.cases) if self.by_query else theirs.cases
-        return np.array([-1 if name is None else ours.numbers.get(name, -1) for name in names], np.int64)
+        number_of: Callable[..., int] = self.a.scores.numbers.get
+        return np.array([number_of(self.case_in_a(case), -1) for case in self.b.scores.cases], np.int64)
 
     def only_in(self) -> tuple[list[str], list[str]]:
         """Return the ids of the cases that only A has, and those that only B has."""
-        sides = ((side.scores, side.system) for side in (self.a, self.b))
-        a, b = (dict.fromkeys(of.cases[at] for at in of.cases_of(system).tolist()) for of, system in sides)
-        in_a = {case: self.case_in_a(case) for case in b}
-        both = set(in_a.values())
-        return [case for case in a if case not in both], [case for case in b if in_a[case] not in a]
+        a, b = (side.scores.cases_of(side.system) for side in (self.a, self.b))
+        in_a = self._in_a[b]
+        only_a, only_b = a[~np.isin(a, in_a)].tolist(), b[~np.isin(in_a, a)].tolist()
+        return [self.a.scores.cases[at] for at in only_a], [self.b.scores.cases[at] for at in only_b]
 
     def _due(self, measure: str) -> list[CaseValues]:
         """Return A's and B's values of a measure over all cases that it should have scored."""
-        canonical = self.a.types[measure]
-        of, span = (measure, canonical), range_of(canonical)
-        return [side.scores.of(side.system, of, span) for side in (self.a, self.b)]
+        of = measure, self.a.types[measure]
+        return [side.scores.of(side.system, of, range_of(of[1])) for side in (self.a, self.b)]
 
     def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
         """Return A's and B's values of a measure for the cases in both, in A's order and numbering."""

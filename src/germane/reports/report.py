@@ -269,7 +269,7 @@ def read_document(path: Path) -> ReportData:
     table, seen = ScoreTable(), set[tuple[object, ...]]()
     for row in document.scores:
         try:
-            table.add_row(row)
+            table.add(row)
         except (ValueError, OverflowError) as error:
             problem = f"this --json document has a damaged score: {error}"
             raise InputError(problem, fix=fix, place=location) from None
@@ -291,8 +291,8 @@ def _report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportD
     tables, cluster_of = BlockRows(), dict[str, str]()
     for row in results.rows:
         status: Status = "error" if row.value is None else "ok"
-        key = row.sample, row.system, row.trial
-        tables.scores.append(key, row.measure, types[row.measure], row.value, status, row.why or None)
+        of = row.sample, row.system, row.trial, row.measure, types[row.measure]
+        tables.scores.add(ScoreRow(*of, row.value, status, row.why or None, None))
         if row.cluster:
             cluster_of[row.sample] = row.cluster
     tables.cluster_of = cluster_of
@@ -317,7 +317,7 @@ def open_together(
     For measures that are not listed, both are guessed from the names, and the values in all files.
     """
     from germane.results.naming import types_of  # not at the top: `germane rank` reads no such files
-    from germane.results.reading import read_results, stated_directions
+    from germane.results.reading import read_results
 
     opened: list[ReportData | ResultFile] = []
     for value in values:
@@ -331,11 +331,10 @@ def open_together(
             opened.append(report)
     files = [one for one in opened if not isinstance(one, ReportData)]
     types, notes = types_of(
-        ((row.measure, row.value) for file in files for row in file.rows),
+        ((row.measure, row.value, row.higher) for file in files for row in file.rows),
         {line.measure: line.type for one in opened if isinstance(one, ReportData) for line in one.summaries},
         ranges,
         directions,
-        stated_directions(files),
     )
     return [one if isinstance(one, ReportData) else _report_of_results(one, types) for one in opened], notes
 

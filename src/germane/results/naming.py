@@ -116,22 +116,24 @@ def parse_directions(texts: Iterable[str] | Mapping[str, bool]) -> dict[str, boo
 
 
 def types_of(
-    scores: Iterable[tuple[str, float | None]],
+    scores: Iterable[tuple[str, float | None, bool | None]],
     others: Mapping[str, str],
     ranges: Mapping[str, Range],
     directions: Mapping[str, bool],
-    exported: Mapping[str, bool],
 ) -> tuple[dict[str, str], list[str]]:
     """Return the type (name, range and direction) of each measure in result files, and notes on guessed types.
 
-    `scores` has the measure and value of every row, and `others` the type of each measure in the reports that
-    the files are compared with. `ranges` and `directions` (True if more is better) are the user's, `exported` the
-    directions in the files. Raises InputError if the user named a measure that no file has, or a value is
-    outside its range.
+    `scores` has the measure, value and direction (True if more is better, None if the file does not say) of every
+    row, and `others` the type of each measure in the reports that the files are compared with. `ranges` and
+    `directions` are the user's. Raises InputError if the user named a measure that no file has, a value is outside
+    its range, or two files disagree on the direction.
     """
-    values: dict[str, list[float]] = {}
-    for name, value in scores:
+    values, exported = dict[str, list[float]](), dict[str, bool]()
+    for name, value, higher in scores:
         values.setdefault(name, []).extend([] if value is None else [value])
+        if higher is not None and exported.setdefault(name, higher) != higher:
+            problem = f"for the measure {name}, more is better in one result file and less in another"
+            raise InputError(problem, fix="write both files with the same version of the program")
     for flag, names in (("--range", ranges), ("--higher-is-better", directions)):
         if unknown := next((name for name in names if name not in values), None):
             problem = f"{flag} names the measure {unknown}, which no result file has"

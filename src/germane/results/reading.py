@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from germane import addons
 from germane.clean import shorten
@@ -31,27 +31,43 @@ from germane.results.rows import (
 from germane.samples.cells import named_rows
 from germane.samples.files import JsonFault, json_in, parse_strict_json, read_lines, shown_name
 
-Lines = Sequence[tuple[int, str]]
+Object: TypeAlias = Mapping[str, Any]
+Results: TypeAlias = tuple[str, Iterable[MeasuredRow]]
+"""The name of the program that wrote a file ("" if the format does not tell), and the results in the file."""
 
 
 def read_results(path: str | Path) -> ResultFile | None:
     """Return the results in another program's file, or None for a JSON object without results (such as germane's own).
 
-    Raises InputError if the file cannot be read, has an unknown format, or has two values of a measure for one case.
+    Raises InputError if the file cannot be read, has an unknown format, no results, or two values of a measure for one case.
     """
     name = shown_name(path)
+    place = SourceLocation(name)
     try:
-        results = _results(path, name)
+        program, found = _results(path, name) or ("", None)
+        rows = None if found is None else list(found)
     except (AttributeError, KeyError, TypeError, ValueError) as fault:  # in a log or an export
         problem = f"this log or export has an unknown form: {type(fault).__name__}: {fault}"
         fix = "write a table with the columns id, measure and value"
-        raise InputError(problem, fix=fix, place=SourceLocation(name)) from None
-    return results and results.checked()
+        raise InputError(problem, fix=fix, place=place) from None
+    if rows is None:
+        return None
+    if not rows:
+        fix = "write the columns id, measure and value, or id and a column per measure; write a log with its samples"
+        raise InputError("this file has no results of single cases", fix=fix, place=place)
+    counts = Counter((row.sample, row.system, row.trial, row.measure) for row in rows)
+    (sample, system, trial, measure), times = counts.most_common(1)[0]
+    if times > 1:
+        case = f"the case {shorten(sample, 60)}{f' of {system}' if system else ''}"
+        problem = f"{case} has {times} values of {measure} in trial {trial}"
+        fix = "keep one value; add a column trial (0, 1, ...) for repetitions, a column system for several systems"
+        raise InputError(problem, fix=fix, place=place)
+    return ResultFile(name, program, rows)
 
 
-def _results(path: str | Path, name: str) -> ResultFile | None:
+def _results(path: str | Path, name: str) -> Results | None:
     """Return the results in a file whose format is detected from its first characters; `name` is its name in messages."""
-    if zipfile.is_zipfile(path) and (log := inspect_log(path)):
+    if zipfile.is_zipfile(path) and (log := _inspect_log(path, name)):
         return log
     filled = (line for line in read_lines(path) if line[1].strip())
     head = list(islice(filled, 2))
@@ -61,75 +77,52 @@ def _results(path: str | Path, name: str) -> ResultFile | None:
     lines = [*head, *filled]
     if first[:1] in {"{", "["}:
         rows = _json_rows(lines, name)
-        if isinstance(rows, Mapping):
-            return export_of(rows, name)
-        return export_of_rows(rows, name) or ResultFile(name, "", list(table_results(rows)))
+        return _of_document(rows, name) if isinstance(rows, Mapping) else _of_rows(rows)
     if is_printed(first):
-        return ResultFile(name, *printed_results(lines, name))
-    return ResultFile(name, "", list(table_results(list(_table(lines, name)))))
+        return printed_results(lines, name)
+    delimiter = "\t" if "\t" in first and "," not in first else ","
+    table = named_rows((text for _, text in lines), delimiter, name)
+    return "", table_results([(SourceLocation(name, lines[(at.line or 1) - 1][0]), row) for at, row in table])
 
 
-def stated_directions(files: Iterable[ResultFile]) -> dict[str, bool]:
-    """Return a mapping from measure to True if more is better, for measures whose files say so.
-
-    Raises InputError if two files disagree.
-    """
-    result: dict[str, bool] = {}
-    for row in (row for file in files for row in file.rows):
-        if row.higher is not None and result.setdefault(row.measure, row.higher) != row.higher:
-            problem = f"for the measure {row.measure}, more is better in one result file and less in another"
-            raise InputError(problem, fix="write both files with the same version of the program")
-    return result
-
-
-def _json_rows(lines: Lines, name: str) -> list[Located] | Mapping[str, Any]:
+def _json_rows(lines: Sequence[tuple[int, str]], name: str) -> list[Located] | Object:
     """Return the rows of a JSON list or of JSON Lines, each with its location, or the object if the file is one JSON object."""
     number, first = lines[0]
+    rows: list[tuple[SourceLocation, Any]] = []
     if len(lines) > 1 and first.lstrip().startswith("{"):
         with suppress(JsonFault):  # the first line of an object that spans several lines
             parse_strict_json(first, infinite=True)
-            values = ((json_in(line, name, at, infinite=True), at) for at, line in lines)
-            return [_row(value, SourceLocation(name, at)) for value, at in values]
-    value = json_in("".join(line for _, line in lines), name, number, infinite=True)
-    if isinstance(value, list):
-        return [_row(row, SourceLocation(f"{name}, row {at}")) for at, row in enumerate(value, 1)]
-    if name.removesuffix(".gz").removesuffix(".zst").endswith((".jsonl", ".ndjson")):
-        return [_row(value, SourceLocation(name, number))]
-    return _row(value, SourceLocation(name))[1]
-
-
-def _row(value: Any, where: SourceLocation) -> Located:
-    if isinstance(value, Mapping):
-        return where, value
-    fix = 'write {"id": "q1", "nDCG@10": 0.5}'
-    raise InputError("this row of results is not an object", fix=fix, place=where)
-
-
-def _table(lines: Lines, name: str) -> Iterator[Located]:
-    """Yield the rows of a CSV or TSV file with a header, each with its location."""
-    delimiter = "\t" if lines and "\t" in lines[0][1] and "," not in lines[0][1] else ","
-    for place, row in named_rows((text for _, text in lines), delimiter, name):
-        yield SourceLocation(name, lines[(place.line or 1) - 1][0]), row
+            rows = [(SourceLocation(name, at), json_in(line, name, at, infinite=True)) for at, line in lines]
+    if not rows:
+        value = json_in("".join(line for _, line in lines), name, number, infinite=True)
+        if isinstance(value, list):
+            rows = [(SourceLocation(f"{name}, row {at}"), row) for at, row in enumerate(value, 1)]
+        elif name.removesuffix(".gz").removesuffix(".zst").endswith((".jsonl", ".ndjson")):
+            rows = [(SourceLocation(name, number), value)]
+        else:
+            document: Object = value
+            return document
+    if wrong := next((where for where, row in rows if not isinstance(row, Mapping)), None):
+        fix = 'write {"id": "q1", "nDCG@10": 0.5}'
+        raise InputError("this row of results is not an object", fix=fix, place=wrong)
+    return rows
 
 
 # other programs' documents
 
-Object = Mapping[str, Any]
 
-
-def export_of(document: Object, name: str) -> ResultFile | None:
+def _of_document(document: Object, name: str) -> Results | None:
     """Return the results in a JSON document of another program, or None if the program is not recognised."""
     tests = document.get("testRunData") or document
     if isinstance(document.get("eval"), Mapping) and not {"plan", "samples"}.isdisjoint(document):
-        return ResultFile(name, "Inspect", list(_inspect(document["eval"], document.get("samples") or ())))
+        return "Inspect", _inspect(document["eval"], document.get("samples") or ())
     if isinstance(document.get("results"), Mapping) and isinstance(document["results"].get("results"), list):
-        return ResultFile(name, "promptfoo", list(_promptfoo(document["results"]["results"])))
+        return "promptfoo", _promptfoo(document["results"]["results"])
     if (cases := tests.get("test_results", tests.get("testCases"))) is not None:
-        cases = [*cases, *tests.get("conversationalTestCases", ())]
-        return ResultFile(name, "DeepEval", list(_deepeval(cases)))
+        return "DeepEval", _deepeval([*cases, *tests.get("conversationalTestCases", ())])
     program, rows = _frame(document)
     located = [(SourceLocation(f"{name}, row {at}"), row) for at, row in enumerate(rows, 1)]
-    return ResultFile(name, program, list(table_results(located))) if rows else None
+    return (program, table_results(located)) if rows else None
 
 
 def _frame(document: Object) -> tuple[str, list[Object]]:
@@ -147,15 +140,16 @@ def _frame(document: Object) -> tuple[str, list[Object]]:
     return "", []
 
 
-def export_of_rows(rows: Sequence[Located], name: str) -> ResultFile | None:
-    """Return the results in JSON rows of promptfoo, DeepEval or a program known to an add-on, or None for other rows."""
-    first = rows[0][1] if rows else {}
+def _of_rows(located: Sequence[Located]) -> Results:
+    """Return the results in JSON rows: of promptfoo, DeepEval, a program known to an add-on, or of a table."""
+    rows = [row for _, row in located]
+    first = rows[0] if rows else {}
     if {"promptIdx", "testIdx", "namedScores"} <= first.keys():
-        return ResultFile(name, "promptfoo", list(_promptfoo([row for _, row in rows])))
+        return "promptfoo", _promptfoo(rows)
     if not {"metrics_data", "metricsData"}.isdisjoint(first):
-        return ResultFile(name, "DeepEval", list(_deepeval(row for _, row in rows)))
+        return "DeepEval", _deepeval(rows)
     read = addons.reader_of(first, kind="results", known=False)
-    return ResultFile(name, "", list(read([row for _, row in rows]))) if read else None
+    return "", read(rows) if read else table_results(located)
 
 
 # Inspect
@@ -165,9 +159,8 @@ _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _ZSTANDARD = 93
 
 
-def inspect_log(path: str | Path) -> ResultFile | None:
+def _inspect_log(path: str | Path, name: str) -> Results | None:
     """Return the results in an Inspect log (.eval), or None for any other ZIP archive. Raises InputError if it is damaged."""
-    name = shown_name(path)
     try:
         with zipfile.ZipFile(path) as archive:
             members = {member.filename: member for member in archive.infolist()}
@@ -177,7 +170,7 @@ def inspect_log(path: str | Path) -> ResultFile | None:
             header = _member(archive, head, name)
             files = (member for path, member in members.items() if re.fullmatch(r"samples/.*\.json", path))
             samples = [_member(archive, member, name) for member in files]
-            return ResultFile(name, "Inspect", list(_inspect(header.get("eval") or {}, samples)))
+            return "Inspect", _inspect(header.get("eval") or {}, samples)
     except (zipfile.BadZipFile, EOFError) as fault:
         problem = f"this Inspect log is damaged: {fault}"
         raise InputError(problem, fix="copy the log again", place=SourceLocation(name)) from None

@@ -6,7 +6,6 @@ import ast
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -66,22 +65,6 @@ class ResultFile:
     path: str
     program: str
     rows: Sequence[MeasuredRow]
-
-    def checked(self) -> ResultFile:
-        """Return this object. Raises InputError if it has no rows, or if a case has two values of one measure."""
-        place = SourceLocation(self.path)
-        if not self.rows:
-            fix = "write the columns id, measure and value, or id and a column per measure; write a log with its samples"
-            raise InputError("this file has no results of single cases", fix=fix, place=place)
-        counts = Counter((row.sample, row.system, row.trial, row.measure) for row in self.rows)
-        for (sample, system, trial, measure), times in counts.items():
-            if times > 1:
-                of = f" of {system}" if system else ""
-                case = f"the case {shorten(sample, 60)}{of}"
-                problem = f"{case} has {times} values of {measure} in trial {trial}"
-                fix = "keep one value; add a column trial (0, 1, ...) for repetitions, a column system for several systems"
-                raise InputError(problem, fix=fix, place=place)
-        return self
 
 
 def number_in(value: Any) -> float | None:

@@ -81,8 +81,7 @@ class ScoreTable:
         self._noted: dict[int, tuple[int, int, float, float]] = {}
         """By row: the codes of status and reason, and the two bounds."""
         for score in scores:
-            of, type_ = score.key, score.type
-            self.append(of, score.measure, type_, score.value, score.status, score.why, score.bounds)
+            self.add(score)
 
     def numbers(self) -> dict[SampleKey, int]:
         """Return the index of each sample in `samples`, by its key; built when first asked for."""
@@ -105,26 +104,23 @@ class ScoreTable:
             self._systems = list(codes), np.array(of_samples, np.int32)
         return self._systems
 
-    def append(
-        self,
-        sample: SampleKey,
-        measure: str,
-        type: str,  # noqa: A002 - the field's name
-        value: float | None,
-        status: Status = "ok",
-        why: str | None = None,
-        bounds: tuple[float, float] | None = None,
-    ) -> None:
-        """Append a row. Raises ValueError unless it is ok with a finite value, or not ok with a reason."""
+    def add(self, score: Score | ScoreRow) -> None:
+        """Append a score; an upper bound of null means infinity.
+
+        Raises ValueError unless it is ok with a finite value, or not ok with a reason.
+        """
+        value, status, why, bounds = score.value, score.status, score.why, score.bounds
         if value is None:
             if status == "ok" or not why:
                 raise ValueError(f"a score without a value needs a status and a reason, not {status!r}")
         elif status != "ok" or not math.isfinite(value):
             raise ValueError(f"a value must be finite and its status ok: {value!r}, {status!r}")
         if status != "ok" or why is not None or bounds is not None:
-            self._note(len(self), (status, why, bounds))
-        self._sample.append(self._number_of(sample))
-        self._measure.append(self._measures.setdefault((measure, type), len(self._measures)))
+            low, high = bounds or (None, None)
+            known = None if low is None else (low, math.inf if high is None else high)
+            self._note(len(self), (status, why, known))
+        self._sample.append(self._number_of((score.sample, score.system, score.trial)))
+        self._measure.append(self._measures.setdefault((score.measure, score.type), len(self._measures)))
         self._value.append(_NAN if value is None else value)
 
     def _note(self, row: int, noted: Noted) -> None:
@@ -301,19 +297,12 @@ class ScoreTable:
         columns = heads, map(parts.__getitem__, self._measure), values, ends
         return map(b"".join, zip(*columns, strict=True))  # one step per row in C
 
-    def add_row(self, row: ScoreRow) -> None:
-        """Append a stored row; an upper bound of null means infinity. Raises ValueError if it is invalid."""
-        low, high = row.bounds or (None, None)
-        bounds = None if low is None else (low, math.inf if high is None else high)
-        key = row.sample, row.system, row.trial
-        self.append(key, row.measure, row.type, row.value, row.status, row.why, bounds)
-
     def read(self, lines: Iterable[bytes], file: str = "scores.jsonl") -> Self:
         """Append the lines of a scores.jsonl file. Raises InputError if a line is damaged."""
         number = 0
         try:
             for number, line in enumerate(lines, 1):  # noqa: B007 - for the error
-                self.add_row(_decode_row(line))
+                self.add(_decode_row(line))
         except (ValueError, OverflowError):
             place, fix = SourceLocation(file, number), "restore the file, or run the evaluation again"
             raise InputError("this line is not a score", fix=fix, place=place) from None
