@@ -132,7 +132,7 @@ def test_the_columns_are_coded() -> None:
 def test_a_row_that_contradicts_itself_is_refused(wrong: Sequence[object], said: str) -> None:
     """A value exactly where the status is ok, and a reason where it is not."""
     with pytest.raises(ValueError, match=re.escape(said)):
-        ScoreTable().add(ScoreRow("q", "", 0, "RR", "RR", *wrong, None))  # type: ignore[arg-type]
+        ScoreTable().add(ScoreRow("q", "", 0, "RR", "RR", *wrong, None))  # type: ignore[arg-type, call-arg]
 
 
 def test_a_line_that_is_no_score_is_named() -> None:

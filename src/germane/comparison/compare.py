@@ -92,43 +92,27 @@ def compare(
     reports, guesses = open_together((a, *more), parse_ranges(ranges), parse_directions(higher_is_better))
     against = pairs_of(reports, systems, names)
     sides = list(dict.fromkeys(chain.from_iterable(zip(*against, strict=True))))
-    common = measures_in_common(sides)
-    chosen = common if measures is None else _named(sides, measures, common, "measure")
-    if not chosen:
-        have = "; ".join(f"{side.name}: {', '.join(side.types)}" for side in sides)
-        fix = f"add the measures that a report lacks (germane score REPORT -m ...): {have}"
-        raise InputError("the systems have no measure in common", fix=fix)
-    tested = [name for name in chosen if not is_diagnostic(sides[0].types[name])]
-    first = tested or chosen if primary is None else _named(sides, primary, chosen, "primary")
+    chosen, first = _measures(sides, measures, primary)
     margins = _margins(() if margin is None else margin, sides, chosen)
-    judged = [name for name in chosen if verdicts_of(sides, name) != "labels"]
-    differ = list(dict.fromkeys(words for pair in against if (words := how_judged(*pair, judged))))
-    if differ and judged and not across_judges:
-        problem = f"{differ[0]}: the difference in {judged[0]} may be due to the judge"
-        fix = "judge both systems alike, or split the difference with --across-judges (across_judges=True)"
-        raise InputError(problem, fix=fix)
+    judging = _differing_judges(against, chosen, across_judges=across_judges)
     pairs = [DecidedPair(side, other) for side, other in against]
-    rows, notes = list[MeasureComparison](), [*guesses, *(differ if judged else [])]
-    for pair in pairs:
-        found = _rows(pair, chosen, margins, allow_stand_in=allow_stand_in)
-        rows += [row.replace(several=len(pairs) > 1) for row in found]
-    rows, slices = adjusted(rows, first), list[MeasureComparison]()
+    compared = [row for pair in pairs for row in _rows(pair, chosen, margins, allow_stand_in=allow_stand_in)]
+    rows = adjusted((row.replace(several=len(pairs) > 1) for row in compared), first)
     gates = [within_margin(row) for row in rows if row.decision]
     gates += [regression(row) for row in rows if row.tests and fail_on_regression]
-    if by is not None:
-        sliced = [row for pair in pairs for row in _slices(pair, chosen, by)]
-        # a slice has no outcome of its own
-        slices = [row.replace(tests=0) for row in adjusted(sliced, first)]
+    sliced = [] if by is None else [row for pair in pairs for row in _slices(pair, chosen, by)]
+    slices = [row.replace(tests=0) for row in adjusted(sliced, first)]  # a slice has no outcome of its own
     only_in: dict[str, list[str]] = {side.name: [] for side in sides}
+    pairing = []
     for pair in pairs:
         only_a, only_in[pair.b.name] = pair.only_in()
-        notes.append(_pairing_note(pair, len(only_a) + len(only_in[pair.b.name])))
+        pairing.append(_pairing_note(pair, len(only_a) + len(only_in[pair.b.name])))
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
     judged_rows = [] if any(map(is_of_results, reports)) else [*rows, *slices]
-    notes += [*_figure_notes(judged_rows, rows), *_remarks(sides, chosen)]
-    if measures is None:
-        others = dict.fromkeys(name for side in sides for name in side.types if name not in chosen)
-        notes.append(f"not compared, because a system lacks it: {', '.join(others)}" if others else "")
+    notes = [*guesses, *judging, *pairing, *_figure_notes(judged_rows, rows), *_remarks(sides, chosen)]
+    others = dict.fromkeys(name for side in sides for name in side.types if name not in chosen)
+    if measures is None and others:
+        notes.append(f"not compared, because a system lacks it: {', '.join(others)}")
     overlaps = {pair.b.name: pair.overlap() for pair in pairs}
     return Comparison(
         systems=tuple(side.name for side in sides),
@@ -143,6 +127,35 @@ def compare(
         gates=tuple(gates if allow_stand_in else [gate.without_stand_in() for gate in gates]),
         reports=tuple(reports),
     )
+
+
+def _measures(
+    sides: Sequence[Side], measures: str | Iterable[str] | None, primary: str | Iterable[str] | None
+) -> tuple[list[str], list[str]]:
+    """Return the measures to compare and the primary ones. Raises InputError if a system lacks one of these."""
+    common = measures_in_common(sides)
+    chosen = common if measures is None else _named(sides, measures, common, "measure")
+    if not chosen:
+        have = "; ".join(f"{side.name}: {', '.join(side.types)}" for side in sides)
+        fix = f"add the measures that a report lacks (germane score REPORT -m ...): {have}"
+        raise InputError("the systems have no measure in common", fix=fix)
+    if primary is not None:
+        return chosen, _named(sides, primary, chosen, "primary")
+    return chosen, [name for name in chosen if not is_diagnostic(sides[0].types[name])] or chosen
+
+
+def _differing_judges(
+    against: Sequence[tuple[Side, Side]], measures: Sequence[str], *, across_judges: bool
+) -> list[str]:
+    """Return how the judging of paired systems differs. Raises InputError for that, unless `across_judges`."""
+    judged = [name for name in measures if verdicts_of(chain.from_iterable(against), name) != "labels"]
+    words = (how_judged(*pair, judged) for pair in against if judged)
+    differ = list(dict.fromkeys(filter(None, words)))
+    if differ and not across_judges:
+        problem = f"{differ[0]}: the difference in {judged[0]} may be due to the judge"
+        fix = "judge both systems alike, or split the difference with --across-judges (across_judges=True)"
+        raise InputError(problem, fix=fix)
+    return differ
 
 
 def check_same_data(a: Path, b: Path) -> None:

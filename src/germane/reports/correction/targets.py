@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from germane.clean import counted, some_of
 from germane.errors import MeasureError
@@ -58,52 +58,43 @@ class LabelTarget:
         return f"corrected after {counted(needed, 'answer')} of {size:,} ({how}): {names}"
 
 
-def label_targets(report: ReportData) -> tuple[list[LabelTarget], list[str]]:
-    """Return the means that people's labels can correct, by kind of label, and the measures they cannot.
+def choose_targets(
+    report: ReportData, kind: str | None, design: Design | None
+) -> tuple[list[LabelTarget], list[str]]:
+    """Return the targets of a kind and design (None = any), and the judged measures they do not correct.
 
     Measures that depend on the order of the passages need labels of whole queries, others of some passages.
     context_recall and faithfulness need labels of single claims, context_sufficiency one answer per query.
     """
-    wanted: dict[str, list[str]] = {"relevance": [], "support": [], "sufficiency": []}
-    ordered, never = list[str](), list[str]()
-    for summary in report.summaries:
-        measure = Measure.remembered(summary.type)
+    wanted: dict[str, dict[str, bool]] = {"relevance": {}, "support": {}, "sufficiency": {}}
+    never: dict[str, bool] = {}
+    for summary in report.summaries:  # by kind, whether each measure depends on the order of the passages
         if summary.basis.source == "judge":
-            names = wanted.get(kind := _kind_of(measure), never)
-            if summary.measure not in names:
-                names.append(summary.measure)
-            if kind == "relevance" and measure.name not in PASSAGE_MEANS:
-                ordered.append(summary.measure)
+            measure = Measure.remembered(summary.type)
+            of = _kind_of(measure)
+            by_order = of == "relevance" and measure.name not in PASSAGE_MEANS
+            wanted.get(of, never)[summary.measure] = by_order
+    if kind is None and design is not None and wanted["relevance"]:
+        kind = "relevance"
     cases: dict[str, set[str]] = defaultdict(set)
     for score in report.scores() if any(wanted.values()) else ():
         if score.value is not None:
             cases[score.measure].add(score.sample)
-    targets = []
-    for kind, names in wanted.items():
-        if names:
-            last = tuple(name for name in names if name in ordered)
-            design: Design = "queries" if last else "passages"
+    targets, others, left_out = list[LabelTarget](), list[str](), list[str]()
+    for of, names in wanted.items():
+        if kind not in {None, of}:
+            others += names
+        elif names:
+            ordered = tuple(name for name, by_order in names.items() if by_order)
             of_all = frozenset(set.intersection(*(cases[name] for name in names)))
-            target = LabelTarget(kind=kind, design=design, measures=tuple(names), ordered=last, cases=of_all)
-            targets.append(target)
-    return targets, never
-
-
-def choose_targets(
-    report: ReportData, kind: str | None, design: Design | None
-) -> tuple[list[LabelTarget], list[str]]:
-    """Return the targets of a kind and design (None = any), and the judged measures they do not correct."""
-    targets, never = label_targets(report)
-    if kind is None and design is not None and any(target.kind == "relevance" for target in targets):
-        kind = "relevance"
-    chosen = [target for target in targets if kind in {None, target.kind}]
-    others = [name for target in targets if target not in chosen for name in target.measures]
-    if design == "passages":
-        others += [name for target in chosen for name in target.ordered]
-        unordered = [tuple(name for name in of.measures if name not in of.ordered) for of in chosen]
-        chosen = [replace(target, measures=names) for target, names in zip(chosen, unordered, strict=True)]
-    chosen = chosen or [LabelTarget(kind=kind or "relevance", design="passages")]
-    return [replace(target, design=design or target.design) for target in chosen], [*others, *never]
+            unit: Design = design or ("queries" if ordered else "passages")
+            measures = tuple(name for name in names if not (design == "passages" and name in ordered))
+            left_out += [name for name in names if name not in measures]
+            targets.append(
+                LabelTarget(kind=of, design=unit, measures=measures, ordered=ordered, cases=of_all)
+            )
+    targets = targets or [LabelTarget(kind=kind or "relevance", design=design or "passages")]
+    return targets, [*others, *left_out, *never]
 
 
 def shared_budget(
