@@ -107,14 +107,6 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "results"
 PROGRAMS = [
     ("germane", "a.csv", "b.csv", ""),
     ("ir_measures", "ir_measures-0.4.3-a.txt", "ir_measures-0.4.3-b.txt", ""),
-    ("Inspect", "inspect_ai-0.3.285-a.eval", "inspect_ai-0.3.285-b.json", "inspect_ai-0.3.285-failed.eval"),
-    (
-        "promptfoo",
-        "promptfoo-0.121.20-a.json",
-        "promptfoo-0.121.20-b.jsonl",
-        "promptfoo-0.121.20-failed.json",
-    ),
-    ("DeepEval", "deepeval-4.3.1-a.json", "deepeval-4.3.1-b.json", "deepeval-4.3.1-failed.json"),
     ("MLflow", "mlflow-3.17.2-a.jsonl", "mlflow-3.17.2-b.csv", "mlflow-3.17.2-failed.csv"),
 ]
 
@@ -149,45 +141,6 @@ def test_exports_of_programs_give_the_figures_of_the_reports(
         assert found["only_in"] == {name: [] for name in found["systems"]}
 
 
-@pytest.mark.parametrize("shared", [False, True], ids=["description", "variables"])
-def test_tests_of_promptfoo_are_named(tmp_path: Path, shared: bool) -> None:
-    """By an id among variables or metadata, else by a description of their own, else by their variables; rows in any order."""
-    for name in "ab":
-        rows = [
-            {"vars": {"x": n}, "testIdx": n, "promptIdx": 0, "score": n / 9, "success": True, "failureReason": 0,
-             "provider": {"id": "openai:m"}, "testCase": {"description": "smoke" if shared else f"case {n}", "vars": {"x": n}}}
-            for n in random.Random(name).sample(range(9), 9)
-        ]  # fmt: skip
-        (tmp_path / f"{name}.json").write_text(json.dumps({"results": {"version": 3, "results": rows}}))
-    (row,) = invoke("compare", tmp_path / "a.json", tmp_path / "b.json", "--json").json["comparisons"]
-    assert (row["measure"], row["n"], row["ties"]) == ("score", 9, 9)
-
-
-def test_scores_of_limits_are_not_what_is_limited(tmp_path: Path) -> None:
-    """An assertion on latency scores 1 within its limit."""
-    for name, every in (("a", 3), ("b", 1)):
-        rows = [
-            {"vars": {"id": n}, "testIdx": n, "promptIdx": 0, "namedScores": {}, "failureReason": 0, "provider": "m",
-             "gradingResult": {"componentResults": [{"score": n % 3 % every == 0, "pass": True, "assertion": {"type": "latency"}}]}}
-            for n in range(40)
-        ]  # fmt: skip
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (row,) = invoke("compare", tmp_path / "a.jsonl", tmp_path / "b.jsonl", "--json").json["comparisons"]
-    assert (row["measure"], row["outcome"], row["difference"] > 0.5) == ("latency", "better", True)
-
-
-def test_least_log_of_inspect(tmp_path: Path) -> None:
-    """A log as JSON without what the figures do not need; grades are numbers."""
-    samples = [
-        {"id": n, "epoch": e, "scores": {"match": {"value": "CIPN"[n % 4]}}} for n in range(8) for e in (1, 2)
-    ]
-    (file := tmp_path / "a.json").write_text(
-        json.dumps({"version": 2, "eval": {"model": "m"}, "samples": samples})
-    )
-    (row,) = invoke("compare", file, file, "--json").json["comparisons"]
-    assert (row["measure"], row["n"], row["mean_a"]) == ("match", 8, 0.375)
-
-
 def test_table_that_mlflow_logs() -> None:
     """The column ndcg_at_2/score is nDCG@2."""
     file = FIXTURES / "mlflow-3.17.2-eval_results_table.json"
@@ -213,39 +166,6 @@ def test_what_trec_eval_printed() -> None:
         ("bpref", "bpref"),
     ):
         assert rows[ours] == pytest.approx(printed[theirs], abs=1e-4), theirs
-
-
-def test_directions_that_deepeval_turned_round(tmp_path: Path) -> None:
-    """A score beyond its threshold that is a success, or none, says whether more is better."""
-    for name, more in (("a", 0.0), ("b", 0.3)):
-        for kind, good in (("new", True), ("old", False)):
-            scores = [0.1 + 0.4 * (n % 2) + more * (n % 3 > 0) for n in range(40)]
-            cases = [
-                {
-                    "name": f"q{n}",
-                    "input": "x",
-                    "metrics_data": [
-                        {"name": "Bias", "score": score, "threshold": 0.45, "success": (score > 0.45) == good}
-                    ],
-                }
-                for n, score in enumerate(scores)
-            ]
-            (tmp_path / f"{kind}_{name}.json").write_text(json.dumps({"test_results": cases}))
-    outcomes = {
-        kind: compare(tmp_path / f"{kind}_a.json", tmp_path / f"{kind}_b.json")["Bias"].outcome
-        for kind in ("new", "old")
-    }
-    assert outcomes == {"new": "better", "old": "worse"}
-    done = invoke("compare", tmp_path / "new_a.json", tmp_path / "old_b.json")
-    assert (done.code, "more is better in one result file" in done.err) == (2, True)
-
-
-def test_damaged_log(tmp_path: Path) -> None:
-    """One message; exit code 2."""
-    whole = (FIXTURES / "inspect_ai-0.3.285-a.eval").read_bytes()
-    (file := tmp_path / "a.eval").write_bytes(whole[:3000] + bytes(50) + whole[3050:])
-    done = invoke("compare", file, file)
-    assert (done.code, "Traceback" in done.err, "a.eval" in done.err) == (2, False, True), done.err
 
 
 def test_systems_trials_and_clusters_of_one_file(tmp_path: Path) -> None:
@@ -394,11 +314,6 @@ BROKEN = {
     "no queries": ("map\tall\t0.5\n", "no values per query"),
     "unknown fields": ("x\ty\t0.5\n", "neither the first nor the second field"),
     "a trial too large": ("id,RR,trial\nq1,.5,1e12\n", "the trial is '1e12'"),
-    "a list of texts in an export": (
-        '{"test_results": ["x"]}',
-        "this log or export has an unknown form",
-    ),
-    "a log without samples": ('{"eval": {"model": "m"}, "plan": {}}', "has no results of single cases"),
     "nothing": ("", "has no results of single cases"),
     "a row that is a number": ('[{"id": "a", "RR": 1}, 3]', "row 2: this row of results is not an object"),
 }

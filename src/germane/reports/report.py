@@ -296,7 +296,7 @@ def _report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportD
         if row.cluster:
             cluster_of[row.sample] = row.cluster
     tables.cluster_of = cluster_of
-    report = _of_scores(tables, {"judge": {"source": ANOTHER_PROGRAM}, "results": results.program})
+    report = _of_scores(tables, {"judge": {"source": ANOTHER_PROGRAM}, "results": True})
     report.where = results.path
     return report
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from germane.results.naming import canonical_measure
-from germane.results.rows import MeasuredRow, measured
+from germane.results.rows import NAMES, MeasuredRow, case_id, measured
 
-__all__ = ["MeasuredRow", "canonical_measure", "measured"]
+__all__ = ["NAMES", "MeasuredRow", "canonical_measure", "case_id", "measured"]

@@ -60,10 +60,9 @@ class MeasuredRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResultFile:
-    """The results in one file; `program` is the name of the program that wrote it, or "" if the format does not tell."""
+    """The results in one file of another program."""
 
     path: str
-    program: str
     rows: Sequence[MeasuredRow]
 
 
@@ -263,8 +262,8 @@ def is_printed(line: str) -> bool:
     return len(fields) == 3 and (number_in(fields[2]) is not None or fields[0] in {"runid", "relstring"})
 
 
-def printed_results(lines: Iterable[tuple[int, str]], path: str) -> tuple[str, list[MeasuredRow]]:
-    """Return the program's name and the results in the printed output of trec_eval -q or ir_measures.
+def printed_results(lines: Iterable[tuple[int, str]], path: str) -> list[MeasuredRow]:
+    """Return the results in the printed output of trec_eval -q or ir_measures.
 
     trec_eval prints measure, query and value, ir_measures query, measure and value.
     """
@@ -296,4 +295,4 @@ def printed_results(lines: Iterable[tuple[int, str]], path: str) -> tuple[str, l
         problem = "this file has only averages, no values per query"
         fix = "print the values per query: trec_eval -q, ir_measures -q"
         raise InputError(problem, fix=fix, place=SourceLocation(path))
-    return ("trec_eval" if as_trec > as_ir else "ir_measures"), results
+    return results

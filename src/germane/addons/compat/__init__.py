@@ -1,12 +1,22 @@
-"""Classes and functions called like those of Ragas, DeepEval and Mastra, and a command for LiveRAG."""
+"""Classes and functions called like those of Ragas, DeepEval and Mastra, a command for LiveRAG, and result files of other tools."""
 
 from pathlib import Path
 
-from germane.addons import Addon
+from germane.addons import Addon, Reader
 from germane.flags import DATA, MEASURES, OUTPUT, Flag
 
+_RESULTS = "germane.addons.compat.results"
+
 ADDON = Addon(
-    about="The call shapes of Ragas, DeepEval, Mastra and LiveRAG, so that a program for them needs another import and no more.",
+    about="The call shapes of Ragas, DeepEval, Mastra and LiveRAG, and results of Inspect, promptfoo and DeepEval for `germane compare`.",
+    results={
+        "inspect": Reader(f"{_RESULTS}:inspect_results", first=[["eval", "plan|samples"], ["header.json"], ["_journal/start.json"]]),
+        "promptfoo": Reader(f"{_RESULTS}:promptfoo_results", first=[["results.results[]"], ["promptIdx", "testIdx", "namedScores"]]),
+        "deepeval": Reader(
+            f"{_RESULTS}:deepeval_results",
+            first=[["test_results|testCases|testRunData.test_results|testRunData.testCases"], ["metrics_data|metricsData"]],
+        ),
+    },
     verbs={
         "liverag": (
             "germane.addons.compat.liverag_files:liverag",

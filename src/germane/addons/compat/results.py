@@ -1,0 +1,199 @@
+"""Results of Inspect, promptfoo and DeepEval, for `germane compare`."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from germane.clean import shorten
+from germane.errors import InputError, SourceLocation
+from germane.results import NAMES, MeasuredRow, canonical_measure, case_id, measured
+from germane.samples.files import json_in, shown_name
+
+__all__ = ["deepeval_results", "inspect_results", "promptfoo_results"]
+
+Object: TypeAlias = Mapping[str, Any]
+
+# Inspect
+
+_GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""The values of Inspect's grades correct, partial, incorrect and no answer, as in Inspect's own metrics."""
+_ZSTANDARD = 93
+
+
+def inspect_results(rows: Sequence[Object]) -> Iterator[MeasuredRow]:
+    """Return the results in an Inspect log: a JSON object, or the names of the files in an archive (.eval) with its path.
+
+    Raises InputError if the archive is damaged.
+    """
+    (log,) = rows
+    if isinstance(log.get("eval"), Mapping):
+        return _inspect(log["eval"], log.get("samples") or ())
+    path = next(iter(log.values()))
+    name = shown_name(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {member.filename: member for member in archive.infolist()}
+            head = members.get("header.json") or members["_journal/start.json"]
+            header = _member(archive, head, name)
+            files = (member for path, member in members.items() if re.fullmatch(r"samples/.*\.json", path))
+            samples = [_member(archive, member, name) for member in files]
+            return _inspect(header.get("eval") or {}, samples)
+    except (zipfile.BadZipFile, EOFError) as fault:
+        problem = f"this Inspect log is damaged: {fault}"
+        raise InputError(problem, fix="copy the log again", place=SourceLocation(name)) from None
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any:
+    """Return the JSON value of a file in an Inspect log (a ZIP archive).
+
+    Zstandard is decompressed here, since `zipfile` can do so only from Python 3.14 on.
+    """
+    where = f"{name}/{member.filename}"
+    if member.compress_type != _ZSTANDARD:
+        content = archive.read(member)
+    else:
+        try:
+            import zstandard
+        except ImportError:
+            fix = "pip install zstandard, or convert the log: inspect log convert --to json"
+            problem = "reading this Inspect log needs the package zstandard"
+            raise InputError(problem, fix=fix, place=SourceLocation(name)) from None
+        file: Any = archive.fp
+        file.seek(member.header_offset + 26)
+        file.seek(sum(struct.unpack("<HH", file.read(4))), 1)  # the name and the extra field
+        try:
+            content = zstandard.ZstdDecompressor().decompressobj().decompress(file.read(member.compress_size))
+        except zstandard.ZstdError as fault:
+            raise zipfile.BadZipFile(f"{member.filename}: {fault}") from None
+    return json_in(content.decode(errors="replace"), where, infinite=True)
+
+
+def _inspect(evaluation: Object, samples: Sequence[Object]) -> Iterator[MeasuredRow]:
+    """Yield the results of an Inspect log: a row per sample, epoch, scorer and named value of the scorer."""
+    tables = list(map(_values_of, samples))
+    own = {key: canonical_measure(key[1] or key[0]) for table in tables for key in table}
+    times = Counter(own.values())
+    system = str(evaluation.get("model") or "")
+    for sample, table in zip(samples, tables, strict=True):
+        error, trial = sample.get("error"), max(int(sample.get("epoch") or 1) - 1, 0)
+        fault = str(error.get("message") or "error") if isinstance(error, Mapping) else str(error or "")
+        for key, name in own.items():
+            measure = name if times[name] == 1 else "/".join(filter(None, key))
+            value = table.get(key)
+            value = _GRADES.get(value, value) if isinstance(value, str) else value
+            yield MeasuredRow(str(sample.get("id")), measure, *measured(value, fault), system, trial)
+
+
+def _values_of(sample: Object) -> dict[tuple[str, str], Any]:
+    """Return an Inspect sample's scores by (scorer, name of the value); the name of a single value is ""."""
+    result: dict[tuple[str, str], Any] = {}
+    for scorer, score in (sample.get("scores") or {"score": sample.get("score")}).items():
+        value = score.get("value") if isinstance(score, Mapping) else score
+        named = value if isinstance(value, Mapping) else {"": value}
+        result |= {(scorer, name): value for name, value in named.items() if score is not None}
+    return result
+
+
+# promptfoo
+
+_GRADER_FAILED = re.compile(r"threw error|execution (error|failed)")
+_ERROR = 2
+"""The `failureReason` of a promptfoo row that could not be graded because of an error."""
+
+
+def promptfoo_results(rows: Sequence[Object]) -> Iterator[MeasuredRow]:
+    """Yield the results of promptfoo, whose rows are those of a file or in one object: one per test and score.
+
+    A test's scores are the named ones and one per type of unnamed assertion, or else the score of the test.
+    The system is the provider, with the prompt's label if there are several. A repeated test is another trial.
+    """
+    results = rows[0]["results"]["results"] if "results" in rows[0] else rows
+    prompts = {(row.get("promptIdx"), _provider(row)) for row in results}
+    several = len({at for at, _ in prompts}) > len({provider for _, provider in prompts})
+    tables = [_named_scores(row) for row in results]
+    graded = any(tables)
+    times: Counter[tuple[str, str]] = Counter()
+    for row, table in zip(results, tables, strict=True):
+        test, failed = row.get("testCase") or {}, row.get("failureReason") == _ERROR
+        fault = str(row.get("error") or "error") if failed else ""
+        of = {**(row.get("vars") or {}), **(test.get("metadata") or {})}
+        sample = (
+            case_id(of, NAMES)
+            or case_id(of)
+            or json.dumps(of, sort_keys=True, ensure_ascii=False, default=str)
+        )
+        system = _provider(row)
+        system += f" | {shorten(str((row.get('prompt') or {}).get('label')), 40)}" if several else ""
+        times[sample, system] += 1
+        asserted = test.get("assert") or () if failed else ()
+        names = [str(one.get("metric") or one.get("type")) for one in asserted]
+        for name in dict.fromkeys((*table, *names)) if graded else ["score"]:
+            value = table.get(name) if graded else row.get("score")
+            score, why = measured(value, fault or (value if isinstance(value, str) else ""))
+            trial = times[sample, system] - 1
+            yield MeasuredRow(sample, canonical_measure(name), score, why, system, trial, higher=True)
+
+
+def _provider(row: Object) -> str:
+    """Return the name of the provider (the model) in a row of promptfoo's results."""
+    provider = row.get("provider")
+    provider = provider if isinstance(provider, Mapping) else {"id": provider}
+    return str(provider.get("label") or provider.get("id") or "")
+
+
+def _named_scores(row: Object) -> dict[str, Any]:
+    """Return the named scores in a row of promptfoo, and the mean score of each type of unnamed assertion.
+
+    If a grader failed, the value is its error message.
+    """
+    scores: dict[str, Any] = dict(row.get("namedScores") or {})
+    others: dict[str, list[float]] = {}
+    for part in (row.get("gradingResult") or {}).get("componentResults") or ():
+        assertion = part.get("assertion") or {}
+        metric, reason = assertion.get("metric"), str(part.get("reason") or "")
+        name = str(metric or assertion.get("type") or "assertion")
+        threw = not part.get("score") and _GRADER_FAILED.search(reason)
+        if threw or (part.get("metadata") or {}).get("graderError"):
+            scores[name] = reason or f"the grader of {name} failed without a reason"
+        elif not metric:
+            others.setdefault(name, []).append(float(part.get("score") or 0))
+    return {**{name: sum(of) / len(of) for name, of in others.items()}, **scores}
+
+
+# DeepEval
+
+
+def deepeval_results(rows: Sequence[Object]) -> Iterator[MeasuredRow]:
+    """Yield the results of DeepEval: a row per test case and metric, without a value if the metric failed.
+
+    Test cases are the rows of a file or in one object. Whether more is better follows from score, threshold and success.
+    """
+    cases = rows
+    if {"metrics_data", "metricsData"}.isdisjoint(rows[0]):
+        tests = rows[0].get("testRunData") or rows[0]
+        cases = [
+            *tests.get("test_results", tests.get("testCases")),
+            *tests.get("conversationalTestCases", ()),
+        ]
+    times: Counter[tuple[str, str]] = Counter()
+    for case in cases:
+        name = str(case.get("name") or "")
+        metadata = case.get("metadata") or case.get("additionalMetadata") or {}
+        automatic = not name or re.fullmatch(r"(conversational_)?test_case_\d+", name)  # by its position
+        text = str(case.get("input") or case.get("scenario") or name)
+        sample = case_id(metadata, NAMES) or (text if automatic else name)
+        times[sample, text] += 1
+        for metric in case.get("metrics_data") or case.get("metricsData") or ():
+            value, why = measured(metric.get("score"), str(metric.get("error") or ""))
+            limit, success, higher = metric.get("threshold"), metric.get("success"), None
+            # version 4 reversed the direction of some metrics
+            if None not in {value, limit, success} and value != limit:
+                higher = (value > limit) == bool(success)
+            measure, trial = canonical_measure(str(metric.get("name"))), times[sample, text] - 1
+            yield MeasuredRow(sample, measure, value, why, trial=trial, higher=higher)
