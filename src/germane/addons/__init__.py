@@ -103,8 +103,8 @@ class Addon(NamedTuple):
             share of the limits), and `entry` (the part's entry in the manifest).
         questions: Classes of question, by the kind under which answers are stored.
         readers: Readers of samples in other tools' formats, by the name of the format.
-        results: Readers of rows with another program's scores, which return `germane.results.MeasuredRow`. A JSON object is
-            one row; a ZIP archive is one row that maps the name of each of its files to the archive's path.
+        results: Readers of rows with another program's scores, which return `germane.results.MeasuredRow`.
+            A JSON object is one row; a ZIP archive one that maps the name of each of its files to its path.
         sources: Ways to get answers before the judge is asked live.
         stores: Functions of a URL and `read_only` that return a ledger, a `germane.ledger.store.Ledger`, by scheme. One
             whose URLs may hold a password has a `password_apart` that returns a URL without it, before the URL is stored.

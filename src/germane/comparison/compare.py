@@ -132,7 +132,7 @@ def compare(
 def _measures(
     sides: Sequence[Side], measures: str | Iterable[str] | None, primary: str | Iterable[str] | None
 ) -> tuple[list[str], list[str]]:
-    """Return the measures to compare and the primary ones. Raises InputError if a system lacks one of these."""
+    """Return the measures to compare and the primary ones. Raises InputError if a system lacks one."""
     common = measures_in_common(sides)
     chosen = common if measures is None else _named(sides, measures, common, "measure")
     if not chosen:
@@ -147,7 +147,7 @@ def _measures(
 def _differing_judges(
     against: Sequence[tuple[Side, Side]], measures: Sequence[str], *, across_judges: bool
 ) -> list[str]:
-    """Return how the judging of paired systems differs. Raises InputError for that, unless `across_judges`."""
+    """Return how the judging of paired systems differs: an InputError, unless `across_judges`."""
     judged = [name for name in measures if verdicts_of(chain.from_iterable(against), name) != "labels"]
     words = (how_judged(*pair, judged) for pair in against if judged)
     differ = list(dict.fromkeys(filter(None, words)))

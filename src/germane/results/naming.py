@@ -123,10 +123,10 @@ def types_of(
 ) -> tuple[dict[str, str], list[str]]:
     """Return the type (name, range and direction) of each measure in result files, and notes on guessed types.
 
-    `scores` has the measure, value and direction (True if more is better, None if the file does not say) of every
-    row, and `others` the type of each measure in the reports that the files are compared with. `ranges` and
-    `directions` are the user's. Raises InputError if the user named a measure that no file has, a value is outside
-    its range, or two files disagree on the direction.
+    `scores` has each row's measure, value and direction (True if more is better, None if the file does not
+    say), `others` the type of each measure in the reports that the files are compared with. `ranges` and
+    `directions` are the user's. Raises InputError if the user named a measure that no file has, a value is
+    outside its range, or two files disagree on the direction.
     """
     values, exported = dict[str, list[float]](), dict[str, bool]()
     for name, value, higher in scores:

@@ -101,7 +101,7 @@ def _ways(judgement: Judgement) -> Iterator[tuple[str, str]]:
 
 
 def asked_json(counts: AskedCounts) -> dict[str, Json]:
-    """Return the counts by kind for the manifest, such as {"relevance": {"n": 40, "mode": {"schema": 40}}}."""
+    """Return the counts by kind for the manifest: {"relevance": {"n": 40, "mode": {"schema": 40}}}."""
     fields: dict[str, Json] = {}
     for (kind, field, value), n in sorted(counts.items()):
         mine = fields.setdefault(kind, {})

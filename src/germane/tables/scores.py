@@ -65,7 +65,7 @@ class ScoreRows(NamedTuple):
 class ScoreTable:
     """A table of scores in the order in which they were appended: by sample, then by measure.
 
-    The columns `sample`, `measure` and `why` hold indices into `samples` (the distinct keys, in order of first
+    The columns `sample`, `measure` and `why` hold indices into `samples` (the distinct keys, in order of
     appearance), `measures` and `whys`. `value`, `low` and `high` are NaN if there is no value or no bounds.
     Properties return copies. To save memory, status, reason and bounds are stored only for rows that are not
     ok or have a note.
@@ -97,7 +97,7 @@ class ScoreTable:
         return number
 
     def systems(self) -> tuple[list[str], NDArray[np.int32]]:
-        """Return the distinct systems, and the index of each sample's system; computed again after a change."""
+        """Return the distinct systems, and the index of each sample's system."""
         if len(self._systems[1]) != len(self.samples):
             codes: dict[str, int] = {}
             of_samples = [codes.setdefault(system, len(codes)) for _, system, _ in self.samples]

@@ -1,4 +1,4 @@
-"""Classes and functions called like those of Ragas, DeepEval and Mastra, a command for LiveRAG, and result files of other tools."""
+"""Classes and functions called like those of other tools, a command for LiveRAG, and result files."""
 
 from pathlib import Path
 
@@ -8,10 +8,16 @@ from germane.flags import DATA, MEASURES, OUTPUT, Flag
 _RESULTS = "germane.addons.compat.results"
 
 ADDON = Addon(
-    about="The call shapes of Ragas, DeepEval, Mastra and LiveRAG, and results of Inspect, promptfoo and DeepEval for `germane compare`.",
+    about="The call shapes of Ragas, DeepEval, Mastra and LiveRAG; results of Inspect, promptfoo and DeepEval.",
     results={
-        "inspect": Reader(f"{_RESULTS}:inspect_results", first=[["eval", "plan|samples"], ["header.json"], ["_journal/start.json"]]),
-        "promptfoo": Reader(f"{_RESULTS}:promptfoo_results", first=[["results.results[]"], ["promptIdx", "testIdx", "namedScores"]]),
+        "inspect": Reader(
+            f"{_RESULTS}:inspect_results",
+            first=[["eval", "plan|samples"], ["header.json"], ["_journal/start.json"]],
+        ),
+        "promptfoo": Reader(
+            f"{_RESULTS}:promptfoo_results",
+            first=[["results.results[]"], ["promptIdx", "testIdx", "namedScores"]],
+        ),
         "deepeval": Reader(
             f"{_RESULTS}:deepeval_results",
             first=[["test_results|testCases|testRunData.test_results|testRunData.testCases"], ["metrics_data|metricsData"]],

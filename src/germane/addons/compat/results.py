@@ -27,7 +27,7 @@ _ZSTANDARD = 93
 
 
 def inspect_results(rows: Sequence[Object]) -> Iterator[MeasuredRow]:
-    """Return the results in an Inspect log: a JSON object, or the names of the files in an archive (.eval) with its path.
+    """Return the results in an Inspect log: a JSON object, or the file names of an archive with its path.
 
     Raises InputError if the archive is damaged.
     """
@@ -108,10 +108,10 @@ _ERROR = 2
 
 
 def promptfoo_results(rows: Sequence[Object]) -> Iterator[MeasuredRow]:
-    """Yield the results of promptfoo, whose rows are those of a file or in one object: one per test and score.
+    """Yield the results of promptfoo, whose rows may be in one object: one per test and score.
 
     A test's scores are the named ones and one per type of unnamed assertion, or else the score of the test.
-    The system is the provider, with the prompt's label if there are several. A repeated test is another trial.
+    The system is the provider, with the prompt's label if there are several. A repeated test is a new trial.
     """
     results = rows[0]["results"]["results"] if "results" in rows[0] else rows
     prompts = {(row.get("promptIdx"), _provider(row)) for row in results}
@@ -172,7 +172,7 @@ def _named_scores(row: Object) -> dict[str, Any]:
 def deepeval_results(rows: Sequence[Object]) -> Iterator[MeasuredRow]:
     """Yield the results of DeepEval: a row per test case and metric, without a value if the metric failed.
 
-    Test cases are the rows of a file or in one object. Whether more is better follows from score, threshold and success.
+    The cases may be in one object. Whether more is better follows from score, threshold and success.
     """
     cases = rows
     if {"metrics_data", "metricsData"}.isdisjoint(rows[0]):
