@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
-from germane.ledger.opening import open_at
+from germane.ledger.sqlite import open_at
 from germane.types import Judgement, Usage
 from tests.database import PostgresServer, programs
 

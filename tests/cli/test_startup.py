@@ -31,7 +31,7 @@ FILES = (
     "germane.targets.target",
     "germane.targets.targetsfile",
     "germane.ledger.sqlite",
-    "germane.ledger.writer",
+    "germane.ledger.store",
     "germane.labelling",
     "germane.comparison",
     "germane.reports.page",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from germane.errors import InputError, JudgeError
-from germane.judges.client.parsing import object_in
+from germane.judges.client.chat import object_in
 from germane.judges.client.providers import PROVIDERS, Price
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.fake import FakeJudge

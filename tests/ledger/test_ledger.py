@@ -11,8 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from germane.errors import LedgerError
-from germane.ledger.address import find_ledger
-from germane.ledger.sqlite import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger, find_ledger
 from germane.ledger.store import FORMAT
 from germane.types import FrozenDict, Judgement, Usage
 

@@ -8,8 +8,7 @@ import pytest
 
 from germane import evaluate
 from germane.errors import InputError, LedgerError
-from germane.ledger.address import address_from, is_there
-from germane.ledger.sqlite import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger, address_from, is_there
 from germane.ledger.store import Ledger
 
 ROWS = [{"id": str(n), "query": "what is it", "contexts": [f"it is {n}", "it is not"]} for n in range(3)]

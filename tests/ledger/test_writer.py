@@ -19,7 +19,7 @@ from germane.judges import LLMJudge
 from germane.judges.judge import Judge, LocalJudge, Reply
 from germane.judging.asker import Asker
 from germane.ledger.sqlite import SQLiteLedger
-from germane.ledger.writer import GroupCommit
+from germane.ledger.store import GroupCommit
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
 from germane.types import Judgement

@@ -12,9 +12,8 @@ from germane.cli.values import print_document, print_lines, say
 from germane.encoding import encode
 from germane.errors import InputError
 from germane.evaluation.choice import ledger_address
-from germane.ledger.address import files_of
 from germane.ledger.jsonl import import_rows, readable
-from germane.ledger.opening import open_at
+from germane.ledger.sqlite import files_of, open_at
 from germane.ledger.store import SELECT, from_row
 from germane.samples.files import whole_file
 from germane.show.table import Table

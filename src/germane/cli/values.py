@@ -85,7 +85,7 @@ def spec_of(flags: Mapping[str, Any]) -> Spec:
     for name in ("ledger", "replay"):
         values[name] = address = values.get(name) or None
         if address is not None and "://" in address:
-            from germane.ledger.address import password_apart
+            from germane.ledger.sqlite import password_apart
 
             values[name] = password_apart(address)
     if not values["paths"] and not flags.get("resume"):

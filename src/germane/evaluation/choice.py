@@ -23,7 +23,6 @@ from germane.folder.reader import check_digest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, members_of
 from germane.judges.panel import panel_of
-from germane.ledger.address import files_of
 from germane.measures.graders import Grader
 from germane.measures.scoring import Job
 from germane.places.lists import rankings, turns
@@ -274,7 +273,7 @@ def default_measures(samples: Iterable[Sample], judge: str, *, asked: bool = Fal
 
 def ledger_address(flag: str | None = None) -> str:
     """Return the ledger's address: a flag's, GERMANE_LEDGER's, the config's, else the project's default."""
-    from germane.ledger.address import address_from, find_ledger, password_apart
+    from germane.ledger.sqlite import address_from, find_ledger, password_apart
 
     if named := flag or environment("ledger"):
         return password_apart(named)
@@ -290,7 +289,7 @@ def ledger_of(spec: Spec, folder: Path | None) -> str | None:
     With --no-cache it is a file in the report folder until the report is complete. A resumed run uses its
     earlier ledger unless another one is given.
     """
-    from germane.ledger.address import is_there
+    from germane.ledger.sqlite import is_there
 
     if spec.no_cache:
         return None if folder is None else str(folder / "ledger.sqlite")
@@ -306,7 +305,7 @@ def open_ledger(
     """Return the opened ledger at `replay` (read-only), else at `address`; None if both are None."""
     if replay is None and address is None:
         return None
-    from germane.ledger.opening import open_at, open_for_replay
+    from germane.ledger.sqlite import open_at, open_for_replay
 
     return open_for_replay(replay) if replay is not None else open_at(address or "", read_only=read_only)
 
@@ -334,5 +333,7 @@ def answers_in(folder: FolderWriter, stored: Mapping[str, Json]) -> Ledger | Non
 
 def remove_ledger(path: Path) -> None:
     """Delete a ledger's file and its write-ahead log."""
+    from germane.ledger.sqlite import files_of
+
     for file in files_of(path):
         file.unlink(missing_ok=True)

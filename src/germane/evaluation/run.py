@@ -138,7 +138,7 @@ def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
     folder and from recordings; a sample without one is counted as `waiting`. Raises InputError as `run` does.
     """
     from germane.evaluation.forecast import Forecaster
-    from germane.ledger.address import is_there
+    from germane.ledger.sqlite import is_there
 
     callbacks, stored = callbacks or Callbacks(), stored_manifest(spec)
     folder, spec = Path(spec.resume) if spec.resume else None, spec.resuming(stored)
@@ -249,7 +249,7 @@ class _Run:
         asks = keeps_answers(self.judge) or self.spec.first("ledger", "given", "report")[1]
         place = ledger_of(self.spec, folder) if asks else None
         if place is not None:
-            from germane.ledger.address import is_there
+            from germane.ledger.sqlite import is_there
 
             is_there(place)  # a place where no ledger can be is refused before anything is made
         self.folder.lock()

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from germane.errors import InputError, MissingPart, install_extra
 from germane.judges.client.call import GroupCall
+from germane.judges.client.chat import LIMIT_NAMES, PROMPT, ROOM, ModelCapabilities
 from germane.judges.client.client import ModelClient
 from germane.judges.client.function import FunctionTransport, OwnModel
-from germane.judges.client.output import LIMIT_NAMES, PROMPT, ROOM, ModelCapabilities
 from germane.judges.client.providers import PROVIDERS, Price, Service, check_headers, find, price_of
 from germane.judges.client.ratelimits import AdaptiveConcurrency, RateLimiter
 from germane.judges.client.retry import RetryPolicy, check_number
@@ -245,7 +245,7 @@ class LLMJudge(Judge):
         try:
             await call.run()
         finally:
-            once_stored(call.state.release)
+            once_stored(lambda: call.client.release(call))
             self._calls -= 1
             if self._closing:
                 await self.close()

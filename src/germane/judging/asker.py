@@ -28,8 +28,7 @@ from germane.types import Judgement
 __all__ = ["Asker"]
 
 if TYPE_CHECKING:
-    from germane.ledger.store import Ledger
-    from germane.ledger.writer import GroupCommit
+    from germane.ledger.store import GroupCommit, Ledger
 
 _log = logging.getLogger("germane")
 
@@ -402,7 +401,7 @@ class Asker:
         if not (rows and self._ledger is not None) and not self._usage_log.unwritten:
             return {}
         if self._writer is None:
-            from germane.ledger.writer import GroupCommit
+            from germane.ledger.store import GroupCommit
 
             self._writer = GroupCommit(self._ledger, before=self._usage_log.flush, after=self._keep)
         try:

@@ -1,8 +1,13 @@
-"""The ledger in an SQLite file."""
+"""The ledger in an SQLite file, and how ledgers are found and opened.
+
+The address of a ledger is the path of a file, or the URL of a database that an add-on opens. In a replay, an
+export of a ledger can be read in place of one.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -11,8 +16,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from germane.errors import LedgerError
-from germane.ledger.address import file_of, files_of
+from germane.addons import absent, find, load
+from germane.errors import InputError, LedgerError
 from germane.ledger.store import (
     COLUMNS,
     DECLARED,
@@ -27,8 +32,9 @@ from germane.ledger.store import (
 )
 from germane.types import Judgement
 
-__all__ = ["SQLiteLedger"]
+__all__ = ["SQLiteLedger", "is_there", "open_at", "password_apart"]
 
+_SQLITE = b"SQLite format 3\0"  # the beginning of every such file
 _INSERT = f"INSERT OR IGNORE INTO judgements VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - constants
 _SYNC_SECONDS = 1.0
 """Seconds until a row is on disk: a power cut can lose the rows of this time, a killed process loses none."""
@@ -285,3 +291,85 @@ def _explain(error: Exception, path: Path) -> LedgerError:
 def _code(error: Exception) -> int:
     """Return the primary error code of an SQLite error; 0 for other errors."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+_SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):/")
+"""The scheme of a URL: one slash is enough, as Path merges two; a single letter is a Windows drive."""
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the paths of a ledger's file, its write-ahead log and the log's index; some may not exist."""
+    return [path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")]
+
+
+def find_ledger(start: Path) -> Path:
+    """Return `.germane/ledger.sqlite` next to the nearest germane.toml or pyproject.toml, else in `start`."""
+    files = ("germane.toml", "pyproject.toml")
+    above = (start, *start.parents)
+    folder = next((one for one in above if any((one / file).is_file() for file in files)), start)
+    return folder / ".germane" / "ledger.sqlite"
+
+
+def address_from(folder: Path, where: str) -> str:
+    """Return the ledger's address in a setting, with a relative path resolved against `folder`."""
+    return where if _SCHEME.match(where) else str(folder / file_of(where))
+
+
+def file_of(where: str | Path) -> Path:
+    """Return the path of a ledger that is a file. Raises InputError for a URL."""
+    if match := _SCHEME.match(str(where)):
+        raise InputError(
+            f"a ledger cannot be stored at {match[1]}://...",  # no more: it may hold a password
+            fix="write a file's path, such as .germane/ledger.sqlite, or postgresql://HOST/DATABASE",
+        )
+    return Path(where).expanduser()
+
+
+def is_there(where: str | Path) -> bool:
+    """Return True for a database's URL or an existing file. Raises InputError for other URLs."""
+    return store_of(where) is not None or file_of(where).exists()
+
+
+def store_of(where: str | Path) -> str | None:
+    """Return the `module:object` that opens a URL; None for a file. Raises InputError without the add-on."""
+    match = _SCHEME.match(str(where))
+    scheme = match[1].lower() if match else ""
+    declared: str | None = find("stores", scheme) if scheme else None
+    if declared is None and (owner := absent("stores", scheme)):
+        problem = f"a ledger at {scheme}:// needs the add-on {owner}, which is not installed"
+        raise InputError(problem, fix="install it, or name a file: --ledger ledger.sqlite")
+    return declared
+
+
+def password_apart(where: str) -> str:
+    """Return a ledger's address without its password, which the add-on stores elsewhere for later use."""
+    store = store_of(where)
+    apart = getattr(load(store), "password_apart", None) if store is not None else None
+    return where if apart is None else str(apart(where))
+
+
+def open_at(where: str | Path, *, read_only: bool = False) -> Ledger:
+    """Return the ledger at a path or URL, created if missing; with `read_only` nothing is changed.
+
+    Raises InputError if the address is invalid, LedgerError if the ledger cannot be used.
+    """
+    if (store := store_of(where)) is not None:
+        ledger: Ledger = load(store)(str(where), read_only=read_only)
+        return ledger
+    return SQLiteLedger(where, read_only=read_only)
+
+
+def open_for_replay(where: str | Path) -> Ledger:
+    """Return a ledger, or an export of one, read-only. Raises InputError or LedgerError if unusable."""
+    if store_of(where) is not None:
+        return open_at(where, read_only=True)
+    from germane.ledger.jsonl import judgements_of, readable
+
+    path = file_of(where)
+    if not path.is_file():
+        fix = "name a ledger, a file that `germane ledger export` wrote, or a report's judgements.jsonl"
+        raise InputError(f"--replay {path} is not a file", fix=fix)
+    readable([path])
+    with path.open("rb") as file:
+        is_sqlite = file.read(len(_SQLITE)) == _SQLITE
+    return SQLiteLedger(path, read_only=True, rows=None if is_sqlite else judgements_of(path))

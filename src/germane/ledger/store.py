@@ -1,22 +1,36 @@
 """The base class of ledgers: stores of paid answers that evaluations and processes share.
 
 An answer is stored under its key (`questions.key_of`) when it arrives; the first one to be committed wins.
-Errors are not stored, so their questions are asked again.
+Errors are not stored, so their questions are asked again. A thread commits what arrives in groups.
 """
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, ClassVar, Self
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, ClassVar, Self, TypeAlias
 
 from germane.encoding import decode, encode
 from germane.errors import LedgerError
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze
 
-__all__ = ["COLUMNS", "DECLARED", "FORMAT", "INDEXES", "SELECT", "Ledger", "Row", "check_format", "from_row"]
+__all__ = [
+    "COLUMNS",
+    "DECLARED",
+    "FORMAT",
+    "INDEXES",
+    "SELECT",
+    "GroupCommit",
+    "Ledger",
+    "Row",
+    "check_format",
+    "from_row",
+]
 
 FORMAT = 4
 """The file's `user_version`. Formats 1 to 3 had other keys, and no items: their answers cannot be looked up any more."""
@@ -198,3 +212,77 @@ def check_format(address: str, version: int, fix: str) -> None:
         raise LedgerError(f"{problem}; update germane, or {fix}")
     import_them = "answers in reports can be imported: germane ledger import REPORT/judgements.jsonl"
     raise LedgerError(f"{problem}, whose keys differ; {fix}; {import_them}")
+
+
+Stands: TypeAlias = dict[str, Judgement]
+_Batch: TypeAlias = tuple[Sequence[Judgement], Sequence[Judgement], asyncio.Future[Stands]]
+
+
+class GroupCommit:
+    """A thread that stores judgements, so that the event loop never waits for a disk or a lock.
+
+    Judgements that arrive during a commit are committed together by the next one. An instance belongs to one
+    event loop. In the thread, `before` is called before each commit (if it raises, `put` raises, but the rows
+    are stored), and `after` after it, with the judgements now stored under the keys.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger | None,
+        before: Callable[[], object] = lambda: None,
+        after: Callable[[Iterable[Judgement]], object] = lambda _: None,
+    ) -> None:
+        self._ledger, self._before, self._after = ledger, before, after
+        self._loop = asyncio.get_running_loop()
+        self._batches = SimpleQueue[_Batch | None]()
+        self._thread = Thread(target=self._write, name="germane-ledger", daemon=True)
+        self._thread.start()
+
+    async def put(self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()) -> Stands:
+        """Store judgements, all or none, and return after the commit, which may include those of other calls.
+
+        The result has the judgements now stored under all committed keys. Raises the ledger's error.
+        """
+        committed: asyncio.Future[Stands] = self._loop.create_future()
+        self._batches.put((judgements, replacing, committed))
+        return await committed
+
+    def close(self) -> None:
+        """Commit the judgements that are waiting, and end the thread."""
+        self._batches.put(None)
+        self._thread.join()
+
+    def _write(self) -> None:
+        closed = False
+        while not closed:
+            taken = [self._batches.get()]
+            while not self._batches.empty():
+                taken.append(self._batches.get())
+            group = [batch for batch in taken if batch is not None]
+            closed = len(group) < len(taken)
+            if not group:
+                continue
+            stored, failure = Stands(), None
+            rows = [row for judgements, _, _ in group for row in judgements]
+            try:
+                try:
+                    self._before()
+                finally:
+                    if rows and self._ledger is not None:
+                        stored = self._ledger.put(rows, replacing=[row for _, old, _ in group for row in old])
+                if stored:
+                    self._after(stored.values())
+            except BaseException as error:  # noqa: BLE001 - whoever waits for the commit gets it
+                failure = error
+            self._loop.call_soon_threadsafe(_settle, group, stored, failure)
+
+
+def _settle(group: Sequence[_Batch], stored: Stands, failure: BaseException | None) -> None:
+    """Return the result of a commit, or its error, to all callers of `put` that wait for it."""
+    for _, _, committed in group:
+        if committed.done():
+            continue
+        if failure is None:
+            committed.set_result(stored)
+        else:
+            committed.set_exception(failure)

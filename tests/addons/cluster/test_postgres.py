@@ -16,9 +16,7 @@ from germane import Report
 from germane.addons.batches.requests import AskedTable
 from germane.addons.cluster.postgres import PostgresLedger
 from germane.errors import InputError, LedgerError
-from germane.ledger.address import password_apart
-from germane.ledger.opening import open_at
-from germane.ledger.sqlite import SQLiteLedger
+from germane.ledger.sqlite import SQLiteLedger, open_at, password_apart
 from germane.types import FrozenDict, Judgement, Usage
 from tests.cli.conftest import write_jsonl
 from tests.command import Ran, invoke

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from germane.judges.client.errors import (
+from germane.judges.client.retry import (
     UNFINISHED,
     UNFIT,
     UNKNOWN,

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from germane.judges.client.errors import next_action
-from germane.judges.client.retry import RetryPolicy
+from germane.judges.client.retry import RetryPolicy, next_action
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
 from germane.questions.listing import Claims

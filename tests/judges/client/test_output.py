@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from germane.judges.client.output import LIMIT_NAMES
+from germane.judges.client.chat import LIMIT_NAMES
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge

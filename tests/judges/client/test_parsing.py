@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import AnswerError
-from germane.judges.client.parsing import object_in
+from germane.judges.client.chat import object_in
 
 OBJECT = '{"grade": 2}'
 DRAFT = 'First: {"grade": 0}. Hmm, no.'

@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 
 from germane import evaluate
 from germane.errors import InputError, LimitReached
-from germane.judges.client.ratelimits import (
-    MINUTE,
-    AdaptiveConcurrency,
-    CircuitBreaker,
-    EndpointLimits,
-    Pace,
-    RateLimiter,
-)
+from germane.judges.client.ratelimits import MINUTE, AdaptiveConcurrency, CircuitBreaker, RateLimiter
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
@@ -169,17 +162,16 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The time of the limits, which passes at once when somebody sleeps."""
     clock = Clock()
-
-    async def sleep(seconds: float) -> None:
-        clock.now += seconds
-
     monkeypatch.setattr("germane.judges.client.ratelimits.monotonic", clock)
-    monkeypatch.setattr("germane.judges.client.ratelimits.asyncio.sleep", sleep)
+    monkeypatch.setattr("germane.judges.client.ratelimits.asyncio.sleep", clock.sleep)
     return clock
 
 
@@ -188,7 +180,7 @@ def test_a_pause_ends_for_one_after_the_other(clock: Clock, seconds: float, most
     """None before its end, all within a tenth of it, a second at most."""
     late = []
     for _ in range(200):
-        limits = EndpointLimits(AdaptiveConcurrency(1))
+        limits = AdaptiveConcurrency(1)
         limits.throttled(clock.now, seconds)
         end = clock.now + seconds
         asyncio.run(limits.pause())
@@ -197,7 +189,11 @@ def test_a_pause_ends_for_one_after_the_other(clock: Clock, seconds: float, most
     assert max(late) - min(late) > 0.8 * most
 
 
-class TestPace:
+async def use(limiter: RateLimiter, tokens: float) -> None:
+    await limiter.acquire(lambda: tokens)
+
+
+class TestRateLimiter:
     @given(
         st.sampled_from([1, 3, 7, 60, 120]),
         st.lists(st.sampled_from([0.0, 0.0, 0.3, 4.0, 29.0, 70.0]), max_size=150),
@@ -207,29 +203,27 @@ class TestPace:
         clock, left = Clock(), []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("germane.judges.client.ratelimits.monotonic", clock)
-            pace = Pace(most)
+            patch.setattr("germane.judges.client.ratelimits.asyncio.sleep", clock.sleep)
+            limiter = RateLimiter(rpm=most)
             for pause in pauses:
                 clock.now += pause
-                clock.now += pace.wait()
-                pace.take(1)
+                asyncio.run(use(limiter, 0))
                 left.append(clock.now)
         assert all(late - early >= 60.5 for early, late in zip(left, left[most:], strict=False))
 
-    def test_what_was_really_used_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_was_really_used_counts(self, clock: Clock) -> None:
         """More than was thought delays the next; what is given back does not count; nothing weighs more than a minute."""
-        clock = Clock()
-        monkeypatch.setattr("germane.judges.client.ratelimits.monotonic", clock)
-        pace = Pace(1000)
-        pace.take(10)
-        pace.correct(490)
-        assert pace.wait() == pytest.approx(MINUTE / 2)
-        pace.correct(-500)
-        assert pace.wait() == 0
-        pace.take(5000)
-        assert pace.wait() == pytest.approx(MINUTE)
+        limiter, began = RateLimiter(tpm=1000), clock.now
+        asyncio.run(use(limiter, 10))
+        limiter.correct(490)
+        asyncio.run(use(limiter, 500))
+        assert clock.now - began == pytest.approx(MINUTE / 2)
+        limiter.correct(-500)
+        asyncio.run(use(limiter, 5000))
+        assert clock.now - began == pytest.approx(MINUTE / 2)
+        asyncio.run(use(limiter, 0))
+        assert clock.now - began == pytest.approx(MINUTE * 1.5)
 
-
-class TestRateLimiter:
     def test_who_waits_queues_and_who_is_cancelled_leaves_no_trace(self) -> None:
         """The first in the queue is called back, and one behind it: the next is served in its order."""
 
@@ -356,7 +350,7 @@ def test_an_answer_to_a_later_request_ends_the_pause() -> None:
     """Not so one to an earlier request: it says nothing about what the endpoint takes since."""
 
     async def main() -> None:
-        limits = EndpointLimits(AdaptiveConcurrency(1))
+        limits = AdaptiveConcurrency(1)
         limits.throttled(5.0, 60)
         limits.succeeded(4.9)
         waiting = asyncio.ensure_future(limits.pause())
@@ -372,7 +366,7 @@ def test_the_longer_of_two_pauses_holds() -> None:
     """Whichever was told first."""
 
     async def main() -> None:
-        limits = EndpointLimits(AdaptiveConcurrency(1))
+        limits = AdaptiveConcurrency(1)
         limits.throttled(1.0, 0.2)
         limits.throttled(1.0, 0.01)
         began = monotonic()

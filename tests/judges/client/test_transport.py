@@ -8,8 +8,7 @@ import json
 
 import pytest
 
-from germane.judges.client.errors import TransportError
-from germane.judges.client.retry import RetryPolicy
+from germane.judges.client.retry import RetryPolicy, TransportError
 from germane.judges.client.transport import HTTPTransport
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge

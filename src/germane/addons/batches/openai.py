@@ -15,7 +15,7 @@ from germane.clean import mask_urls
 from germane.encoding import decode
 from germane.errors import JudgeError
 from germane.judges import LLMJudge
-from germane.judges.client.errors import TransportError, message_of
+from germane.judges.client.retry import TransportError, message_of
 from germane.judges.client.transport import Secrets
 from germane.types import Json
 from germane.version import __version__

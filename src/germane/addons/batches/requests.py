@@ -20,8 +20,7 @@ from germane.clean import mask_urls
 from germane.encoding import decode, digest, encode
 from germane.errors import AnswerError, InputError, SourceLocation
 from germane.judges import Judge, LLMJudge, Price, Reply
-from germane.judges.client.output import MODES, PROMPT
-from germane.judges.client.parsing import Completion, completion_in
+from germane.judges.client.chat import MODES, PROMPT, Completion, completion_in
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.judge import trivial_answer
 from germane.judges.llm import model_of

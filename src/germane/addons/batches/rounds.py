@@ -32,7 +32,7 @@ from germane.encoding import now
 from germane.errors import AskedLater, InputError, JudgeError, LimitReached, NoneAnswered
 from germane.evaluation.spec import Callbacks, Spec
 from germane.judges import Judge, LLMJudge
-from germane.judges.client.errors import TransportError
+from germane.judges.client.retry import TransportError
 from germane.judges.judge import members_of
 from germane.judges.llm import model_of
 from germane.judging.spending import UsageLog

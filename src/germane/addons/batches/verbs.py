@@ -22,8 +22,7 @@ from germane.cli.values import print_document, refuse_input, say, spec_of
 from germane.errors import InputError
 from germane.evaluation.choice import ledger_address
 from germane.folder.manifest import read_manifest
-from germane.ledger.address import is_there
-from germane.ledger.opening import open_at
+from germane.ledger.sqlite import is_there, open_at
 from germane.samples.files import whole_file
 from germane.samples.urls import local
 from germane.tables.columns import batched

@@ -24,7 +24,7 @@ from germane.evaluation.spec import Spec
 from germane.judges import Judge
 from germane.judging.asker import Asker
 from germane.judging.spending import Budget, check_price
-from germane.ledger.address import password_apart
+from germane.ledger.sqlite import password_apart
 from germane.samples import Notices, read_samples
 from germane.targets import Target, open_target
 from germane.types import Json, Sample

@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
+from uuid import uuid4
 
 from germane.clean import counted
 from germane.errors import AnswerError, GermaneError, Miscounted, Unended
+from germane.judges.client.chat import MODES, Completion, Correction
 from germane.judges.client.client import ModelCall, ModelClient
-from germane.judges.client.output import MODES, Correction
-from germane.judges.client.parsing import Completion
 from germane.judges.client.providers import Price
 from germane.judges.judge import GaveUp, Reply
 from germane.questions.fusing import Ask, FusedRequest, fused_requests, render_request
@@ -37,46 +37,59 @@ def _asks_several(items: Sequence[FusedRequest]) -> bool:
     return len(items) > 1 or len(items[0].questions) > 1
 
 
-class GroupCall:
+class GroupCall(ModelCall):
     """The requests of LLMJudge for one group of questions: one FusedRequest, or several asked as a list."""
 
     def __init__(self, client: ModelClient, prompts: Prompts, items: Sequence[FusedRequest]) -> None:
+        super().__init__(client.policy.deadline)
         self.client, self.prompts, self.items = client, prompts, items
-        self.state = ModelCall(client.policy.deadline)
+        self.id, self.started = uuid4().hex, monotonic()  # the id names the call in judgements
         self._results = defaultdict[int, Reply](lambda: _NO_ANSWER)  # by the id() of the question
         self._singly: list[AnyQuestion] = []  # kept alive, and so are their ids
         self._spent = self._unended = False
 
     async def run(self) -> None:
         """Ask all questions together, then failed ones in smaller requests (by text, by question)."""
-        try:
-            await self._ask(self.items)
-        except GermaneError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever one answer holds, it fails its own questions alone
-            why = f"the answer could not be read: {type(error).__name__}: {str(error)[:_PROBLEM]}"
-            self._fail(why, self.items)
+        requests = [self.items]
+        for items in requests:  # grows by the smaller ones
+            self._spent = self._unended = False
+            try:
+                try:
+                    await self._attempts(items)
+                except GaveUp as error:
+                    if not error.too_long or _asks_several(items):
+                        raise
+                    await self._in_windows(items[0].questions[0], error)
+            except (GaveUp, AnswerError) as error:
+                self._spent |= isinstance(error, GaveUp) and error.spent
+                self._fail(str(error), items)
+            except GermaneError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one answer fails its own questions alone
+                why = f"the answer could not be read: {type(error).__name__}: {str(error)[:_PROBLEM]}"
+                self._fail(why, items)
+            requests += [[item] for item in self._split_questions(items)]
 
     def replies(self, questions: Sequence[AnyQuestion], price: Price | None) -> list[Reply]:
         """Return one reply per question, in order; the first one has the usage and time of the whole call."""
-        call, capabilities, replies = self.state, self.client.capabilities, list[Reply]()
-        sent, back = call.used["input"], call.used["output"]
-        cost = None if price is None else price.cost(sent, back, call.used["cached"])
-        usage = Usage(requests=call.used["requests"], input_tokens=sent, output_tokens=back, cost_usd=cost)
-        ms: float | None = (monotonic() - call.started) * 1000
-        asked_for = "text" if self.items[0].questions[0].free_text else MODES[call.mode]
+        used, replies = self.used, list[Reply]()
+        sent, back = used["input"], used["output"]
+        cost = None if price is None else price.cost(sent, back, used["cached"])
+        usage = Usage(requests=used["requests"], input_tokens=sent, output_tokens=back, cost_usd=cost)
+        ms: float | None = (monotonic() - self.started) * 1000
+        asked_for = "text" if self.items[0].questions[0].free_text else MODES[self.mode]
         common: dict[str, Json] = {
             "mode": asked_for,
-            "model": call.last.model,
-            "left_out": capabilities.left_out,
+            "model": self.last.model,
+            "left_out": self.client.capabilities.left_out,
             "singly": len(self._singly),
-            **{name: call.used[name] for name in ("reasked", "waits", "faults")},
-            "tokens": "estimated" if call.estimated else "",
+            **{name: used[name] for name in ("reasked", "waits", "faults")},
+            "tokens": "estimated" if self.estimated else "",
         }
         common = {name: value for name, value in common.items() if value}  # what is as usual is left out
         for question in questions:
             stored = self._results[id(question)]
-            reply = replace(stored, request=call.id, provenance=FrozenDict(common | stored.provenance))
+            reply = replace(stored, request=self.id, provenance=FrozenDict(common | stored.provenance))
             window = replace(reply, usage=_FREE, children=())
             windows = [(part, replace(window, payload=inner.payload)) for part, inner in stored.children]
             replies.append(replace(reply, usage=usage, ms=ms, children=tuple(windows)))
@@ -98,22 +111,6 @@ class GroupCall:
                 yield item
             elif left:
                 yield from fused_requests(left, self.prompts)
-
-    async def _ask(self, items: Sequence[FusedRequest]) -> None:
-        """Get an answer or an error for each question; split a request that fails or is too long."""
-        self._spent = self._unended = False
-        try:
-            try:
-                await self._attempts(items)
-            except GaveUp as error:
-                if not error.too_long or _asks_several(items):
-                    raise
-                await self._in_windows(items[0].questions[0], error)
-        except (GaveUp, AnswerError) as error:
-            self._spent |= isinstance(error, GaveUp) and error.spent
-            self._fail(str(error), items)
-        for item in self._split_questions(items):
-            await self._ask([item])
 
     def _split_questions(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
         """Return the failed questions as smaller requests; [] in an outage, or if these cannot help."""
@@ -158,9 +155,9 @@ class GroupCall:
         """Ask until an answer is usable or no attempt is left, showing the model each previous mistake."""
         note: Correction | None = None
         problem: AnswerError | None = None
-        self.state.failures = self.state.room = attempt = 0  # of this question
+        self.failures = self.room = attempt = 0  # of this question
         for attempt in range(1, self.client.policy.attempts + 1):
-            self.state.used["reasked"] += attempt > 1
+            self.used["reasked"] += attempt > 1
             problem, note = await self._attempt(render_request(items, self.prompts), note)
             self._unended = isinstance(problem, Unended)
             left = list(self._open(items))
@@ -181,7 +178,7 @@ class GroupCall:
     ) -> tuple[AnswerError | None, Correction | None]:
         """Ask once, with the correction `note`; store usable answers. Return the mistake and a correction."""
         try:
-            got = await self.client.complete(ask, self.state, note)
+            got = await self.client.complete(ask, self, note)
         except AnswerError as error:
             return error, ("", str(error)[:_PROBLEM])
         except GaveUp as error:
@@ -189,18 +186,18 @@ class GroupCall:
                 raise
             # the correction made it too long, not the texts
             return AnswerError("the correction of the previous answer is too long for the model"), None
-        if got.cut and (ask.schema or self.state.own_limit):
-            if self.client.widen(got, ask, self.state):
+        if got.cut and (ask.schema or self.own_limit):
+            if self.client.widen(got, ask, self):
                 return _CUT, note
             if ask.schema and not got.text.lstrip().startswith("{"):
                 self.client.capabilities.schema_ignored()
-            why = f"the answer did not end within {self.state.limit:,} tokens"
+            why = f"the answer did not end within {self.limit:,} tokens"
             again = ("", f"{why}, write less") if ask.schema else None
             return Unended(f"{why}: --model-parameter max_tokens=N allows more"), again
         problem = self._keep(ask, got)
         if problem is None:
             if note is None and ask.schema:
-                self.client.capabilities.usable(self.state.mode)
+                self.client.capabilities.usable(self.mode)
             return None, note
         if not (isinstance(problem, Miscounted | Unended) or got.problem):
             self.client.capabilities.schema_ignored()
@@ -212,7 +209,7 @@ class GroupCall:
         problem: AnswerError | None = None
         try:
             payload = got.payload() if ask.schema else {"text": got.text}
-            for question, answer, how in ask.read(payload, limited=self.state.limited):
+            for question, answer, how in ask.read(payload, limited=self.limited):
                 if isinstance(answer, AnswerError):
                     problem = answer
                 else:

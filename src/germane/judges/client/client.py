@@ -13,20 +13,28 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias
-from uuid import uuid4
 
 from germane.errors import AnswerError, JudgeError, LimitReached
-from germane.judges.client.errors import UNKNOWN, RetryDecision, TransportError, decide, is_over_limit
-from germane.judges.client.output import BYTES_PER_TOKEN, PROMPT, ROOM, Correction, ModelCapabilities
-from germane.judges.client.parsing import NOTHING, Completion, completion_in, tokens_in
-from germane.judges.client.ratelimits import (
-    AdaptiveConcurrency,
-    CircuitBreaker,
-    EndpointLimits,
-    RateLimiter,
-    Slot,
+from germane.judges.client.chat import (
+    BYTES_PER_TOKEN,
+    NOTHING,
+    PROMPT,
+    ROOM,
+    Completion,
+    Correction,
+    ModelCapabilities,
+    completion_in,
+    tokens_in,
 )
-from germane.judges.client.retry import RetryPolicy
+from germane.judges.client.ratelimits import AdaptiveConcurrency, CircuitBreaker, RateLimiter
+from germane.judges.client.retry import (
+    UNKNOWN,
+    RetryDecision,
+    RetryPolicy,
+    TransportError,
+    decide,
+    is_over_limit,
+)
 from germane.judges.judge import GaveUp, waiting
 from germane.questions.fusing import Ask
 
@@ -55,15 +63,13 @@ _log = logging.getLogger("germane")
 
 @dataclass(slots=True)
 class ModelCall:
-    """The state of one call (one group of questions), from its first request to its last.
+    """The state of one call, which the client reads and changes from its first request to its last.
 
     `used` counts `requests`, responses that ask to wait (`waits`), failures in transit (`faults`), retries
     after unusable answers (`reasked`), and tokens (`input`, `output`, `cached` input).
     """
 
-    left: float  # seconds until the call's deadline
-    id: str = field(default_factory=lambda: uuid4().hex)  # names the call in judgements
-    started: float = field(default_factory=monotonic)
+    left: float  # seconds until the deadline
     used: Counter[str] = field(default_factory=Counter)
     estimated: bool = False  # tokens were estimated from bytes: the endpoint does not count them
     last: Completion = NOTHING  # the last answer
@@ -74,16 +80,9 @@ class ModelCall:
     thrown_away: int = 0  # answers with a schema that the endpoint discarded
     failures: int = 0  # attempts that failed in transit for the current question
     room: int = 0  # token limit of the next answer, after one was cut off; 0 if none was
-    slot: Slot | None = None  # of the last request, held until the next, or until the answers are stored
-
-    def count(self, sent: int | None, back: int | None, cached: int) -> None:
-        """Add the input, output and cached tokens of one request to the call's usage."""
-        self.used.update(input=sent or 0, output=back or 0, cached=cached)
-
-    def release(self) -> None:
-        """Release the slot of the last request, so that another request may be sent."""
-        if self.slot is not None:
-            self.slot.release()
+    sent: float = 0.0  # the time of the last request
+    taken: float = 0.0  # its tokens, as the rate limit counted them
+    held: bool = False  # it counts as in flight: until the next one, or until the answers are stored
 
 
 class ModelClient:
@@ -99,7 +98,7 @@ class ModelClient:
     ) -> None:
         self.transport, self.capabilities, self.policy = transport, capabilities, policy
         self.breaker = CircuitBreaker(policy)
-        self._limits = EndpointLimits(concurrency, limiter)
+        self._concurrency, self._limiter = concurrency, limiter
         self._unusable = ""
         self._worked = False
         self._rejected = self._cuts_at = 0
@@ -123,20 +122,20 @@ class ModelClient:
         while True:
             if call.left <= 0:
                 raise GaveUp(f"the judge gave no answer within {self.policy.deadline:g} s", spent=True)
-            slot = await self._admit(ask, call, pause)
+            await self._admit(ask, call, pause)
             body = self._compose(ask, note, call)
-            decision, size = await self._send(body, call, slot), len(body) // BYTES_PER_TOKEN
+            decision, size = await self._send(body, call), len(body) // BYTES_PER_TOKEN
             pause = 0.0
             match decision.action:
                 case "take":
-                    got = self._count(completion_in(decision.body, ask.name), call, slot, size)
+                    got = self._count(completion_in(decision.body, ask.name), call, size)
                     if note is None and got.input_tokens is not None and len(ask.user) > _LONG_CHARACTERS:
                         self._check_read(got.input_tokens, ask, size)
                     return got
                 case "more room":
                     return Completion("", cut=True)
                 case "retry" | "wait":
-                    pause = self._pause(decision, call, slot)
+                    pause = self._pause(decision, call)
                 case "stop":
                     raise self._stop(f"cannot be used: {decision.why}")
                 case _:
@@ -147,28 +146,47 @@ class ModelClient:
                     if forms == STEPS:
                         raise GaveUp(decision.why)
 
-    async def _admit(self, ask: Ask, call: ModelCall, pause: float) -> Slot:
-        """Wait `pause` seconds and for the limits; return the request's slot. Raises as `_check_usable`."""
-        call.release()
+    async def _admit(self, ask: Ask, call: ModelCall, pause: float) -> None:
+        """Wait `pause` seconds and for all limits, and count a request as in flight.
+
+        Raises JudgeError or GaveUp if the endpoint was given up meanwhile, so that no request is sent.
+        """
+
+        def tokens() -> float:
+            size = len(ask.system) + len(ask.user) + len(str(ask.schema))
+            typical = sum(len(str(question.typical())) for item in ask.items for question in item.questions)
+            return (size + typical) / BYTES_PER_TOKEN
+
+        self.release(call)
+        limits = self._concurrency
         with waiting():
             if pause:
                 await asyncio.sleep(pause)
-            call.slot = await self._limits.acquire(lambda: self._expected_tokens(ask), self._check_usable)
-        return call.slot
+            while not call.held:
+                await limits.pause()
+                await limits.acquire()
+                try:
+                    call.taken = 0.0 if self._limiter is None else await self._limiter.acquire(tokens)
+                except BaseException:
+                    limits.release()
+                    raise
+                call.sent, call.held = monotonic(), True
+                if self._unusable or self.breaker.exhausted or limits.paused:
+                    if self._limiter is not None:
+                        self._limiter.correct(-call.taken, -1)
+                    self.release(call)
+                if self._unusable:
+                    raise JudgeError(self._unusable)
+                if self.breaker.exhausted:
+                    raise self._no_answer(self.breaker.exhausted)
 
-    def _check_usable(self) -> None:
-        """Raise JudgeError or GaveUp if the endpoint was given up, so that no request is sent."""
-        if self._unusable:
-            raise JudgeError(self._unusable)
-        if self.breaker.exhausted:
-            raise self._no_answer(self.breaker.exhausted)
-
-    @staticmethod
-    def _expected_tokens(ask: Ask) -> float:
-        """Return the estimated tokens of a request and of a typical answer to it."""
-        size = len(ask.system) + len(ask.user) + len(str(ask.schema))
-        typical = sum(len(str(question.typical())) for item in ask.items for question in item.questions)
-        return (size + typical) / BYTES_PER_TOKEN
+    def release(self, call: ModelCall) -> None:
+        """Count the last request of a call as no longer in flight; further calls do nothing."""
+        if call.held:
+            call.held = False
+            self._concurrency.release()
+            if self._limiter is not None:
+                self._limiter.release()
 
     def _compose(self, ask: Ask, note: Correction | None, call: ModelCall) -> bytes:
         """Return a request's body, built just before it is sent to reflect what other calls have learned."""
@@ -183,7 +201,7 @@ class ModelClient:
         call.limited = capabilities.schema_limits and call.mode < PROMPT
         return capabilities.body(ask, note, call.limit, call.mode)
 
-    async def _send(self, body: bytes, call: ModelCall, slot: Slot) -> RetryDecision:
+    async def _send(self, body: bytes, call: ModelCall) -> RetryDecision:
         """Send one request, and return what to do next according to its response."""
         started, seconds = monotonic(), min(self.policy.read, call.left)
         secrets = self.transport.secrets
@@ -193,7 +211,7 @@ class ModelClient:
                 response = secrets.mask_response(await self.transport.send(body))
             decision = decide(*response, worked=self._worked)
         except TimeoutError:
-            self._limits.throttled(slot.sent)
+            self._concurrency.throttled(call.sent)
             decision = RetryDecision("retry", f"no answer within {seconds:.3g} s (--timeout)")
         except TransportError as error:
             decision = RetryDecision("retry", str(error))
@@ -203,13 +221,13 @@ class ModelClient:
             self.breaker.succeeded()
         if decision.action == "take":
             self._worked = True
-            self._limits.succeeded(slot.sent)
+            self._concurrency.succeeded(call.sent)
             return decision
-        call.count(*tokens_in(decision.body))
+        sent, back, cached = tokens_in(decision.body)
+        call.used.update(input=sent or 0, output=back or 0, cached=cached)
         return decision._replace(text=secrets.mask_text(decision.text))
 
-    @staticmethod
-    def _count(got: Completion, call: ModelCall, slot: Slot, size: int) -> Completion:
+    def _count(self, got: Completion, call: ModelCall, size: int) -> Completion:
         """Count an answer's tokens and return it, marked as cut off if it filled its limit and is not JSON.
 
         `size` is the estimate of the request's tokens, for an endpoint that counts none. Raises GaveUp if the
@@ -218,9 +236,10 @@ class ModelClient:
         sent, back = got.input_tokens, got.output_tokens
         if sent is None or back is None:
             call.estimated, sent, back = True, size, got.size // BYTES_PER_TOKEN
-        call.count(sent, back, got.cached_tokens)
+        call.used.update(input=sent, output=back, cached=got.cached_tokens)
         call.last = got
-        slot.limits.limiter.correct(slot.taken, sent + back)
+        if self._limiter is not None:
+            self._limiter.correct(sent + back - call.taken)
         if got.refusal:
             raise GaveUp(got.refusal)
         full = call.limit and (got.output_tokens or 0) >= call.limit  # whatever the server calls it
@@ -258,7 +277,7 @@ class ModelClient:
         call.room = max(2 * max(used or 0, limit), ROOM)
         return True
 
-    def _pause(self, decision: RetryDecision, call: ModelCall, slot: Slot) -> float:
+    def _pause(self, decision: RetryDecision, call: ModelCall) -> float:
         """Return the seconds to wait before a request is sent again, within the time left for the call.
 
         A Retry-After costs no attempt. A failure in transit costs one, unless the circuit is open: then all
@@ -272,7 +291,7 @@ class ModelClient:
                 raise LimitReached(
                     f"{self.transport.url} asks to wait {min(asked / 60, 1e6):,.0f} minutes ({why})"
                 )
-            self._limits.throttled(slot.sent, asked)
+            self._concurrency.throttled(call.sent, asked)
             call.used["waits"] += 1
             pause, why = policy.wait(asked, call.used["waits"]), f"asked to wait ({why})"
         else:
@@ -288,7 +307,7 @@ class ModelClient:
                 raise self._no_answer(breaker.exhausted)
             pause = policy.delay(_DOWN if breaker.open else call.failures)
             if breaker.open:
-                self._limits.throttled(slot.sent, pause)
+                self._concurrency.throttled(call.sent, pause)
         if 0 < call.left <= pause:
             rest = f"another wait of {pause:.0f} s would exceed the {policy.deadline:.0f} s allowed per call"
             raise GaveUp(f"{why}; {rest}", spent=True)

@@ -32,10 +32,9 @@ from pydantic_ai.tools import ToolDefinition
 
 from germane.clean import mask_urls
 from germane.errors import JudgeError
-from germane.judges.client.errors import TransportError
-from germane.judges.client.output import LIMIT_NAMES
-from germane.judges.client.parsing import chat_completion
+from germane.judges.client.chat import LIMIT_NAMES, chat_completion
 from germane.judges.client.providers import Service
+from germane.judges.client.retry import TransportError
 from germane.judges.client.transport import Response, Secrets
 from germane.types import Json
 

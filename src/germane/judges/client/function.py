@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from germane.errors import AnswerError, InputError
-from germane.judges.client.errors import TransportError
-from germane.judges.client.parsing import chat_completion
+from germane.judges.client.chat import chat_completion
 from germane.judges.client.providers import Service
+from germane.judges.client.retry import TransportError
 from germane.judges.client.transport import Response, Secrets
 from germane.judges.judge import GaveUp
 from germane.types import Json

@@ -1,4 +1,4 @@
-"""Limits of an endpoint: concurrency, requests and tokens per minute, pauses, circuit breaker."""
+"""Limits of an endpoint: concurrency, pauses, requests and tokens per minute, circuit breaker."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import random
 import sys
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, field
 from math import floor, inf
 from time import monotonic
 
@@ -25,6 +23,9 @@ class AdaptiveConcurrency:
     The size begins at `start` (default: the limit) and grows by one per answer (doubling per round trip) until
     the endpoint throttles, and by one per round trip from then on (AIMD). Answers that take `SLOW` times as
     long as the fastest do not make it grow. A throttled request halves it, at most once per round trip.
+
+    A pause holds all requests back until the time of a Retry-After, or for the backoff of an endpoint that is
+    down. An answer to a request that was sent after the refused one ends the pause early.
     """
 
     def __init__(self, limit: int, start: int | None = None) -> None:
@@ -35,6 +36,20 @@ class AdaptiveConcurrency:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._halved_at = -1.0
         self._fastest = inf
+        self._paused_until = self._refused = 0.0
+
+    @property
+    def paused(self) -> bool:
+        """True while all requests are held back."""
+        return self._paused_until > monotonic()
+
+    async def pause(self) -> None:
+        """Wait until the endpoint's pause ends, plus a random delay (at most 1 s) against bursts."""
+        left = self._paused_until - monotonic()
+        late = random.random() * min(1.0, left / 10)  # noqa: S311 - no secret
+        while self._paused_until and left > 0:
+            await asyncio.sleep(min(left, 0.1))  # it may end early
+            left = self._paused_until + late - monotonic()
 
     async def acquire(self) -> None:
         """Wait until fewer requests are in flight than the current size, then count one more."""
@@ -63,48 +78,32 @@ class AdaptiveConcurrency:
                 future.set_result(None)
 
     def succeeded(self, sent: float) -> None:
-        """Increase the size after an answer to a request that was sent at the monotonic time `sent`."""
+        """Increase the size after an answer to a request sent at the monotonic time `sent`; end a pause."""
+        if sent >= self._refused:
+            self._paused_until = 0.0
         latency = monotonic() - sent
         self._fastest = min(self._fastest * FORGOTTEN, latency)
         if self.size < self.limit and latency <= SLOW * self._fastest:
             self.size = min(self.limit, self.size + (1 if self._slow_start else 1 / self.size))
             self._admit()
 
-    def throttled(self, sent: float) -> None:
-        """Halve the size, at most once per round trip, after a request sent at `sent` was throttled."""
+    def throttled(self, sent: float, seconds: float | None = None) -> None:
+        """Halve the size, at most once per round trip, and pause, after a request sent at `sent` failed."""
         self._slow_start = False
         if sent > self._halved_at:
             self._halved_at = monotonic()
             self.size = max(1.0, self.size / 2)
-
-
-class Pace:
-    """A limit of units (requests or tokens) per minute, used evenly over the minute; None is no limit."""
-
-    def __init__(self, per_minute: float | None) -> None:
-        self._interval = MINUTE / per_minute if per_minute else 0.0
-        self._next = 0.0
-
-    def wait(self) -> float:
-        """Return the seconds until more units may be used."""
-        return max(0.0, self._next - monotonic())
-
-    def take(self, units: float) -> None:
-        """Count units as used; more than a minute's units delay the next ones by no more than a minute."""
-        now = monotonic()
-        coming = max(self._next, now) + units * self._interval
-        self._next = min(coming, now + max(MINUTE, self._interval))
-
-    def correct(self, units: float) -> None:
-        """Count more units as used, or fewer if negative, once the real number is known."""
-        self._next += units * self._interval
+        if seconds is not None:
+            self._refused = max(self._refused, sent)
+            self._paused_until = max(self._paused_until, monotonic() + seconds)
 
 
 class RateLimiter:
     """A limit of requests and tokens per minute, and of requests in flight, which several judges may share.
 
-    `rpm` and `tpm` are requests and tokens per minute, `in_flight` is the maximum of requests in flight; None
-    is no limit. Requests are sent in the order of their arrival. Raises InputError unless a rate is above 0.
+    `rpm` and `tpm` are requests and tokens per minute, used evenly over the minute; `in_flight` is the
+    maximum of requests in flight; None is no limit. Requests are sent in the order of their arrival. Raises
+    InputError unless a rate is above 0.
     """
 
     def __init__(
@@ -113,43 +112,39 @@ class RateLimiter:
         for name, value in (("rpm", rpm), ("tpm", tpm)):
             if value is not None:
                 check_number(name, value)
-        self._paced = bool(rpm or tpm)
-        self._requests = Pace(floor(rpm) if rpm and rpm >= 1 else rpm)
-        self._tokens = Pace(tpm)
+        rates = (floor(rpm) if rpm and rpm >= 1 else rpm, tpm)
+        self._seconds = [MINUTE / rate if rate else 0.0 for rate in rates]  # per request, and per token
+        self._free_at = [0.0, 0.0]  # the times from which the next request, and the next tokens, may be used
         self._in_flight = AdaptiveConcurrency(in_flight or sys.maxsize)
         self._turn = asyncio.Lock()
 
     async def acquire(self, tokens: Callable[[], float]) -> float:
         """Wait until a request may be sent; return the tokens counted for it: `tokens()`, called then."""
         await self._in_flight.acquire()
-        if not self._paced:
+        if not any(self._seconds):
             return 0.0
         if not self._turn.locked():
             self._turn = asyncio.Lock()  # one that was waited for belongs to the event loop of then
         try:
             async with self._turn:  # the first in line waits for the rates, the others for the lock
                 while True:
-                    wait = max(self._requests.wait(), self._tokens.wait())
-                    if wait <= 0:
+                    if (wait := max(self._free_at) - monotonic()) <= 0:
                         break
                     await asyncio.sleep(min(wait, 1.0))  # what others took may turn out to be less
-                taken = tokens()
-                self._requests.take(1)
-                self._tokens.take(taken)
-                return taken
+                used, now = (1, tokens()), monotonic()
+                for which, seconds in enumerate(self._seconds):
+                    # more than a minute's units delay the next ones by no more than a minute
+                    coming = max(self._free_at[which], now) + used[which] * seconds
+                    self._free_at[which] = min(coming, now + max(MINUTE, seconds))
+                return used[1]
         except asyncio.CancelledError:
             self.release()
             raise
 
-    def correct(self, taken: float, tokens: float) -> None:
-        """Replace the estimated tokens of a request (`taken`) by the real number, known from its answer."""
-        self._tokens.correct(tokens - taken)
-
-    def give_back(self, taken: float) -> None:
-        """Subtract a request that was not sent, and its `taken` tokens, from the counts."""
-        self.correct(taken, 0)
-        self._requests.correct(-1)
-        self.release()
+    def correct(self, tokens: float, requests: int = 0) -> None:
+        """Count more tokens and requests as used (fewer if negative) than before they were sent."""
+        self._free_at[0] += requests * self._seconds[0]
+        self._free_at[1] += tokens * self._seconds[1]
 
     def release(self) -> None:
         """Count one request less in flight."""
@@ -193,67 +188,3 @@ class CircuitBreaker:
             return False
         self._opened = self._failed_at
         return True
-
-
-class EndpointLimits:
-    """All limits of one endpoint: requests in flight, requests and tokens per minute, and pauses.
-
-    A pause holds all requests back until the time of a Retry-After, or for the backoff of an endpoint that is
-    down. An answer to a request that was sent after the refused one ends the pause early.
-    """
-
-    def __init__(self, concurrency: AdaptiveConcurrency, limiter: RateLimiter | None = None) -> None:
-        self.concurrency, self.limiter = concurrency, limiter or RateLimiter()
-        self._paused_until = self._refused = 0.0
-
-    async def acquire(self, tokens: Callable[[], float], check: Callable[[], None]) -> Slot:
-        """Wait until a request of about `tokens()` tokens may be sent; call `check`, and return its slot."""
-        while True:
-            await self.pause()
-            await self.concurrency.acquire()
-            with ExitStack() as undo:
-                undo.callback(self.concurrency.release)
-                taken = await self.limiter.acquire(tokens)
-                undo.callback(self.limiter.give_back, taken)
-                check()
-                if self._paused_until <= monotonic():
-                    undo.pop_all()
-                    return Slot(self, taken)
-
-    async def pause(self) -> None:
-        """Wait until the endpoint's pause ends, plus a random delay (at most 1 s) against bursts."""
-        left = self._paused_until - monotonic()
-        late = random.random() * min(1.0, left / 10)  # noqa: S311 - no secret
-        while self._paused_until and left > 0:
-            await asyncio.sleep(min(left, 0.1))  # it may end early
-            left = self._paused_until + late - monotonic()
-
-    def succeeded(self, sent: float) -> None:
-        """Record an answer to a request sent at time `sent`: end a pause, raise the concurrency."""
-        if sent >= self._refused:
-            self._paused_until = 0.0
-        self.concurrency.succeeded(sent)
-
-    def throttled(self, sent: float, seconds: float | None = None) -> None:
-        """Lower the concurrency and pause for `seconds`, after a request sent at time `sent` failed."""
-        self.concurrency.throttled(sent)
-        if seconds is not None:
-            self._refused = max(self._refused, sent)
-            self._paused_until = max(self._paused_until, monotonic() + seconds)
-
-
-@dataclass(slots=True)
-class Slot:
-    """The permission for one request in flight, from just before it is sent until it is released."""
-
-    limits: EndpointLimits
-    taken: float
-    sent: float = field(default_factory=monotonic)
-    _released: bool = False
-
-    def release(self) -> None:
-        """Let another request be sent in place of this one; further calls do nothing."""
-        if not self._released:
-            self._released = True
-            self.limits.concurrency.release()
-            self.limits.limiter.release()

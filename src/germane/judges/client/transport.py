@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from germane.clean import MASK, hidden_in, mask_urls
-from germane.judges.client.errors import TransportError
+from germane.judges.client.retry import TransportError
 from germane.version import __version__
 
 __all__ = ["Secrets"]
