@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -192,52 +192,41 @@ class GroupScope:
     def __init__(self) -> None:
         self.stopped = False
         self.after_storing: list[Callable[[], None]] = []
-        self._waits = self._recalled = False
-        self._task: Any = asyncio.current_task()
+        self.waits = self.recalled = False  # it waits before a request; that wait is being ended
+        self.task: Any = asyncio.current_task()
         _scope.set(self)
 
     def stop(self) -> None:
         """Keep the group from sending requests; if it waits for a rate limit or a retry, end the wait."""
         if not self.stopped:
-            self.stopped, self._recalled = True, self._waits
-            if self._waits:
-                self.cancel()
-
-    def cancel(self) -> None:
-        """Cancel the task that answers the group, even if a request was sent."""
-        self._task.cancel()
-
-    @property
-    def cancelled(self) -> bool:
-        """True if the task that answers the group was cancelled."""
-        return bool(self._task.cancelling())
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Run the context as a wait before a request. Raises GaveUp if the group is or gets stopped."""
-        stopped = GaveUp("the evaluation was interrupted before the question was asked again", spent=True)
-        if self.stopped:
-            raise stopped
-        self._waits = True
-        try:
-            yield
-        except asyncio.CancelledError:
-            if not self._recalled:
-                raise
-            self._recalled = False
-            self._task.uncancel()
-            raise stopped from None
-        finally:
-            self._waits = False
+            self.stopped, self.recalled = True, self.waits
+            if self.waits:
+                self.task.cancel()
 
 
 _scope: ContextVar[GroupScope | None] = ContextVar("germane_group_scope", default=None)
 
 
-def waiting() -> AbstractContextManager[None]:
-    """Return the current group's `waiting()`; outside of an evaluation, a context that does nothing."""
-    scope = _scope.get()
-    return nullcontext() if scope is None else scope.waiting()
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Run the context as a wait before a request. Raises GaveUp if the current group is or gets stopped."""
+    scope, stopped = _scope.get(), "the evaluation was interrupted before the question was asked again"
+    if scope is None:  # outside of an evaluation
+        yield
+        return
+    if scope.stopped:
+        raise GaveUp(stopped, spent=True)
+    scope.waits = True
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not scope.recalled:
+            raise
+        scope.recalled = False
+        scope.task.uncancel()
+        raise GaveUp(stopped, spent=True) from None
+    finally:
+        scope.waits = False
 
 
 def once_stored(work: Callable[[], None]) -> None:

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
@@ -18,8 +21,8 @@ from msgspec.structs import replace
 from germane.errors import Interrupted, JudgeError
 from germane.judges.judge import GroupScope, Judge, Reply
 from germane.judges.panel import PanelJudge
-from germane.judging.groups import Pending, Queue, answer_of, grouped, replies_of
-from germane.judging.spending import Budget, Spent, UsageLog, unsent
+from germane.judging.replies import answer_of, replies_of
+from germane.judging.spending import Budget, UsageLog
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, examples_of
@@ -31,6 +34,26 @@ if TYPE_CHECKING:
     from germane.ledger.store import GroupCommit, Ledger
 
 _log = logging.getLogger("germane")
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A question waiting for its answer; `stale` is an unusable stored answer that will be replaced."""
+
+    key: str
+    question: AnyQuestion
+    judge: Judge
+    future: asyncio.Future[Answer]
+    stale: Judgement | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Queue:
+    """The questions that wait for one judge: groups in order of arrival, each for one call."""
+
+    judge: Judge
+    running: int = 0
+    groups: deque[list[Pending]] = field(default_factory=deque)
 
 
 class Asker:
@@ -60,6 +83,8 @@ class Asker:
         on_progress: Callable[[Asker], None] = lambda _: None,
     ) -> None:
         self._usage_log = usage_log or UsageLog()
+        self.spent = self._usage_log.spent
+        """The usage of this session so far: calls, tokens, cost and errors."""
         self.expected = 0
         """The number of questions so far, for a progress bar; `answered` counts those with an answer."""
         self.answered = 0
@@ -79,11 +104,6 @@ class Asker:
         self._writer: GroupCommit | None = None
 
     @property
-    def spent(self) -> Spent:
-        """The usage of this session so far: calls, tokens, cost and errors."""
-        return self._usage_log.spent
-
-    @property
     def failed(self) -> bool:
         """True if the asker has stopped and sends no more requests."""
         return self._failure is not None
@@ -97,10 +117,12 @@ class Asker:
         if error is not None:
             self.stop(error)
         try:
-            await self._finish()
+            while self._tasks:
+                await asyncio.wait(self._tasks)
         except asyncio.CancelledError:  # once more: that gives up what is in flight
             self.abort()
-            await self._finish()
+            while self._tasks:
+                await asyncio.wait(self._tasks)
             raise
         finally:
             if self._writer is not None:
@@ -109,18 +131,10 @@ class Asker:
                 try:
                     await judge.close()
                 except Exception as fault:  # noqa: BLE001 - somebody's own judge; its answers are stored all the same
-                    kind = type(fault).__name__
+                    why = f"{type(fault).__name__}: {fault}"
                     _log.warning(
-                        "close() of the judge %s failed, its answers are stored: %s: %s",
-                        judge.name,
-                        kind,
-                        fault,
+                        "close() of the judge %s failed, its answers are stored: %s", judge.name, why
                     )
-
-    async def _finish(self) -> None:
-        """Wait until all requests in flight are answered and stored."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
 
     def stop(self, reason: BaseException | None = None) -> None:
         """Send no more requests: finish and store those in flight, and fail other questions with `reason`."""
@@ -137,7 +151,7 @@ class Asker:
         """Stop, and cancel the requests in flight too; answers that have arrived are still stored."""
         self.stop()
         for scope in self._scopes:
-            scope.cancel()
+            scope.task.cancel()
 
     def _fail(self, pending: Iterable[Pending], error: BaseException) -> None:
         for value in pending:
@@ -220,31 +234,29 @@ class Asker:
 
     # Questions that come in
 
-    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
-        """Return one answer per question, in order, once all answers are stored."""
-        return await self._answers([(question, self._route(question)) for question in questions])
-
-    async def _answers(self, asked: Sequence[tuple[AnyQuestion, Judge]]) -> list[Answer]:
-        if self._failure is not None and asked:
+    async def judge(
+        self, questions: Sequence[AnyQuestion], judges: Sequence[Judge] | None = None
+    ) -> Sequence[Answer]:
+        """Return one answer per question, in order, once all are stored; by default from `route`'s judges."""
+        if self._failure is not None and questions:
             raise self._failure
-        self.expected += len(asked)
-        waited = [self._enter(question, judge).future for question, judge in asked]
+        self.expected += len(questions)
+        waited = []
+        loop = asyncio.get_running_loop()
+        for question, judge in zip(questions, judges or map(self._route, questions), strict=True):
+            key = judge.key(question)
+            if (pending := self._pending.get(key)) is not None:
+                self._usage_log.shared(judge, question)
+                self.answered += 1
+            else:
+                self._pending[key] = pending = Pending(key, question, judge, loop.create_future())
+                if not self._arrived:
+                    loop.call_soon(self._look_up)
+                self._arrived.append(pending)
+            waited.append(pending.future)
         if waited:
             await asyncio.wait(waited)  # a caller that is cancelled leaves them to others
         return [future.result() for future in waited]
-
-    def _enter(self, question: AnyQuestion, judge: Judge) -> Pending:
-        key = judge.key(question)
-        if (pending := self._pending.get(key)) is not None:
-            self._usage_log.shared(judge, question)
-            self.answered += 1
-            return pending
-        loop = asyncio.get_running_loop()
-        self._pending[key] = pending = Pending(key, question, judge, loop.create_future())
-        if not self._arrived:
-            loop.call_soon(self._look_up)
-        self._arrived.append(pending)
-        return pending
 
     def _look_up(self) -> None:
         """Answer newly arrived questions from stored answers, and queue the others for their judges."""
@@ -284,8 +296,13 @@ class Asker:
             return
         queue = self._queues.setdefault(id(judge), Queue(judge))
         by_id = {id(value.question): value for value in pending}
-        for questions in grouped(judge, [value.question for value in pending]):
-            queue.groups.append([by_id[id(question)] for question in questions])
+        groups = [list(map(id, group)) for group in judge.group([value.question for value in pending])]
+        if Counter(chain.from_iterable(groups)) != Counter(list(by_id)):
+            raise JudgeError(
+                f"the judge {judge.name} cannot group questions: "
+                "its group() must return each question that it was passed (the same object) exactly once"
+            )
+        queue.groups += [[by_id[number] for number in group] for group in groups if group]
         self._start_groups()
 
     async def _ask_panel(self, pending: Pending, panel: PanelJudge) -> None:
@@ -293,7 +310,7 @@ class Asker:
         votes: list[Answer] = []
         try:
             while members := panel.next_members(pending.question, votes):
-                votes += await self._answers([(pending.question, member) for member in members])
+                votes += await self.judge([pending.question] * len(members), members)
         except BaseException as error:
             self._fail([pending], error)
             if error is self._failure:
@@ -308,7 +325,8 @@ class Asker:
     def _start_groups(self) -> None:
         """Start the groups that the judges' concurrency and the budget allow; others wait for answers."""
         for queue in self._queues.values():
-            while (group := queue.next()) is not None:
+            while queue.groups and queue.running < max(1, queue.judge.concurrency):
+                group = queue.groups[0]
                 if self._prepared is False and queue.judge.stored:
                     break
                 questions = tuple(pending.question for pending in group)
@@ -330,20 +348,29 @@ class Asker:
 
     async def _ask(self, queue: Queue, group: list[Pending], reserved: float) -> None:
         """Ask a judge one group of questions, whose cost is `reserved`; a JudgeError stops the asker."""
-        if self._prepared is False and queue.judge.stored:
+        judge, scope = queue.judge, GroupScope()
+        if self._prepared is False and judge.stored:
             self._before_asking()
             if self._ledger is not None:
                 await asyncio.to_thread(self._ledger.ready)
             self._prepared = True
             self._start_groups()
-        scope = GroupScope()
+        replies: Sequence[Reply] | None = None
+        self._scopes.add(scope)
         try:
-            replies = await self._replies(queue.judge, group, scope)
-            usages = [reply.usage for reply in replies or ()]
-            spared = len(group) if replies is None else unsent(replies)
-            self._budget.settle(queue.judge, reserved, usages, spared=spared)
+            try:
+                if self._failure is None:
+                    replies = await replies_of(judge, tuple(value.question for value in group), scope)
+            except (asyncio.CancelledError, JudgeError) as error:
+                if self._failure is None:  # of a run that was stopped the stop is the reason
+                    if not isinstance(error, JudgeError):
+                        self._fail(group, Interrupted("interrupted"))
+                    raise
+            finally:
+                self._scopes.discard(scope)  # what was answered is stored, whoever gives up now
+            self._budget.settle(judge, reserved, replies, len(group))
             if replies is not None:
-                await self._settle_group(queue.judge, group, replies, stopped=scope.stopped)
+                await self._settle_group(judge, group, replies, stopped=scope.stopped)
             elif self._failure is not None:
                 self._fail(group, self._failure)
         finally:
@@ -353,62 +380,42 @@ class Asker:
         self._start_groups()
         self._on_progress(self)
 
-    async def _replies(self, judge: Judge, group: list[Pending], scope: GroupScope) -> Sequence[Reply] | None:
-        """Return the judge's replies to a group; None if the asker has stopped."""
-        self._scopes.add(scope)
-        try:
-            if self._failure is None:
-                return await replies_of(judge, tuple(pending.question for pending in group), scope)
-        except asyncio.CancelledError:
-            if self._failure is None:
-                self._fail(group, Interrupted("interrupted"))
-                raise
-        except JudgeError:
-            if self._failure is None:  # of a run that was stopped the stop is the reason
-                raise
-        finally:
-            self._scopes.discard(scope)  # what was answered is stored, whoever gives up now
-        return None
-
     # Answers that come in
 
     async def _settle_group(
         self, judge: Judge, pending: Sequence[Pending], replies: Sequence[Reply], *, stopped: bool
     ) -> None:
-        """Store a judge's answers, then hand them to whoever waits; questions interrupted by a stop fail."""
+        """Store a judge's answers, then hand them to whoever waits; questions interrupted by a stop fail.
+
+        An error of the ledger stops the asker.
+        """
         session = self._usage_log.session if judge.stored else ""
-        answers = [
-            answer_of(value.key, value.question, judge, reply, session)
+        both = [
+            (value, answer_of(value.key, value.question, judge, reply, session))
             for value, reply in zip(pending, replies, strict=True)
         ]
         cut_off = self._failure if stopped else None
-        self._usage_log.paid(judge, [answer.judgement for answer in answers], stopped=cut_off is not None)
-        both = list(zip(pending, answers, strict=True))
+        self._usage_log.paid(judge, [answer.judgement for _, answer in both], stopped=cut_off is not None)
         kept = [pair for pair in both if judge.stored and judge.kept and pair[1].judgement.error is None]
         rows = [row for _, answer in kept for row in (answer.judgement, *answer.children)]
-        stored = await self._commit(rows, [value.stale for value, _ in kept if value.stale is not None])
+        stored = dict[str, Judgement]()
+        if (rows and self._ledger is not None) or self._usage_log.unwritten:
+            if self._writer is None:
+                from germane.ledger.store import GroupCommit
+
+                self._writer = GroupCommit(self._ledger, before=self._usage_log.flush, after=self._keep)
+            stale = [value.stale for value, _ in kept if value.stale is not None]
+            try:
+                stored = await self._writer.put(rows, replacing=stale)
+            except Exception as error:
+                self._break(error)  # at once: the place of this request is free, and nothing may take it
+                raise
         for value, answer in both:
             if cut_off is not None and answer.judgement.error is not None:
                 self._fail([value], cut_off)
                 continue
             first = stored.get(value.key, answer.judgement)
             self._settle(value, answer if first is answer.judgement else self.read(value.question, first))
-
-    async def _commit(
-        self, rows: Sequence[Judgement], stale: Sequence[Judgement] = ()
-    ) -> Mapping[str, Judgement]:
-        """Store judgements, replacing `stale` ones; return those now stored. An error stops the asker."""
-        if not (rows and self._ledger is not None) and not self._usage_log.unwritten:
-            return {}
-        if self._writer is None:
-            from germane.ledger.store import GroupCommit
-
-            self._writer = GroupCommit(self._ledger, before=self._usage_log.flush, after=self._keep)
-        try:
-            return await self._writer.put(rows, replacing=stale)
-        except Exception as error:
-            self._break(error)  # at once: the place of this request is free, and nothing may take it
-            raise
 
     def _settle(self, pending: Pending, answer: Answer) -> None:
         self._pending.pop(pending.key, None)

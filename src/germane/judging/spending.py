@@ -153,12 +153,11 @@ class UsageLog:
         """
         answered = {judgement.key for judgement in judgements if judgement.error is None}
         failed = set[str]() if stopped else {judgement.key for judgement in judgements} - answered
-        paid = Spent(errors=len(failed))
-        paid.calls = 0 if unsent(judgements) or not judge.stored else len(answered) + len(failed)
+        self.spent.errors += len(failed)
+        self.spent.calls += 0 if unsent(judgements) or not judge.stored else len(answered) + len(failed)
         for judgement in judgements:
-            paid.estimated += judgement.provenance.get("tokens") == "estimated"
-            paid.add(judgement.usage)
-        self.spent += paid
+            self.spent.estimated += judgement.provenance.get("tokens") == "estimated"
+            self.spent.add(judgement.usage)
         self.failed -= answered
         self.failed |= failed
         self.unwritten = self._path is not None and (self.unwritten or judge.stored)
@@ -249,10 +248,12 @@ class Budget:
         sizes = range(len(questions), 0, -1)
         return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
 
-    def settle(self, judge: Judge, estimate: float, usages: Iterable[Usage], *, spared: int = 0) -> None:
-        """Replace the reserved `estimate` by the actual cost; `spared` counts questions never asked."""
+    def settle(self, judge: Judge, estimate: float, replies: Sequence[Reply] | None, count: int) -> None:
+        """Replace the reserved `estimate` by the actual cost; `replies` is None if `count` were not asked."""
         if self._unlimited or not judge.stored:
             return
+        usages = [reply.usage for reply in replies or ()]
+        spared = count if replies is None else unsent(replies)
         paid = [usage.cost_usd for usage in usages if usage.requests or usage.cost_usd is not None]
         priced = [cost for cost in paid if cost is not None]
         cost = sum(priced) if len(priced) == len(paid) else estimate * self._rate

@@ -1,19 +1,17 @@
-"""Groups of questions for one judge, the checks of its replies, and the judgements made from these."""
+"""Call a judge, check its replies, and make judgements of them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import structs
 
 from germane.clean import counted
 from germane.encoding import encode, now
-from germane.errors import AnswerError, GermaneError, JudgeError
+from germane.errors import AnswerError, GermaneError
 from germane.judges.judge import GroupScope, Judge, Reply
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion, asked_as
@@ -22,30 +20,6 @@ from germane.types import FrozenDict, Judgement, Usage
 __all__ = ["judgement_of"]
 
 _log = logging.getLogger("germane")
-
-
-@dataclass(slots=True, eq=False)
-class Pending:
-    """A question waiting for its answer; `stale` is an unusable stored answer that will be replaced."""
-
-    key: str
-    question: AnyQuestion
-    judge: Judge
-    future: asyncio.Future[Answer]
-    stale: Judgement | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Queue:
-    """The questions that wait for one judge: groups in order of arrival, each for one call."""
-
-    judge: Judge
-    running: int = 0
-    groups: deque[list[Pending]] = field(default_factory=deque)
-
-    def next(self) -> list[Pending] | None:
-        """Return the group to ask next; None if no group waits or the judge's concurrency is reached."""
-        return self.groups[0] if self.groups and self.running < max(1, self.judge.concurrency) else None
 
 
 def judgement_of(
@@ -97,17 +71,6 @@ def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, sessi
     return structs.replace(answer, children=tuple(children))
 
 
-def grouped(judge: Judge, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-    """Return the judge's groups of the questions. Raises JudgeError unless each question is in one group."""
-    groups = [tuple(group) for group in judge.group(questions) if group]
-    if Counter(id(question) for group in groups for question in group) != Counter(map(id, questions)):
-        raise JudgeError(
-            f"the judge {judge.name} cannot group questions: "
-            "its group() must return each question that it was passed (the same object) exactly once"
-        )
-    return groups
-
-
 async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: GroupScope) -> Sequence[Reply]:
     """Return one reply per question. An exception in the judge becomes an error of these questions only.
 
@@ -124,7 +87,7 @@ async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: Gr
     except GermaneError:
         raise
     except asyncio.CancelledError:
-        if scope.cancelled:
+        if scope.task.cancelling():
             raise
         wrong = "its answer() cancelled its own task"
     except Exception as error:  # noqa: BLE001 - whatever somebody's own judge raises
