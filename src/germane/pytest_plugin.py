@@ -45,13 +45,15 @@ _WORKER = "germane"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the plugin's options (`--germane-report`, `--germane-gate`, ...) to pytest's command line and settings."""
     group = parser.getgroup("germane", "retrieval evaluation (germane)")
-    report = "where to write the report of the recorded samples: a folder, or a file (.html .json .md ...)"
+    report = "write the report of the recorded samples to a folder or a file (.html .json .md ...)"
     group.addoption("--germane-report", metavar="PATH", help=report)
     gate = (
-        "a gate, e.g. 'lower(RR)>=0.8': the session fails if the gate fails; repeatable; ini: germane_gates"
+        "fail the session if this gate fails, e.g. 'lower(RR)>=0.8'; repeatable; ini setting: germane_gates"
     )
     group.addoption("--germane-gate", metavar="GATE", action="append", default=[], help=gate)
-    stand_in = "let gates decide although the lexical stand-in judged; default: such gates are undecided"
+    stand_in = (
+        "decide gates although the judge was lexical, a stand-in for a model; default: they are undecided"
+    )
     group.addoption("--germane-allow-stand-in", action="store_true", help=stand_in)
     parser.addini("germane_gates", "gates on the recorded samples, one per line", type="linelist", default=[])
 

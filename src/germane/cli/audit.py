@@ -36,11 +36,11 @@ def audit(
 ) -> int:
     """Check the judge against people's labels: agreement, bias, warnings.
 
-    With several reports on the same items, say which judge agrees best with people, and which cannot be told from it. With --gold,
+    With several reports on the same items, say which judge agrees best with people, and which judges are not distinguishable from it. With --gold,
     list the documents where judges and the first report's gold disagree most. Default report: the latest in germane-reports.
 
-    With --again 200, ask stored verdicts again (those that flip once more) and say whether the judge has changed; no measure
-    reads the answers. Exit code 1 if it changed, 3 if that cannot be decided.
+    With --again 200, ask the judge 200 stored questions again (a third time if the verdict flips) and say whether the judge has
+    changed; no measure uses these answers. Exit code 1 if the judge has changed, 3 if that cannot be decided.
     """
     folders = folders or latest_reports("audit")
     suffix = output.suffix.lower() if output is not None else ""

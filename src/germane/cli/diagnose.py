@@ -18,7 +18,7 @@ from germane.samples.runs.hits import Hits
 
 
 def stages(paths: Sequence[Path], **flags: Any) -> None:
-    """Show where relevant documents were lost: at which stage of the retrieval, and at which rank before.
+    """Show where relevant documents were lost: at which retrieval stage, and their rank at the stage before.
 
     Reads a report or samples with `stages`, or with --qrels one run file per stage, in order. Without stages it shows which
     relevant documents were never retrieved, and which rank below k.
@@ -34,7 +34,7 @@ def stages(paths: Sequence[Path], **flags: Any) -> None:
 def diagnose(folder: Path | None, *, measure: str | None, json: bool) -> None:
     """Show what would help, from stored labels: perfect reranking, another k, no repeated passages, a score floor.
 
-    Each is a paired difference with its interval, followed by the queries that would gain most. For samples with references
+    Each change is shown as a paired difference with its interval, followed by the queries that would gain most. For samples with references
     and responses, also say whether retrieval or generation failed. No judge calls. Default report: the latest in
     germane-reports.
     """

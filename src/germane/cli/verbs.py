@@ -38,7 +38,7 @@ VERBS = {verb: module for module, verbs in _MODULES.items() for verb in verbs}
 
 _ABOUT = {
     "": "How good is the retrieval of a RAG system, what does that number rest on, and did a change help?",
-    "labels": "Check gold against a changed corpus, and move it there.",
+    "labels": "Check gold labels against a changed corpus, and move them to its documents.",
     "ledger": "Show, export and import the stored answers of judges.",
 }
 """The description of the program, and of each group of verbs."""

@@ -205,10 +205,10 @@ def grade_stdin(
     ledger: str | None,
     no_cache: bool,
 ) -> int:
-    """Grade one case: a code-judge document or a sample line on stdin, its score, hits, misses and reasoning on stdout.
+    """Grade one case: read a code-judge document or a sample from stdin, and print its score, hits, misses and reasoning.
 
-    The measure's options come from the document's `config`. Exit code 0 whenever there is a score, 3 when the judge failed, 2 on
-    unusable input (nothing on stdout then).
+    The measure's options come from the document's `config`. Exit code 0 if there is a score, 3 if the judge failed, 2 if the input
+    is invalid (nothing is then printed on stdout).
     """
     try:
         text = sys.stdin.buffer.read().decode("utf-8-sig")

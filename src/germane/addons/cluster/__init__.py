@@ -12,7 +12,7 @@ ADDON = Addon(
     verbs={
         "merge": (
             f"{_HERE}.merging:merge",
-            "Join the reports of `germane run --part` into one, the same as of a run in one part.",
+            "Join the reports of `germane run --part` into one, equal to the report of an undivided run.",
         )
     },
     parts={"part": f"{_HERE}.share:Share"},
@@ -20,11 +20,11 @@ ADDON = Addon(
     stores=dict.fromkeys(("postgresql", "postgres"), f"{_HERE}.postgres:PostgresLedger"),
     urls={name: f"{_HERE}.remote:{name}" for name in ("check_store", "fetched", "is_there", "put", "scratch")},
     flags=[
-        Flag("--part", "run", DATA, "Run part I of N, e.g. 1/16; `germane merge` joins the reports.", value="I/N", holds="part"),
-        Flag("--engine", "run", DATA, "Run all parts at once: processes:8 or dask[:ADDRESS].", value="ENGINE", holds="part"),
-        Flag("DIR...", "merge", DATA, "The report folders of all parts, written by `germane run --part 3/16 -o DIR`.", Path, name="folders", at_url="kept"),
-        Flag("-o --output", "merge", OUTPUT, "The new report folder, and report files (.html .json .md ...); repeatable.", Path, value="PATH", many=True, required=True, at_url="kept"),
-        Flag("--force", "merge", OUTPUT, "Overwrite the report of another evaluation in the folder of -o.", bool),
+        Flag("--part", "run", DATA, "Run part I of N, e.g. 1/16; `germane merge` joins the reports of all parts.", value="I/N", holds="part"),
+        Flag("--engine", "run", DATA, "Run all parts in parallel, in local processes (processes:8) or on Dask (dask[:ADDRESS]).", value="ENGINE", holds="part"),
+        Flag("DIR...", "merge", DATA, "Read the report folders of all parts, written by `germane run --part 3/16 -o DIR`.", Path, name="folders", at_url="kept"),
+        Flag("-o --output", "merge", OUTPUT, "Write the report to a new folder, and also to files (.html .json .md ...); repeatable.", Path, value="PATH", many=True, required=True, at_url="kept"),
+        Flag("--force", "merge", OUTPUT, "Overwrite the report of another evaluation in the -o folder.", bool),
         *borrowed("merge", "run", "--json", "--verbose", "--quiet"),
     ],
 )  # fmt: skip

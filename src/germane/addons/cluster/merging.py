@@ -43,9 +43,9 @@ from germane.version import __version__
 def merge(
     folders: Sequence[Path], *, output: Sequence[Path], force: bool, json: bool, quiet: bool, verbose: bool
 ) -> int:
-    """Join the reports of `germane run --part` into one, the same as of a run in one part.
+    """Join the reports of `germane run --part` into one, equal to the report of an undivided run.
 
-    Gates are decided here, on the whole. Exit codes are those of `germane run`.
+    Gates are decided here, on the joined report. Exit codes are those of `germane run`.
     """
     outputs = Outputs.of(output)
     files, target = outputs.files, outputs.folder or outputs.made

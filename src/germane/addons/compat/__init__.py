@@ -8,7 +8,7 @@ from germane.flags import DATA, MEASURES, OUTPUT, Flag
 _RESULTS = "germane.addons.compat.results"
 
 ADDON = Addon(
-    about="The call shapes of Ragas, DeepEval, Mastra and LiveRAG; results of Inspect, promptfoo and DeepEval.",
+    about="Functions called like those of Ragas, DeepEval, Mastra and LiveRAG; results of Inspect, promptfoo, DeepEval.",
     results={
         "inspect": Reader(
             f"{_RESULTS}:inspect_results",
@@ -26,16 +26,16 @@ ADDON = Addon(
     verbs={
         "liverag": (
             "germane.addons.compat.liverag_files:liverag",
-            "Recall, precision, F1 and nDCG@10 of LiveRAG results against gold documents; writes .aggregated and .rows.",
+            "Score LiveRAG results against gold documents (recall, precision, F1, nDCG@10); writes .aggregated and .rows files.",
         )
     },
     flags=[
-        Flag("--results", "liverag", DATA, "What was retrieved: TSV, JSON or JSONL with qid and doc_ids.", Path, value="FILE", required=True),
-        Flag("--reference", "liverag", DATA, "Gold: TSV, JSON or JSONL with qid and document_ids.", Path, value="FILE", required=True),
-        Flag("--evaluator", "liverag", MEASURES, "ContextRecall, alone or at the end of a module path.", value="NAME", default="ContextRecall"),
-        Flag("--parity", "liverag", MEASURES, "Compute as the original does, to its last quirk.", choices=("liverag",)),
-        Flag("--output-dir", "liverag", OUTPUT, "Where the two files are written.", Path, value="DIR", default=Path("data/evaluation_results"), at_url="refused"),
-        Flag("--output-prefix", "liverag", OUTPUT, "How the names of the two files begin; without it with the evaluator's.", value="NAME"),
-        Flag("--output-format", "liverag", OUTPUT, "Format of the two files.", default="tsv", choices=("tsv", "jsonl")),
+        Flag("--results", "liverag", DATA, "Read the retrieved documents: TSV, JSON or JSONL with qid and doc_ids.", Path, value="FILE", required=True),
+        Flag("--reference", "liverag", DATA, "Read the gold documents: TSV, JSON or JSONL with qid and document_ids.", Path, value="FILE", required=True),
+        Flag("--evaluator", "liverag", MEASURES, "Use this evaluator: ContextRecall, or a module path that ends in this name.", value="NAME", default="ContextRecall"),
+        Flag("--parity", "liverag", MEASURES, "Compute exactly what LiveRAG's own script computes, including its quirks.", choices=("liverag",)),
+        Flag("--output-dir", "liverag", OUTPUT, "Write the two files to this folder.", Path, value="DIR", default=Path("data/evaluation_results"), at_url="refused"),
+        Flag("--output-prefix", "liverag", OUTPUT, "Begin the names of the two files with NAME. Default: the evaluator's name.", value="NAME"),
+        Flag("--output-format", "liverag", OUTPUT, "Write the two files in this format.", default="tsv", choices=("tsv", "jsonl")),
     ],
 )  # fmt: skip

@@ -151,7 +151,7 @@ def liverag(
     output_format: OutputFormat,
     parity: Parity | None,
 ) -> None:
-    """Recall, precision, F1 and nDCG@10 of LiveRAG results against gold documents; writes .aggregated and .rows."""
+    """Score LiveRAG results against gold documents (recall, precision, F1, nDCG@10); writes .aggregated and .rows files."""
     name = evaluator.rpartition(".")[2]
     if name != ContextRecall.__name__:
         raise InputError(f"unknown evaluator {evaluator!r} here", fix="write --evaluator ContextRecall")

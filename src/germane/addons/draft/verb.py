@@ -53,10 +53,10 @@ def draft(
     allow_personal: bool,
     **of_run: Any,
 ) -> int:
-    """Draft a test set from a corpus: questions, answers and gold quotes, every dropped one with its reason.
+    """Draft a test set from a corpus: questions, answers, gold quotes, and why questions were rejected.
 
     Writes samples.jsonl, dropped.jsonl and draft.json. Every answer is in the ledger before it is used: the same command again
-    makes no calls, a larger -n keeps the questions that are there. Exit code 3 where fewer than -n were kept.
+    makes no calls, and a larger -n adds questions. Exit code 3 if fewer than -n questions were accepted.
     """
     shares = passages.parse_shares(mix, "--mix", passages.MIX)
     styles = passages.parse_shares(style, "--style", passages.STYLES)

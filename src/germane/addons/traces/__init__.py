@@ -7,7 +7,7 @@ _SPAN = "context.span_id|span_id|spanId"
 _START = "start_time|startTime|startTimeUnixNano|start_time_unix_nano"
 
 ADDON = Addon(
-    about="Exports of traces (OTLP, Phoenix, Langfuse) as samples, and scores for the tools that hold the traces.",
+    about="Read exported traces (OTLP, Phoenix, Langfuse) as samples, and write the scores back to these tools.",
     readers={
         "spans": Reader(
             "germane.addons.traces.samples:rows_of_traces",
