@@ -70,7 +70,7 @@ def test_data_that_allow_nothing_are_an_error_that_says_what_to_give() -> None:
     """Neither gold nor labels nor a judge; or nothing that was retrieved."""
     ran = invoke("run", write("x.jsonl"))
     assert ran.code == 2
-    assert "no judge is named, and the data have no gold document ids" in ran.err
+    assert "no judge is named, and the data have no gold labels" in ran.err
     assert "-m" in ran.err
     Path("y.jsonl").write_text('{"query": "why"}\n')
     assert "no retrieved contexts" in invoke("run", "y.jsonl").err

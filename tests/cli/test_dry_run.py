@@ -56,7 +56,7 @@ def test_shared_requests_and_estimates_are_explained(inside: Cli, data: Path) ->
     out = inside(*words(data, "context_precision@3 context_relevancy", "--dry-run"), env=KEY).out
     assert "requests that measures share count once" in out
     assert "~tokens out" in out
-    assert "a model that reasons writes more" in out
+    assert "a reasoning model writes more" in out
 
 
 def test_a_measure_that_no_sample_can_have_is_found_before_anything_is_paid(

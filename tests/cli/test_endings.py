@@ -169,7 +169,7 @@ def test_a_judge_without_a_key_leaves_no_report(
     ("step", "said"),
     [
         ("germane.reports.report.Report.finish", "continue with: germane run --resume r"),
-        ("germane.reports.formats.write", "all is measured and kept: germane report r"),
+        ("germane.reports.formats.write", "the report is complete: germane report r"),
     ],
 )
 def test_ctrl_c_while_the_report_is_made(

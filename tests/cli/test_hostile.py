@@ -93,7 +93,7 @@ def test_validate_prints_none(inside: Cli, tmp_path: Path) -> None:
     write_jsonl(tmp_path / "d.jsonl", *[ROWS[1]] * 2)
     found = inside("validate", "e.yaml")
     assert found.code == 2
-    assert "was already used" in found.out
+    assert "must be unique" in found.out
     assert live(found.out + found.err) == []
 
 

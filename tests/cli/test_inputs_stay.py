@@ -39,5 +39,5 @@ def test_an_input_is_never_overwritten(
     before = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     done = invoke(*words)
     assert (done.code, done.out) == (2, "")
-    assert "would overwrite the input" in done.err
+    assert "would overwrite an input file" in done.err
     assert {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

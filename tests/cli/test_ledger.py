@@ -266,7 +266,7 @@ def test_an_export_never_overwrites_the_ledger(inside: Cli, ledger: Path, tmp_pa
         for name in ("l.sqlite", "l.sqlite-wal", "link"):
             ran = inside("ledger", "export", "-o", name, "--ledger", ledger)
             assert ran.code == 2
-            assert "is the ledger's own file" in ran.err
+            assert "is the file of the ledger" in ran.err
         assert [(path.stat().st_ino, path.stat().st_size) for path in own] == before
     assert count(ledger) == 10
 

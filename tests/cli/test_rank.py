@@ -206,7 +206,7 @@ def test_runs_of_one_name_are_told_apart(files: Path) -> None:
     done = invoke(files / "bm25.run", files / "bm25.txt", "--qrels", files / "gold", "-m", "RR")
     assert done.out.splitlines()[0].split() == ["measure", "bm25.run", "bm25.txt"]
     again = invoke(files / "bm25.run", files / "bm25.run", "--qrels", files / "gold")
-    assert "the same run is given twice" in again.err
+    assert "the same run file is given twice" in again.err
 
 
 def test_hostile_ids_do_not_steer_the_terminal(files: Path) -> None:

@@ -43,11 +43,11 @@ def test_another_judge_is_taken_only_when_it_is_said(inside: Cli, data: Path, tm
         for flags in ([], ["--dry-run"]):
             ran = inside(*other, *flags, env=KEY)
             assert ran.code == 2
-            assert f"url is {second.url} and was {first.url}" in ran.err
-            assert "; give the judge as before, or --reask" in ran.err
+            assert f"url was {first.url} and is now {second.url}" in ran.err
+            assert "; give the same judge as before, or --reask" in ran.err
         model = inside("run", "--resume", "r", "--judge", "openai:other", "--base-url", first.url, env=KEY)
         assert (model.code, second.count) == (2, 0)
-        assert "model is other and was test" in model.err
+        assert "model was test and is now other" in model.err
         again = inside(*other, "--reask", env=KEY)
         assert (again.code, second.count) == (0, asked), again.err
         assert inside("run", "--resume", "r", "--base-url", second.url, "-q", env=KEY).code == 0
@@ -172,7 +172,7 @@ def test_a_report_of_another_command_is_not_continued(inside: Cli, data: Path, t
         ran = inside("run", "--resume", name, *more)
         assert ran.code == 2
         assert (
-            f"{name} was not written by `germane run`, so that it cannot be resumed; repeat the call that wrote it"
+            f"{name} was not written by `germane run`, so it cannot be resumed; repeat the call that wrote it"
             in ran.err
         )
 

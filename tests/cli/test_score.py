@@ -30,7 +30,7 @@ def test_a_report_is_not_scored_onto_itself(
     before = {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()}
     ran = inside("score", "r", *measure, *words)
     assert ran.code == 2
-    assert "would overwrite the input" in ran.err
+    assert "would overwrite an input file" in ran.err
     assert {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()} == before
     assert inside("score", "r", *measure, "-o", "other").code == 0
     assert inside("report", "other").code == 0
@@ -81,7 +81,7 @@ def test_a_report_is_not_written_over_its_input(inside: Cli, tmp_path: Path) -> 
     before = data.read_bytes()
     ran = inside("run", data, "-m", "AP", "-o", "./data.jsonl")
     assert (ran.code, data.read_bytes()) == (2, before)
-    assert "would overwrite the input" in ran.err
+    assert "would overwrite an input file" in ran.err
 
 
 def test_a_grade_that_no_column_holds_is_refused(inside: Cli, tmp_path: Path) -> None:

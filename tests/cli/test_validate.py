@@ -124,7 +124,7 @@ def test_targets_and_samples_are_looked_at_by_themselves(tmp_path: Path) -> None
     (wrong,) = faults_of(tmp_path / "targets.yaml", lambda _: None)
     assert "unknown provider 'no'" in str(wrong)
     (wrong,) = faults_of(tmp_path / "d.jsonl", lambda _: None)
-    assert "was already used on line 1" in str(wrong)
+    assert "also occurs on line 1" in str(wrong)
 
 
 def test_a_folder_may_be_named_from_beside_it(

@@ -139,7 +139,10 @@ def test_a_margin_decides_three_ways(
 
 def test_a_margin_without_a_measure_is_refused(before: Report, after: Report) -> None:
     """A number alone; a text says what the command line takes."""
-    with pytest.raises(InputError, match=r'margin=0.1 names no measure; write margin=\{"nDCG@5": 0.1\}'):
+    with pytest.raises(
+        InputError,
+        match=r'margin=0.1 must be a mapping from measures to losses; write margin=\{"nDCG@5": 0.1\}',
+    ):
         compare(before, after, margin=0.1)  # type: ignore[arg-type]  # what a user may write
     assert compare(before, after, margin="nDCG@5: 10%")["nDCG@5"].decision is not None
 
@@ -268,7 +271,10 @@ def test_where_a_split_is_not_possible_it_says_why(tmp_path: Path, before: Repor
     assert row["difference"] == direct["difference"]
     assert row["interval"] == direct["interval"]
     assert row["parts"] is None
-    assert row["parts_why"] == "only report folders of germane run hold the samples, which are needed of both"
+    assert (
+        row["parts_why"]
+        == "the samples of both systems are needed; only report folders of germane run have them"
+    )
     assert found.systems == ("a", "b")
 
 
@@ -375,8 +381,8 @@ def test_slices_have_rows_of_their_own(before: Report, after: Report) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"measures": "AP"}, "the measure AP is not in all of the compared systems"),
-        ({"margin": {"RR": 0.1}}, "the margin's measure RR is not in all of the compared systems"),
+        ({"measures": "AP"}, "the measure AP was not computed for all compared systems"),
+        ({"margin": {"RR": 0.1}}, "the margin's measure RR was not computed for all compared systems"),
         ({"margin": ["nDCG@5 0.1"]}, "write 'nDCG@10: 0.02'"),
         ({"systems": ["bm25"]}, "unknown system 'bm25'"),
     ],

@@ -92,7 +92,7 @@ def test_labels_decide_against_the_judge(tmp_path: Path) -> None:
     assert (row["decided_by"], row["estimand"], row["difference"]) == ("corrected", "queries", raw.difference)
     assert row["corrected"]["difference"] == one.corrected.difference
     assert row["corrected"].keys() >= {"interval", "p", "labels", "queries"}
-    assert "decided by the corrected difference: 160 labels in 20 queries" in " ".join(str(found).split())
+    assert "decided by the corrected difference (160 labels in 20 queries)" in " ".join(str(found).split())
     (gate,) = change_gates([Gate.parse(f"change({LINEAR})>-0.02")], b, a)
     assert (gate.outcome, gate.decided_by) == ("failed", "corrected")
     assert "judged change +" in gate.detail

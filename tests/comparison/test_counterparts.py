@@ -88,10 +88,10 @@ def test_ids_pair_where_they_are_given(number):
     changed = [*rows[:3], {**rows[3], "query": "something else"}, *rows[4:]]
     report_on(changed, "b")
     assert compared()[1]["ties"] == 10
-    note = f"1 id has another query in b than in a: {number(28)} is 'question 3' and 'something else'"
+    note = f"1 id has different queries in a and b: {number(28)} is 'question 3' and 'something else'"
     assert note in " ".join(invoke("compare", "a", "b").out.split())
     ran = invoke("run", "b.jsonl", "-m", "RR", "--baseline", "a", "--fail-on-regression", "-o", "c")
-    assert "1 id has another query in this report than in the baseline" in " ".join(ran.out.split())
+    assert "1 id has different queries in the baseline and this report" in " ".join(ran.out.split())
     report_on(rows[::-1], "b")
     document, row = compared()
     assert (row["ties"], [note for note in document["notes"] if "quer" in note]) == (10, [])

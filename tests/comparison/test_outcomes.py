@@ -190,4 +190,4 @@ def test_the_page_and_markdown_begin_with_the_sentence(tmp_path: Path) -> None:
     assert text.read_text().startswith(f"**{row['sentence']}**")
     assert row["sentence"] in page.read_text()
     done = invoke("compare", tmp_path / "a", tmp_path / "b", tmp_path / "a", "-o", page)
-    assert (done.code, "a page compares one system of each of two reports" in done.err) == (2, True)
+    assert (done.code, "an .html page compares two reports" in done.err) == (2, True)

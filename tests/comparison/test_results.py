@@ -349,7 +349,7 @@ def test_flags_name_measures_of_the_files(ranked: Path, words: tuple[str, str]) 
 def test_other_commands_say_what_a_file_lacks(tmp_path: Path, verb: tuple[str, ...]) -> None:
     (file := tmp_path / "a.csv").write_text("id,RR\nq1,.5\n")
     done = invoke(verb[0], file, *verb[1:])
-    assert (done.code, "answers of judges and people are missing" in done.err) == (2, True)
+    assert (done.code, "labels of judges and people" in done.err) == (2, True)
 
 
 def test_files_are_written_of_files(ranked: Path, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_stage_that_a_sample_lacks_hands_on_what_it_got() -> None:
         ("rerank", 0, 1),
     ]
     assert found.notes == [
-        "1 of 2 samples lack a stage that others have: there the list of the stage before is taken for the missing stage's"
+        "1 of 2 samples lack a stage that others have; for them, the list of the previous stage is used"
     ]
 
 
@@ -283,17 +283,17 @@ def test_the_terminal_reads_like_a_funnel(runs: Path) -> None:
     out = invoke("stages", runs / "samples.jsonl").out
     table = [line.split() for line in out.splitlines()]
     assert next(line for line in table if line[:1] == ["fused"])[1].startswith("███")
-    assert "lost, the best first" in out
-    assert "-q prints every document" in out
+    assert "lost documents, best ranks first" in out
+    assert "-q or --json prints every document" in out
     assert len(invoke("stages", runs / "samples.jsonl", "-q").out.splitlines()) > 120
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["first.run", "fused.run"], "several runs need gold"),
-        (["samples.jsonl", "--doc-id", "x"], "--doc-id is for runs"),
-        (["first.run", "first.run", "--qrels", "gold"], "the same run is given twice"),
+        (["first.run", "fused.run"], "several run files need gold labels"),
+        (["samples.jsonl", "--doc-id", "x"], "--doc-id is for run files"),
+        (["first.run", "first.run", "--qrels", "gold"], "the same run file is given twice"),
         (["first.run", "--qrels", "gold", "--rel", "2"], "no document in the gold has a grade of 2"),
         (["none"], "none"),
     ],

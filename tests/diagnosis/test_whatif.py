@@ -163,7 +163,7 @@ def test_where_only_retrieval_helps_its_gains_are_listed() -> None:
     ]
     (diagnosis,) = diagnose(evaluate(samples, "R@2"))
     gains = [(query.sample, query.change, query.gain) for query in diagnosis.queries]
-    ideal = "everything relevant retrieved and on top"
+    ideal = "all relevant documents retrieved and ranked first"
     assert gains == [("none", ideal, 1.0), ("half", ideal, 0.5)]
 
 
@@ -176,7 +176,7 @@ def test_from_the_shell(tmp_path: Path) -> None:
     out = invoke("diagnose", tmp_path / "r").out
     assert "perfect reranking" in out
     assert "at most" in out
-    assert "queries that would gain most" in out
+    assert "queries with the largest gain" in out
     document = json.loads(invoke("diagnose", tmp_path / "r", "-m", "nDCG@5", "--json").out)
     jsonschema.validate(document, schema_of(list[SystemDiagnosis]))
     assert document["measure"] == "nDCG@5"
@@ -190,7 +190,7 @@ def test_from_the_shell(tmp_path: Path) -> None:
     ("measure", "message"),
     [
         ("context_redundancy", "is not a ranked measure"),
-        ("Judged@10", "is not a ranked measure of quality"),
+        ("Judged@10", "is not a ranked measure, or does not measure quality"),
         ("context_precision@5", "cannot be computed for any sample"),
         ("P", "needs a cut-off"),
     ],

@@ -112,7 +112,7 @@ class Half:
         (lambda: evaluate(SAMPLES, "context_precision", judge=3), "3 is not a judge"),  # type: ignore[arg-type]
         (lambda: evaluate(SAMPLES, "context_precision", judge=Half()), "has no answer"),  # type: ignore[arg-type]
         (lambda: read_samples("nowhere.jsonl"), "no such file"),
-        (lambda: evaluate([{"query": "q"}], [3]), "the list of measures has the number 3"),  # type: ignore[list-item]
+        (lambda: evaluate([{"query": "q"}], [3]), "the list of measures contains the number 3"),  # type: ignore[list-item]
     ],
 )
 def test_mistakes_are_input_errors(call: object, message: str) -> None:

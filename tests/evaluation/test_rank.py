@@ -214,7 +214,7 @@ def test_the_best_place_of_a_repeated_document_can_count(twice: str) -> None:
     """`duplicates=first` keeps the first place of the ranked list and says how many it dropped."""
     got = rank(twice, {"q": {"b": 1}}, "RR SetP", duplicates="first")
     assert (got["RR"].mean, got["SetP"].mean) == (1 / 2, 1 / 2)
-    assert "some.run: 1 result naming a document again, dropped" in got.manifest["notes"]
+    assert "some.run: 1 result for a document that is already ranked higher, ignored" in got.manifest["notes"]
 
 
 def test_chunks_can_be_counted_as_their_documents() -> None:
@@ -223,7 +223,7 @@ def test_chunks_can_be_counted_as_their_documents() -> None:
     gold = {"q": {"d1#1": 0, "d1#2": 2, "d3": 1}}
     got = rank(run, gold, "RR SetP nDCG", doc_id=document_ids("^[^#]+"))
     assert (got["RR"].mean, got["SetP"].mean) == (1 / 2, 2 / 3)
-    assert tuple(got.manifest["notes"]) == ("run: 1 result from further chunks of a document, dropped",)
+    assert tuple(got.manifest["notes"]) == ("run: 1 result for a further chunk of a document, ignored",)
     urn = document_ids("<(urn:uuid:[^>]+)>")
     assert urn("doc-<urn:uuid:u1>::chunk-4") == "urn:uuid:u1"
     assert urn("other") == "other"
@@ -258,7 +258,7 @@ def test_skipped_queries_are_scores_too() -> None:
 @pytest.mark.parametrize("name", ["context_precision", "RR(labels=judge)", "nDCG(labels=human)@5"])
 def test_other_labels_than_gold_are_refused(name: str) -> None:
     """`rank` has gold and nothing else."""
-    with pytest.raises(MeasureError, match="needs other labels than gold"):
+    with pytest.raises(MeasureError, match="needs a judge or people's labels"):
         rank({"q": ["a"]}, {"q": {"a": 1}}, name)
 
 

@@ -197,7 +197,7 @@ def test_labels_are_known_while_rows_are_written(tmp_path: Path) -> None:
         ({"schema_version": 1, "germane": "0.1.0"}, "format 1, .* keep the paid answers"),
         ({"judge": None}, "format None, .* keep the paid answers"),
         ({"schema_version": 99}, "format 99, .* update germane"),
-        ([1], "this is not one JSON object"),
+        ([1], "the manifest must be one JSON object"),
     ],
 )
 def test_a_report_of_another_format_is_refused(tmp_path: Path, manifest: object, message: str) -> None:

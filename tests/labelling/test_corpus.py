@@ -272,7 +272,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_labels_check_and_move_from_the_shell(folder: Path) -> None:
     """What is written is read again, and its measures are bounds."""
     checked = invoke("labels", "check", "samples.jsonl", "--corpus", "new.jsonl")
-    assert "4 exist no longer: c30-0, c30-1, c30-2, c30-3" in checked.out
+    assert "4 are no longer in the corpus: c30-0, c30-1, c30-2, c30-3" in checked.out
     moved = invoke("labels", "move", "samples.jsonl", "--corpus", "new.jsonl", "-o", "moved.jsonl", "--json")
     document = json.loads(moved.out)
     assert document == {"schema_version": 1, "kept": 0, "carried": 0, "unsure": 12, "lost": []}
@@ -284,7 +284,10 @@ def test_labels_check_and_move_from_the_shell(folder: Path) -> None:
     low, high = report["measures"]["R@3"]["mean_bounds"]
     assert low < high
     evaluate("samples.jsonl", "R@3").save("stored")
-    assert invoke("labels", "check", "stored", "--corpus", "old.jsonl").out.count("exist no longer") == 0
+    assert (
+        invoke("labels", "check", "stored", "--corpus", "old.jsonl").out.count("are no longer in the corpus")
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -294,11 +297,11 @@ def test_labels_check_and_move_from_the_shell(folder: Path) -> None:
         (["check", "samples.jsonl"], "--corpus is missing"),
         (
             ["move", "samples.jsonl", "--corpus", "new.jsonl", "-o", "samples.jsonl"],
-            "would overwrite the input",
+            "would overwrite an input file",
         ),
         (
             ["move", "samples.jsonl", "--corpus", "new.jsonl", "-o", "x.csv"],
-            "samples are written as JSON lines",
+            "samples are written as JSON Lines",
         ),
     ],
 )

@@ -192,7 +192,7 @@ def test_comparisons_and_explanations_in_a_notebook() -> None:
     assert "RR" in found
     assert ("RR", "b") in found
     assert "AP" not in found
-    with pytest.raises(KeyError, match="name one of num_ret, RR of b"):
+    with pytest.raises(KeyError, match="compared measures: num_ret, RR of b"):
         found["AP"]
     why = report.explain("a", "RR", system="b")
     assert str(why).splitlines()[0].startswith("0.0000")

@@ -216,7 +216,7 @@ def test_one_identity_is_there_once(tmp_path, second, same):
         return
     error = fault(tmp_path, path.read_text())
     assert at(error)[0] == 3
-    assert "'q1' was already used on line 1" in str(error)
+    assert "'q1' also occurs on line 1" in str(error)
 
 
 def test_a_line_number_that_is_somebodys_id_is_a_clash(tmp_path):

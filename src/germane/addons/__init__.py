@@ -153,7 +153,7 @@ def _installed() -> Sequence[Addon]:
         try:
             declared = point.load()
             if not isinstance(declared, Addon):
-                raise TypeError(f"{point.value} is not an Addon")  # noqa: TRY301 - as any error of the module
+                raise TypeError(f"{point.value} is no Addon")  # noqa: TRY301 - as any error of the module
         except Exception as fault:  # noqa: BLE001 - any error of a package's module
             why = f"cannot be loaded: {type(fault).__name__}: {fault}"
             raise InputError(f"the add-on {point.name} of {package} {why}", fix=fix) from None
@@ -221,7 +221,9 @@ def required(kind: str, name: str, what: str, fix: str) -> Any:
     if (target := find(kind, name)) is not None:
         return load(target)
     owner = absent(kind, name)
-    why = f" needs the add-on {owner}, which is not installed" if owner else ": no add-on knows it"
+    why = (
+        f" needs the add-on {owner}, which is not installed" if owner else ": no installed add-on defines it"
+    )
     raise InputError(f"{what}{why}", fix=fix)
 
 

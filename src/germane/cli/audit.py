@@ -45,7 +45,9 @@ def audit(
     folders = folders or latest_reports("audit")
     suffix = output.suffix.lower() if output is not None else ""
     if suffix not in {"", ".md", ".txt"}:
-        raise InputError(f"-o {output}: audit writes no such file", fix="name it .md, .txt")
+        raise InputError(
+            f"-o {output}: an audit is written as Markdown or text", fix="use the extension .md or .txt"
+        )
     if output is not None:
         refuse_input(output, folders)
     line = _asked_again(folders, again, flags, gold=gold)
@@ -85,7 +87,9 @@ def _asked_again(
             raise InputError(f"{flag} works only with --again", fix=f"add --again 200, or leave out {flag}")
         return None
     if gold or len(folders) > 1:
-        raise InputError("--again is about one report's judge", fix="name one report, without --gold")
+        raise InputError(
+            "--again works on one report and without --gold", fix="name one report, and leave out --gold"
+        )
     from germane.evaluation.again import ask_again
     from germane.evaluation.spec import Spec
 

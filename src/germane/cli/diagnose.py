@@ -51,15 +51,20 @@ def _of_samples(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
 
     path, *others = paths
     if others:
-        raise InputError("several runs need gold", fix="give --qrels GOLD, or name one report")
+        raise InputError("several run files need gold labels", fix="give --qrels GOLD, or name one report")
     for name in ("format", "qrels_format", "columns", "doc_id"):
         if getattr(chosen, name):
-            raise InputError(f"--{name.replace('_', '-')} is for runs", fix="give --qrels GOLD with them")
+            raise InputError(
+                f"--{name.replace('_', '-')} is for run files, which need gold labels",
+                fix="give --qrels GOLD",
+            )
     if path.is_dir():
         return follow_samples(find_report(path).samples(), rel=chosen.rel, k=chosen.k)
     if path.exists() and suffix_of(path) not in READERS:
-        fix = "name a report folder or a file of samples; a run (TREC) needs gold: --qrels GOLD"
-        raise InputError("this is neither a report nor samples", fix=fix, place=SourceLocation(str(path)))
+        fix = "name a report folder or a file of samples, or give gold labels for a run file: --qrels GOLD"
+        raise InputError(
+            "this is neither a report nor a file of samples", fix=fix, place=SourceLocation(str(path))
+        )
     return follow_samples(read_samples(path), rel=chosen.rel, k=chosen.k)
 
 

@@ -71,7 +71,9 @@ def shipped(name: str, folder: str = "examples") -> Path:
     for path in (package / "_shipped" / name, package.parent.parent / folder / name):
         if path.exists():
             return path
-    raise InputError(f"this installation of germane has no {name} in it", fix="install it from a wheel")
+    raise InputError(
+        f"this installation of germane lacks the files of {name}", fix="install germane from a wheel"
+    )
 
 
 def write_shipped(name: str, folder: Path, *, force: bool = False) -> list[Path]:

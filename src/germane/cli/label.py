@@ -109,7 +109,7 @@ def _labelled_by_addon(folder: Path | None, flags: Mapping[str, Any], **how: Any
         labeller(folder, **how, **flags)
         return True
     if extra := next((name for name, value in flags.items() if value), None):
-        raise InputError(f"--{extra.replace('_', '-')} is not for a report", fix="leave it out")
+        raise InputError(f"--{extra.replace('_', '-')} cannot be used with a report", fix="leave it out")
     return False
 
 
@@ -135,7 +135,7 @@ def _user() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):  # no user of that number, as in a container
-        raise InputError("whose labels these are is not known", fix="name the person: --who NAME") from None
+        raise InputError("the name of the labeller is unknown", fix="give --who NAME") from None
 
 
 def _label(sessions: Sequence[LabellingSession], report: Report, guideline: str) -> None:
@@ -209,7 +209,7 @@ _QUESTIONS = {
     "graded": "How relevant is the passage?",
     "binary": "Is the passage relevant to the query?",
     "support": "Do the passages support the claim?",
-    "sufficiency": "Do the passages together hold all that is needed to answer?",
+    "sufficiency": "Do the passages together contain all that is needed to answer?",
 }
 """The question that is shown, by the scale of relevance or the kind of label."""
 

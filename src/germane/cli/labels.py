@@ -30,11 +30,16 @@ def check(path: Path, *, corpus: Path, json: bool) -> None:
         return
     documents = counted(int(check.corpus["documents"]), "document")
     lines = [f"{counted(check.ids, 'gold id')}, {documents} in the corpus {check.corpus['digest']}"]
-    for names, what in ((check.missing, "exist no longer"), (check.changed, "have another text now")):
+    for names, what in (
+        (check.missing, "are no longer in the corpus"),
+        (check.changed, "have a different text in this corpus"),
+    ):
         if names:
             lines.append(f"  {len(names)} {what}: {some_of(names)}")
     if check.unknown:
-        lines.append(f"  {check.unknown} exist, and no context says which text they had")
+        lines.append(
+            f"  {check.unknown} are in the corpus, but their old text is unknown (no context has it)"
+        )
     found = Counter("whole" if row.whole else "in part" if row.places else "nowhere" for row in check.quotes)
     if check.quotes:
         parts = (f"{found[where]} {where}" for where in ("whole", "in part", "nowhere") if found[where])
@@ -42,7 +47,7 @@ def check(path: Path, *, corpus: Path, json: bool) -> None:
     for quote in (row for row in check.quotes if not row.whole):
         places = (f"{at.document} {at.start}-{at.end} ({at.share:.0%})" for at in quote.places[:3])
         text = f"{shorten(quote.sample, 40)}: {shorten(quote.quote, 60)!r}"
-        lines.append(f"  {text} {', '.join(places) or 'stands nowhere'}")
+        lines.append(f"  {text} {', '.join(places) or 'not found'}")
     for line in lines:
         print(clean(line))
 
@@ -54,7 +59,7 @@ def move(path: Path, *, corpus: Path, output: Path, json: bool) -> None:
     over them are bounds.
     """
     if output.suffix.lower() != ".jsonl":
-        raise InputError(f"-o {output}: samples are written as JSON lines", fix="name it .jsonl")
+        raise InputError(f"-o {output}: samples are written as JSON Lines", fix="use the extension .jsonl")
     beside = output.with_suffix(".labels.jsonl")
     for written in (output, beside):
         refuse_input(written, [path, corpus])
@@ -68,13 +73,13 @@ def move(path: Path, *, corpus: Path, output: Path, json: bool) -> None:
     if json:
         print_document(moved.as_json())
     else:
-        print(f"{moved.kept} kept, {moved.carried} carried, {moved.unsure} unsure, {len(moved.lost)} lost")
+        print(f"{moved.kept} unchanged, {moved.carried} moved, {moved.unsure} unsure, {len(moved.lost)} lost")
         for row in moved.lost[:10]:
             print(f"  lost: {shorten(row['sample'], 40)}: {shorten(row['what'], 80)}")
         if len(moved.lost) > 10:
             print(f"  and {len(moved.lost) - 10} more: --json lists them")
         if moved.unsure or moved.lost:
-            print("measures over gold are bounds for samples whose gold is unsure")
+            print("samples with unsure or lost gold get scores with bounds")
         if values:
             counts = ", ".join(f"{count} {name}" for name, count in people.items() if count)
             print(f"people's labels: {counts}")

@@ -45,11 +45,11 @@ def export(*, output: Path | None, ledger: str | None) -> None:
         lines = (encode(dump_judgement(row)) + b"\n" for row in rows)
         if output is None:
             if sys.stdout is None:  # it was closed (`>&-`) before we came
-                raise InputError("no stdout to write to: it is closed", fix="write -o FILE")
+                raise InputError("stdout is closed", fix="write -o FILE")
             sys.stdout.buffer.writelines(clean_json(line.decode()).encode() for line in lines)
             return
         if output.resolve() in files_of(Path(opened.place).resolve()):
-            raise InputError(f"{output} is the ledger's own file", fix="name another file")
+            raise InputError(f"{output} is the file of the ledger", fix="name another file")
         with whole_file(output) as file:
             count = sum(bool(file.write(line)) for line in lines)
     say(f"wrote {counted(count, 'judgement')} to {output}")

@@ -59,7 +59,7 @@ class _Once(argparse.Action):
         self, _: argparse.ArgumentParser, namespace: object, value: Any, flag: str | None = None
     ) -> None:
         if self.previous not in (None, value):
-            say(f"warning: {flag} takes one value: {value} counts, {self.previous} does not")
+            say(f"warning: {flag} is given twice: {value} is used, {self.previous} is ignored")
         self.previous = value
         setattr(namespace, self.dest, value)
 
@@ -172,8 +172,8 @@ def _at_url(flag: Flag, url: str) -> Path:
     if flag.at_url == "kept":
         return Path(url)
     if flag.at_url == "refused":
-        problem = f"{flag.long.strip('.')} is written to, and {mask_urls(url)} is a URL"
-        raise InputError(problem, fix="copy it here first, or name a file here")
+        problem = f"{flag.long.strip('.')} is written to, so it must be a local path, not {mask_urls(url)}"
+        raise InputError(problem, fix="name a local path")
     from germane.samples.urls import local  # not at the top: most commands name none
 
     return local(url)

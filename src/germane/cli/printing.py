@@ -154,7 +154,7 @@ def latest_reports(verb: str, n: int = 1) -> list[Path]:
     if len(result) < n:
         what, fix = "no report", f"name it: germane {verb} REPORT"
         if n > 1:
-            what, fix = f"fewer than {n} finished reports", f"name them: germane {verb} A B"
+            what, fix = f"there are fewer than {n} finished reports", f"name them: germane {verb} A B"
         raise InputError(f"{what} in {parent}", fix=fix)
     words = "the latest report" if n == 1 else f"the {n} latest reports, the older one first"
     say(f"{words}: {', '.join(map(str, result))}")

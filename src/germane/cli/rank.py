@@ -118,4 +118,4 @@ def _system_names(runs: Sequence[Path]) -> list[str]:
     for names in (stems, [run.name for run in runs], [str(run) for run in runs]):
         if len(set(names)) == len(names):
             return names
-    raise InputError("the same run is given twice", fix="give each file once")
+    raise InputError("the same run file is given twice", fix="give each file once")

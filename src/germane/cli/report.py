@@ -51,7 +51,7 @@ def explain(named: str | None, query: str | None, measure: str | None, *, json: 
     if folder is not None and not folder.exists():
         if measure is not None:
             fix = "name a report folder: germane explain REPORT QUERY MEASURE"
-            raise InputError(f"no report {folder}", fix=fix)
+            raise InputError(f"there is no report {folder}", fix=fix)
         folder, query, measure = None, named, query
     facts = explain_query(Report.open(folder or latest_reports("explain")[0]), query, measure)
     if json:

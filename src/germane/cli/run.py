@@ -44,8 +44,8 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
         check_writable(path, [*chosen.paths, chosen.labels, chosen.targets_file, chosen.replay])
     if dry_run:
         if files:
-            fix = "leave -o out, or: --json > FILE"
-            raise InputError(f"a dry run writes no report to {files[0]}", fix=fix)
+            fix = "leave out -o, or write --json > FILE"
+            raise InputError(f"--dry-run writes no report, but -o {files[0]} is given", fix=fix)
         with Progress() as callbacks:
             expected = forecast(chosen, callbacks)
         if json:
@@ -68,7 +68,7 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
         code = finish(report, files, as_json=json, quiet=quiet, verbose=verbose, baseline=callbacks.baseline)
     except KeyboardInterrupt:
         command = f"germane report {shlex.quote(str(report.folder))}"
-        raise Interrupted(f"interrupted; all is measured and kept: {command}") from None
+        raise Interrupted(f"interrupted; the report is complete: {command}") from None
     outputs.put(report)
     if callbacks.hint:
         say(callbacks.hint)
@@ -96,4 +96,4 @@ def _check_same_paths(chosen: Spec, resume: Path) -> None:
     if all(path.exists() for path in stored) and stored != {Path(path).resolve() for path in chosen.paths}:
         problem = f"{resume} is an evaluation of {some_of(before)}, not of {some_of(chosen.paths)}"
         again = f"germane run --resume {resume}, without a path, continues it"
-        raise InputError(problem, fix=f"{again}; without --resume a new run begins")
+        raise InputError(problem, fix=f"{again}; leave out --resume to begin a new run")

@@ -45,7 +45,7 @@ def refuse_input(path: Path, inputs: Iterable[object], flag: str = "-o") -> None
             read = Path(str(name))
             if (path.exists() and path.samefile(read)) or (read.is_dir() and is_own(path, read)):
                 fix = f"name another {'file' if path.suffix else 'folder'}"
-                raise InputError(f"{flag} {path} would overwrite the input", fix=fix)
+                raise InputError(f"{flag} {path} would overwrite an input file", fix=fix)
 
 
 def print_lines(text: str) -> None:
@@ -76,8 +76,8 @@ def spec_of(flags: Mapping[str, Any]) -> Spec:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"--replay and {flag} cannot be combined", fix=f"leave {flag} out")
     if flags.get("reask") and not flags.get("resume"):
-        fix = "write germane run --resume REPORT --judge JUDGE --reask, or leave it out"
-        raise InputError("--reask continues a report with another judge, and --resume names none", fix=fix)
+        fix = "write germane run --resume REPORT --judge JUDGE --reask, or leave out --reask"
+        raise InputError("--reask needs --resume REPORT: it continues a report with another judge", fix=fix)
     for name in ("part", "engine"):
         if flags.get(name) == "":  # of a variable that is not set: the whole would be run, in each job
             raise InputError(f"--{name} is empty", fix="give it a value, or leave it out")
@@ -90,8 +90,8 @@ def spec_of(flags: Mapping[str, Any]) -> Spec:
             values[name] = password_apart(address)
     if not values["paths"] and not flags.get("resume"):
         if not Path("evals").is_dir():
-            fix = "name an eval file, a data file or a folder; germane init makes an example"
-            raise InputError("nothing to evaluate: no folder evals/ here, and no path is named", fix=fix)
+            fix = "name an eval file, a data file or a folder; `germane init` creates an example"
+            raise InputError("no path to evaluate is given, and there is no folder evals/ here", fix=fix)
         say("evaluating evals/")
         values["paths"] = ["evals"]
     return Spec.of(**values)

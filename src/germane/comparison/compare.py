@@ -137,7 +137,7 @@ def _measures(
     chosen = common if measures is None else _named(sides, measures, common, "measure")
     if not chosen:
         have = "; ".join(f"{side.name}: {', '.join(side.types)}" for side in sides)
-        fix = f"add the measures that a report lacks (germane score REPORT -m ...): {have}"
+        fix = f"add missing measures with germane score REPORT -m ...; measures are {have}"
         raise InputError("the systems have no measure in common", fix=fix)
     if primary is not None:
         return chosen, _named(sides, primary, chosen, "primary")
@@ -185,8 +185,8 @@ def _named(sides: Sequence[Side], chosen: str | Iterable[str], names: Sequence[s
     for text in texts:
         name = next((name for name in names if text in {name, sides[0].types[name]}), None)
         if name is None:
-            fix = f"name one that all have: {', '.join(names) or 'none'}"
-            raise InputError(f"the {what} {text} is not in all of the compared systems", fix=fix)
+            fix = f"use a measure of all systems: {', '.join(names) or 'none'}"
+            raise InputError(f"the {what} {text} was not computed for all compared systems", fix=fix)
         result.append(name)
     return list(dict.fromkeys(result))
 
@@ -201,7 +201,7 @@ def parse_margins(texts: Iterable[str]) -> dict[str, float]:
         except ValueError:
             margin = -1.0
         if not name or not margin >= 0:
-            problem = f"--margin {text!r} is not a measure with an acceptable loss"
+            problem = f"--margin {text!r} is not of the form MEASURE: LOSS"
             raise InputError(problem, fix="write 'nDCG@10: 0.02'")
         result[name] = margin
     return result
@@ -213,7 +213,7 @@ def _margins(
     """Return margins by reported measure. Raises InputError if a margin exceeds the measure's range."""
     if not hasattr(margin, "__iter__"):
         fix = f'write margin={{"{names[0]}": {margin!r}}}'
-        raise InputError(f"the argument margin={margin!r} names no measure", fix=fix)
+        raise InputError(f"margin={margin!r} must be a mapping from measures to losses", fix=fix)
     if not isinstance(margin, Mapping):
         margin = parse_margins([margin] if isinstance(margin, str) else margin)
     result = {}
@@ -249,7 +249,7 @@ def _pairing_note(pair: DecidedPair, unpaired: int) -> str:
     if not pair.by_query:
         return " ".join(map(str, pair.renamed_note() or ()))
     both = sum(name is not None for name in pair.by_query.values())
-    text = f"{pair.a.name} and {pair.b.name} number different queries alike (ids are line numbers): "
+    text = f"{pair.a.name} and {pair.b.name} use the same line numbers as ids of different queries: "
     return f"{text}{counted(both, 'query')} paired by text{f', {unpaired} not paired' if unpaired else ''}"
 
 

@@ -101,7 +101,7 @@ class DecidedPair(PairedSystems):
         count, (case, ours, theirs) = len(self._renamed), (shorten(text, 40) for text in self._renamed[0])
         have = "id has" if count == 1 else "ids have"
         texts = f"{case} is {ours!r} and {theirs!r}"
-        return count, f"{have} another query in {self.b.name} than in {self.a.name}: {texts}"
+        return count, f"{have} different queries in {self.a.name} and {self.b.name}: {texts}"
 
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
@@ -138,7 +138,7 @@ class DecidedPair(PairedSystems):
             return "only one of the two reports has human labels" if any(labelled) else "no human labels"
         sides = [of.terms(side.report[measure, side.system]) for side, of in self._corrected]
         if not all(side.items for side in sides):
-            return "people's labels answer other questions than this measure's verdicts"
+            return "people's labels are not of the items that this measure's verdicts are about"
         kind = sides[0].kind
         drawn = self._draws[kind] = self._draws.get(kind) or self._drawn(kind)
         if isinstance(drawn, str):
@@ -180,7 +180,7 @@ class DecidedPair(PairedSystems):
         draws, _, book = drawn
         if not any(draw.complete and draw.items for draw in draws):
             name = sides[0].measure.name
-            return f"{name} is not a mean over single verdicts: draw whole queries (--design queries)"
+            return f"{name} is not a mean over single verdicts: label whole queries (--design queries)"
         values = list[tuple[Floats, ...]]()
         for side, (_, corrections) in zip(sides, self._corrected, strict=True):
             unsure = any(map(book.unsure, side.items))
@@ -224,8 +224,8 @@ def _of_terms(
     items, queries = [item for _, item in names], [numbers[case] for case, _ in names]
     chances = np.array([chance_of(draws, *name) for name in names])
     if missing := int((chances <= 0).sum()):
-        of = f"{missing} of the {counted(len(items), 'passage')} that make the difference"
-        return f"{of} could not be drawn: draw labels from each of the two reports"
+        of = f"{missing} of the {counted(len(items), 'passage')} that decide the difference"
+        return f"{of} could not be drawn for labelling: label both reports"
     least, most = (sides[0].people(items, book, unsure) for unsure in (0.0, 1.0))
     units = queries if any(draw.whole for draw in draws) else None
     weight, grade, n = weight[kept], grade[kept], len(numbers)

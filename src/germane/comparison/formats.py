@@ -121,7 +121,7 @@ class Comparison(
             if row.b == system and not names.isdisjoint({row.measure, row.type}):
                 return row
         have = f"{', '.join(self) or 'none'} of {', '.join(self.held)}"
-        raise KeyError(f"{measure} was not compared for {system}; name one of {have}")
+        raise KeyError(f"{measure} was not compared for {system}; compared measures: {have}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(row.measure for row in self.comparisons))
@@ -144,8 +144,8 @@ class Comparison(
         path = Path(path)
         if path.suffix.lower() == ".html":
             if len(self.reports) != 2 or len(self.held) > 1:
-                fix = "name two, or write .md"
-                raise InputError(f"{path}: a page compares one system of each of two reports", fix=fix)
+                fix = "compare two reports, or write .md"
+                raise InputError(f"{path}: an .html page compares two reports, with one system each", fix=fix)
             write(self.reports[1], path, baseline=self.reports[0], comparison=self.to_json(), **page)
             return
         render = COMPARISON_FORMATS.get(path.suffix.lower())
@@ -221,7 +221,7 @@ def _best_of(comparison: Comparison) -> Iterator[str]:
             ends = interval_in_words(line.ends, 3, "+")
             seen = f"{line.gain:+.3f} over {first} on these queries,"
             gains = "the first; choosing again gains" if line.system == first else seen
-            holds = f"{line.held_out:+.3f} on queries that did not choose (95% interval {ends})"
+            holds = f"{line.held_out:+.3f} on the held-out half of the queries (95% interval {ends})"
             yield f"best in {line.measure}: {line.system}, {gains} {holds}"
 
 
@@ -248,7 +248,7 @@ def _table(comparison: Comparison, rows: Sequence[MeasureComparison], *, every: 
     table = Table([*heads, *means, *numbers], "l" * len(heads) + "r")
     if sliced:
         tests = sum(bool(row.slice) and row.p_holm is not None for row in rows)
-        table.notes.append(f"p-values of slices are adjusted over all {tests} of them (Holm)")
+        table.notes.append(f"p-values are adjusted over all {tests} tests of slices (Holm)")
     for row in rows:
         names = [*[row.slice or ""] * sliced, row.measure, *[row.b] * several]
         pair = (row.mean_a, row.mean_b)
@@ -279,13 +279,13 @@ def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
     name = clean(f"{row.measure}, {row.b}" if len(comparison.systems) > 2 else row.measure)
     ends, parts = row.interval.ends, row.parts
     if 0 < row.wins + row.losses < _FEW_DIFFERING <= row.n:
-        yield f"{name}: fewer than {_FEW_DIFFERING} queries differ: large losses in 2% of queries would show in few samples of this size"
+        yield f"{name}: fewer than {_FEW_DIFFERING} queries differ: a sample of this size rarely shows large losses in 2% of queries"
     if (corrected := row.corrected) is not None:
         labels = f"{counted(corrected.labels, 'label')} in {counted(corrected.queries, 'query')}"
         if corrected.unsure:
-            labels += f", {corrected.unsure} unsure (the interval covers whatever they are)"
+            labels += f", {corrected.unsure} unsure (the interval allows for both answers)"
         alone = interval_in_words(corrected.set_ends, sign="+")
-        yield f"{name}: decided by the corrected difference: {labels}; of these queries alone {alone}"
+        yield f"{name}: decided by the corrected difference ({labels}); for these queries alone {alone}"
     if ends is None and row.interval.why:
         yield f"{name}: no interval: {row.interval.why}"
     if parts is not None and parts.labels:

@@ -136,13 +136,13 @@ def _refusal(pair: PairedSystems, name: str, settings: tuple[Settings, Settings]
     a, b = pair.a, pair.b
     measure = known_measure(a.types[name])
     if measure is None:
-        return "the measure is unknown to this germane, so it cannot be computed again"
+        return "this version of germane does not know the measure, so it cannot be computed again"
     sources = {a.source(name), b.source(name)}
     reasons = {
         "the measure mixes people's labels with a judge's": "best" in sources,
         "one system's verdicts are people's labels, the other's are gold": sources == {"human", "gold"},
         "the score is a script's, which cannot be computed again": measure.definition.family == "graded",
-        "only report folders of germane run hold the samples, which are needed of both": not (
+        "the samples of both systems are needed; only report folders of germane run have them": not (
             a.has_samples and b.has_samples
         ),
         f"system B has more than {MOST_SPLIT:,} queries": len(b.scores.cases_of(b.system)) > MOST_SPLIT,

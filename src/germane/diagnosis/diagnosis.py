@@ -157,13 +157,13 @@ def _diagnoses(report: ReportData, measure: Measure) -> Iterator[SystemDiagnosis
     for sample in report.samples():
         systems.setdefault(sample.system, []).append(sample)
     if not systems:
-        problem = f"{report.where or 'the report'} holds no samples, which the diagnosis needs"
+        problem = f"{report.where or 'the report'} has no samples, which the diagnosis needs"
         raise InputError(problem, fix="name the folder that `germane run` wrote")
     listed = {system: _Lists(measure, samples, settings, answers) for system, samples in systems.items()}
     if not any(lists.samples for lists in listed.values()):
         whys = dict.fromkeys(why for lists in listed.values() for why in lists.left)
         problem = f"{measure} cannot be computed for any sample: {'; '.join(whys)}"
-        raise InputError(problem, fix="name a measure whose labels the report holds, e.g. -m nDCG@10")
+        raise InputError(problem, fix="name a measure for which the report has labels, e.g. -m nDCG@10")
     for system, lists in listed.items():
         if lists.samples:
             yield lists.diagnosis(system, len(systems[system]))
@@ -181,7 +181,7 @@ def _measure(report: ReportData, asked: str | Measure | None) -> Measure:
         problem = f"the report has no ranked measure (its measures: {', '.join(report.measures) or 'none'})"
     else:
         measure = (asked if isinstance(asked, Measure) else Measure.parse(asked)).require_cutoff()
-        problem = f"{measure} is not a ranked measure of quality"
+        problem = f"{measure} is not a ranked measure, or does not measure quality"
     if measure is None or not ranks(measure):
         raise InputError(problem, fix="name a ranked measure, e.g. -m nDCG@10")
     return measure
@@ -238,19 +238,19 @@ class _Lists:
         yield self.change(now, reranked, "rerank", "perfect reranking of the retrieved documents")
         if measure.labels == "gold" and measure.settings.get("ideal", "all") == "all":
             ideal = self.values(measure, table.ideal_table)
-            yield self.change(now, ideal, "ideal", "everything relevant retrieved and on top")
+            yield self.change(now, ideal, "ideal", "all relevant documents retrieved and ranked first")
         yield from self._cut_offs(now)
         mask = table.judged if measure.labels != "gold" else np.ones(len(table.gain), np.bool_)
         useless = mask & (table.level < least_level(measure))
         share = float(useless.mean()) if len(useless) else 0.0
         kept = self.values(measure, table.kept(~useless))
-        yield self.change(now, kept, "filter", "irrelevant passages dropped", dropped=share)
+        yield self.change(now, kept, "filter", "irrelevant passages removed", dropped=share)
 
     def _cut_offs(self, now: Floats) -> Iterator[_Changed]:
         """Yield the measure's values at other cut-offs, as deep as the lists reach and have labels."""
         k = self.measure.k
         if not isinstance(k, int):
-            self.notes.append(f"{self.measure} has no cut-off, so that no other k was tried")
+            self.notes.append(f"{self.measure} has no cut-off k, so no other k was tried")
             return
         others = [depth for depth in _DEPTHS if depth <= int(self.table.length.max(initial=0))]
         below, above = [other for other in others if other < k], [other for other in others if other > k]

@@ -69,9 +69,11 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
     documents = list(report.documents()) if every else list(islice(report.documents(lost=True), _SHOWN))
     more = report.relevant - report.stages[-1].relevant - len(documents)
     heads = ["query", "document", "what became of it", "grade", *report.journeys.names]
-    table = Table(heads, "lllr", title="every relevant document" if every else "lost, the best first")
+    table = Table(
+        heads, "lllr", title="every relevant document" if every else "lost documents, best ranks first"
+    )
     if more > 0 and not every:
-        table.notes.append(f"and {more:,} more: -q prints every document, --json too")
+        table.notes.append(f"and {more:,} more: -q or --json prints every document")
     for document in documents:
         where = f"lost at {document.lost}" if document.where == "lost" else document.where
         names = shorten(document.sample, 40), shorten(document.document, 60), where
@@ -122,7 +124,7 @@ def _changes(diagnosis: SystemDiagnosis, mean: float) -> Iterator[RenderableType
         dropped = "" if line.dropped is None else f"{line.dropped:.0%}"
         table.add([*names, in_digits(line.mean), *change, p_in_words(line.p_holm), counts, dropped], {3})
     yield table.rich()
-    gains = Table(["query", "asked", "by", "now", "gain"], "lllr", title="queries that would gain most")
+    gains = Table(["query", "asked", "by", "now", "gain"], "lllr", title="queries with the largest gain")
     if (more := len(diagnosis.queries) - _SHOWN) > 0:
         gains.notes.append(f"and {more:,} more: --json lists them")
     for query in diagnosis.queries[:_SHOWN]:
@@ -138,7 +140,7 @@ def blame_in_words(blame: Blame) -> str:
     missing = blame["unknown"].add or () if blame["unknown"].count else ()
     add = f"; add -m '{' '.join(missing)}'" if missing else ""
     if blame["unknown"].share == 1:
-        return f"retrieval or generation: not known{add}"
+        return f"retrieval or generation: unknown{add}"
     parts = []
     for name, line in blame.items():
         if line.count:

@@ -95,10 +95,10 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
     notes = [f"{left} of {counted(known, 'query')} {have} left out"] if left else []
     for name, hits in stages.items():
         if empty := int((hits.lengths[kept] < 0).sum()):
-            notes.append(f"{name}: {counted(empty, 'query has', 'queries have')} no results in this run")
+            notes.append(f"{name}: {counted(empty, 'query has', 'queries have')} no results")
         if hits.ignored:
             have = counted(hits.ignored, "query has", "queries have")
-            notes.append(f"{name}: {have} no gold, and no effect here")
+            notes.append(f"{name}: {have} no gold and are ignored")
     journeys = Journeys(
         names=list(stages),
         ranks=ranks[:, relevant],
@@ -159,7 +159,7 @@ def _journeys(samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: 
             at = names.index(name) + 1
     if partly := sum(len(lists) < len(names) for _, lists in samples):
         some = f"{partly} of {len(samples)} samples lack a stage that others have"
-        notes.append(f"{some}: there the list of the stage before is taken for the missing stage's")
+        notes.append(f"{some}; for them, the list of the previous stage is used")
     lengths: list[list[int]] = []
     rows: list[tuple[int, str, int, list[int]]] = []
     for number, (sample, lists) in enumerate(samples):
@@ -356,7 +356,7 @@ def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = N
     if not systems:
         whys = "; ".join(dict.fromkeys(chain.from_iterable(left.values()))) or "there are no samples"
         fix = 'give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"'
-        raise InputError(f"no sample has a relevant document to follow: {whys}", fix=fix)
+        raise InputError(f"there is no relevant document to follow through the stages: {whys}", fix=fix)
     return [
         follow(_journeys(some, left.get(system, Counter()), rel, k), system)
         for system, some in systems.items()

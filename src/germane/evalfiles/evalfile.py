@@ -65,7 +65,9 @@ def spec_of(node: Node) -> GraderSpec:
     """Return the GraderSpec of one entry in a list of graders. Raises InputError unless it is a text or a mapping."""
     if node.pairs is None:
         if node.text is None or node.is_null():
-            raise node.fault(f"this grader is {node.kind}, not a mapping", "write type: context_precision@5")
+            raise node.fault(
+                f"this grader is {node.kind}, not a mapping or a string", "write type: context_precision@5"
+            )
         return GraderSpec(name=node.text, node=node, spec=node.text)
     pairs = node.pairs.items()
     texts = {fold(key): inner.text for key, inner in pairs if inner.text and not inner.is_null()}
@@ -112,7 +114,7 @@ def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[Gr
     distinct: dict[tuple[str, Json], GraderSpec] = {}
     for grader in graders:
         if grader.has_name and written.setdefault(grader.name, grader).spec != grader.spec:
-            problem = f"two different graders are named {grader.name!r}"
+            problem = f"graders must have different names; {grader.name!r} occurs twice"
             fault = grader.node.fault(problem, "give each grader its own name")
             if str(fault) not in map(str, faults):
                 faults.append(fault)
@@ -144,7 +146,7 @@ def _judges(value: Any) -> str:
     names = as_list(value)
     for position, name in enumerate(names):
         if not isinstance(name, str):
-            fix = "write the name of a judge: openai:gpt-4o-mini"
+            fix = "write the judge as a string: openai:gpt-4o-mini"
             raise Invalid(f"is {describe(name)}, not the name of a judge", fix, position)
     return " ".join(names)
 
@@ -227,7 +229,7 @@ def read_eval_file(
     root = parsed(path)
     file = _reader_of(root)(path, root, parsed, warn, faults)
     if not file.cases and not file.data and not faults:
-        what = "names no data" if type(file) is EvalFile else "has no cases and names no data"
+        what = "names no data files" if type(file) is EvalFile else "has no cases and names no data files"
         place = SourceLocation(str(path), 1, 1)
         raise InputError(f"this eval file {what}", fix="write data: samples.jsonl", place=place)
     if strict and faults:

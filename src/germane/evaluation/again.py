@@ -109,7 +109,7 @@ def _judge_of(report: Report, spec: Spec) -> Judge:
     judge = pick_judge(resumed, ["--again"])
     assert judge is not None
     if judged_by(judge):
-        problem = f"the judge {judge.name} reads stored labels, so --again would give the same verdicts"
+        problem = f"the judge {judge.name} returns stored labels, so --again would give the same verdicts"
         raise InputError(problem, fix=_NAME_ANOTHER)
     fix = "name the judge of the report with --judge, and its URL with --base-url"
     check_same_judge(manifest, judge, fix=fix, anywhere=spec.base_url is not None)

@@ -195,7 +195,7 @@ def check_same_judge(
     stored: Mapping[str, Json],
     judge: Judge | None,
     *,
-    fix: str = "give the judge as before, or --reask to ask every question again",
+    fix: str = "give the same judge as before, or --reask to ask it every question again",
     anywhere: bool = False,
 ) -> None:
     """Raise InputError if a resumed evaluation had another judge; with `anywhere`, its URL may differ."""
@@ -206,8 +206,8 @@ def check_same_judge(
     if not before or not asked or before == asked:
         return
     changed = sorted(name for name in {**before, **asked} if before.get(name) != asked.get(name))
-    text = ", ".join(f"{name} is {asked.get(name)} and was {before.get(name)}" for name in changed)
-    raise InputError(f"the judge is not the one that this evaluation began with: {text}", fix=fix)
+    text = ", ".join(f"{name} was {before.get(name)} and is now {asked.get(name)}" for name in changed)
+    raise InputError(f"an evaluation must be resumed with the same judge: {text}", fix=fix)
 
 
 def _without_url(identity: Json) -> Json:
@@ -266,7 +266,7 @@ def default_measures(samples: Iterable[Sample], judge: str, *, asked: bool = Fal
             "write --judge MODEL or labels (GERMANE_JUDGE alone is not enough), -m nDCG@10,"
             ' or give gold: "qrels": {"d7": 1}'
         )
-        return DefaultMeasures((), "no judge is named, and the data have no gold document ids", fix)
+        return DefaultMeasures((), "no judge is named, and the data have no gold labels", fix)
     why = "; ".join(f"{', '.join(names)} {source}" for names, source in sources.items())
     return DefaultMeasures(tuple(chain.from_iterable(sources)), f"measured: {why}; choose others with -m")
 

@@ -183,7 +183,7 @@ def _target_of(target: Any, workers: int | None) -> Target:
     from germane.targets.target import Target
 
     if workers is not None and (type(workers) is not int or workers < 1):
-        raise InputError(f"workers is {describe(workers)}", fix="write a whole number from 1: workers=4")
+        raise InputError(f"workers is {describe(workers)}, not an integer >= 1", fix="write workers=4")
     if not isinstance(target, Target):
         return PythonTarget.calling(target, workers or 4)
     return target if workers is None else target.model_copy(update={"workers": workers})
@@ -236,7 +236,7 @@ class Runner:
         counts = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
         return (
             f"{counted(len(missing), 'answer is', 'answers are')} not in {self._replay} ({counts}); "
-            "run this command without --replay where the judge can be asked, then: germane ledger export -o FILE"
+            "run this command with access to the judge and without --replay, then: germane ledger export -o FILE"
         )
 
     def report(
@@ -400,10 +400,12 @@ def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
             result[scored(value)] = None
         else:
             fix = 'write "nDCG@10" or context_precision @ 5'
-            raise InputError(f"the list of measures has {describe(value)}", fix=fix)
+            raise InputError(f"the list of measures contains {describe(value)}, not a measure", fix=fix)
     if not result:
         raise InputError("no measure is given", fix='name one, e.g. "nDCG@10" or context_precision @ 5')
     names = [grader.name for grader in result]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"two graders are named {twice!r}", fix='give one of them another name: name="b"')
+        raise InputError(
+            f"graders must have different names; {twice!r} occurs twice", fix='give one a name: name="b"'
+        )
     return tuple(result)

@@ -116,9 +116,9 @@ class Forecast:
         yield f"in all {sent}, {tokens}{_price(total)}; requests that measures share count once"
         if guessed:
             calls = counted(guessed, "call depends", "calls depend")
-            yield f"~ {calls} on answers that are not known yet, so their number is an estimate"
+            yield f"~ {calls} on answers of other calls, so their number is an estimate"
         if total.requests:
-            yield "~ tokens out assume typical answers; a model that reasons writes more"
+            yield "~ output tokens assume typical answers; a reasoning model writes more"
         if self.waiting:
             waiting = f"{self.waiting:,} of {counted(self.samples, 'sample has', 'samples have')}"
             assumed = f"a dry run asks no target and assumes {ASSUMED} contexts of 150 tokens for each"

@@ -114,7 +114,9 @@ class Plan:
             raise InputError("no path to evaluate is given", fix="name an eval file, a data file or a folder")
         if spec.until and (part_of(spec) or spec.get("engine")):
             fix = "leave out --part and --engine, or write --sample 1000 instead of --until"
-            raise InputError("--until needs all cases together, and --part and --engine divide them", fix=fix)
+            raise InputError(
+                "--until cannot be combined with --part or --engine, which divide the cases", fix=fix
+            )
         notices = Notices(lambda notice: warn(str(notice)))
         paths, files = named_files(spec.paths, notices)
         named, source = spec.first("measures", "given", "report")
@@ -202,7 +204,7 @@ class Plan:
                     first = seen[key]
                     where = f"twice in the data of {path}" if first == path else f"in {first} and in {path}"
                     fix = "give each file's samples a `system`, or run the files one by one"
-                    raise InputError(f"the sample id {sample.id!r} occurs {where}", fix=fix)
+                    raise InputError(f"sample ids must be unique; {sample.id!r} occurs {where}", fix=fix)
                 if several:
                     seen[key] = path
                 yield planned
@@ -212,15 +214,15 @@ class Plan:
         for case in file.cases if file else ():
             graders = self.graders(file, case)
             if not graders and not (self.dry and case.graders):
-                fix = "name evaluators or measures for it"
-                raise InputError("this case has no evaluator and no measure", fix=fix, place=case.location)
+                fix = "add evaluators or measures to the case or the file"
+                raise InputError("this case has no evaluator or measure", fix=fix, place=case.location)
             yield from self._planned([case.sample], graders, file, path, case)
         columns = {**(dict(file.columns) if file else {}), **dict(self.spec.columns)}
         for data in file.data if file else (path,):
             graders = self.graders(file)
             if not graders:
                 fix = "write measures: [nDCG@10] in the file, or -m nDCG@10"
-                raise InputError(f"{path}: no measure is named for the data", fix=fix)
+                raise InputError(f"{path}: no measures are given for the data", fix=fix)
             # the samples are read several times: to be checked, and to be judged
             path_read = self.stdin.path if str(data) == "-" else data
             samples = read_samples(path_read, columns=columns, warn=self.notices)
@@ -366,7 +368,7 @@ def _agreed(files: Iterable[EvalFile], spec: Spec) -> dict[str, Json]:
     for name in IN_FILES:
         values = dict.fromkeys(value for file in files if (value := getattr(file, name)) is not None)
         if len(values) > 1 and not spec.first(name, "given", "report")[1]:
-            problem = f"the eval files name different values of {name}: {' and '.join(map(str, values))}"
+            problem = f"the eval files set {name} to different values: {' and '.join(map(str, values))}"
             raise InputError(problem, fix=f"run them one by one, or give --{name}")
         if len(values) == 1:
             agreed[name] = next(iter(values))
@@ -380,7 +382,7 @@ def _checked_gates(plan: Plan) -> tuple[Gate, ...]:
     declared = (Gate.parse(*gate) for file in plan.files.values() for gate in file.gates)
     for gate in (*declared, *map(Gate.parse, plan.spec.gates)):
         if plan.measures and gate.location is not None and gate.measure not in names:
-            text = f"the gate {gate} is ignored, since -m does not name {gate.measure}"
+            text = f"the gate {gate} is ignored, since {gate.measure} is not among the measures of -m"
             plan.notices(Notice(text, "", gate.location))
             continue
         kept.append(gate)
@@ -397,7 +399,7 @@ def _judge_of(plan: Plan) -> Judge | None:
     needed, (words, trusted) = needs_judge(graders), judge_words(plan.spec)
     if needed and plan.spec.untrusted and not trusted and "@" in words:
         shown = mask_urls(words)
-        problem = f"the judge {shown}, to which every text is sent, is named in an untrusted file"
+        problem = f"an untrusted file would send all texts to the judge {shown}"
         raise InputError(problem, fix=f"check the URL, then name the judge yourself: --judge {shown}")
     share = plan.share
     judge = pick_judge(share.of_limits(plan.spec) if share else plan.spec, needed)
@@ -413,7 +415,7 @@ def _refuse_outputs(spec: Spec) -> None:
     folder = Path(spec.folder).resolve()
     for output in spec.outputs:
         if output not in named and not Path(output).resolve().is_relative_to(folder):
-            problem = f"the untrusted report {spec.folder} names the output file {output} outside of it"
+            problem = f"the untrusted report {spec.folder} would write {output}, a file outside the report"
             raise InputError(problem, fix=f"name the file yourself: -o {output}")
 
 

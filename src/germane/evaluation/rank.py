@@ -199,8 +199,8 @@ def _remarks(
             more = ", ..." if count > EXAMPLES else ""
             yield f"{name}: {count} {'query' if count == 1 else 'queries'} {what}: {', '.join(first)}{more}"
     for count, what in (
-        (hits.repeated, "naming a document again, dropped"),
-        (hits.folded, "from further chunks of a document, dropped"),
+        (hits.repeated, "for a document that is already ranked higher, ignored"),
+        (hits.folded, "for a further chunk of a document, ignored"),
     ):
         if count:
             yield f"{name}: {count} {'result' if count == 1 else 'results'} {what}"
@@ -231,7 +231,7 @@ def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
         measure.require_cutoff()
         ranked = measure.definition.family == "ranked"
         if not ranked or measure.labels != "gold":
-            problem = f"{measure} needs other labels than gold, and `germane rank` has only gold"
+            problem = f"{measure} needs a judge or people's labels, but `germane rank` has only gold"
             fix = f"write {measure(labels='gold')}" if ranked else "use germane run"
             raise MeasureError(problem, fix=fix)
         result[measure] = None

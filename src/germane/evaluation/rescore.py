@@ -111,8 +111,8 @@ def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> No
     for summary in summaries:
         if summary.n == 0 and any("no stored judgement" in why for why, _ in summary.why):
             again = f"germane run --resume {source.folder or 'REPORT'} -m '{summary.measure}'"
-            problem = f"{summary.measure} needs verdicts that this report does not hold"
-            raise InputError(problem, fix=f"ask for them: {again}")
+            problem = f"{summary.measure} needs verdicts that are not in this report"
+            raise InputError(problem, fix=f"ask the judge for them: {again}")
 
 
 def _decided_again(report: Report, gates: Sequence[Gate], changed: Mapping[str, Json]) -> Report:

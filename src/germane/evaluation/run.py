@@ -98,7 +98,7 @@ def stored_manifest(spec: Spec) -> dict[str, Json]:
         return {}
     stored = read_manifest(Path(spec.resume))
     if "options" not in stored:
-        problem = f"the report {spec.resume} was not written by `germane run`, so that it cannot be resumed"
+        problem = f"the report {spec.resume} was not written by `germane run`, so it cannot be resumed"
         call = f"evaluate(..., folder={str(spec.resume)!r})"
         raise InputError(problem, fix=f"repeat the call that wrote it: {call} or germane score")
     return stored

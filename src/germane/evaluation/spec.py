@@ -202,7 +202,9 @@ def _table(file: Path) -> dict[str, Json] | None:
         document = tomllib.loads(file.read_text("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         place = SourceLocation(str(file))
-        raise InputError(f"the file is not valid TOML: {error}", fix="correct it", place=place) from None
+        raise InputError(
+            f"the file is not valid TOML: {error}", fix="correct the file", place=place
+        ) from None
     return document if file.name == "germane.toml" else document.get("tool", {}).get("germane")
 
 
@@ -216,8 +218,8 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
             problem, fix = f"unknown setting {name!r}", f"known settings: {', '.join(SETTINGS)}"
         elif not isinstance(value, flag.setting) or isinstance(value, bool):
             types = " or ".join(kind.__name__ for kind in flag.setting)
-            problem = f"the setting {name} is {value!r}, which is not of the type {types}"
-            fix = f"write a value of the type {types}"
+            problem = f"the setting {name} is {value!r}, not a value of type {types}"
+            fix = f"write a value of type {types}"
         elif flag.least is not None and isinstance(value, int | float) and value < flag.least:
             problem, fix = (
                 f"the setting {name} is {value}, below {flag.least:g}",

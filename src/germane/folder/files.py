@@ -129,7 +129,7 @@ class TableFile:
             if self.path.suffix == UNFINISHED:
                 fix = "run again with --resume"
             elif self.path.name == LABELS:
-                fix = "remove the line: the answer in it is lost"
+                fix = "remove the line; its answer is lost"
             error = InputError("this line is damaged or cut off", fix=fix)
         raise error.at(SourceLocation(str(self.path), number))
 

@@ -56,8 +56,8 @@ def read_manifest(path: Path) -> dict[str, Json]:
     file = path / MANIFEST
     if path.is_file():
         raise InputError(
-            f"{path} is a file, which has scores at most: the samples and the answers of judges and people are missing",
-            fix="name the folder that `germane run` wrote; `germane compare` reads files of scores",
+            f"{path} is a file, but a report folder is needed, with samples and the labels of judges and people",
+            fix="name the folder that `germane run` wrote (only `germane compare` reads files)",
         )
     if not file.is_file():
         inside = max(path.glob(f"*/{MANIFEST}"), key=lambda file: file.stat().st_mtime_ns, default=None)
@@ -68,7 +68,7 @@ def read_manifest(path: Path) -> dict[str, Json]:
     manifest = json_in(read_text(file), file, fix=_AGAIN, surrogates=True)
     place = SourceLocation(str(file))
     if not isinstance(manifest, dict):
-        raise InputError("this is not one JSON object", fix=_AGAIN, place=place)
+        raise InputError("the manifest must be one JSON object", fix=_AGAIN, place=place)
     if (version := manifest.get("schema_version")) != SCHEMA_VERSION:
         problem = f"{path} is a report of format {version}, but this germane reads format {SCHEMA_VERSION}"
         if isinstance(version, int) and version > SCHEMA_VERSION:

@@ -40,7 +40,9 @@ Numbers = Annotated[dict[str, Number], AfterValidator(FrozenDict), plain]
 def _gate(value: Any) -> Any:
     if not isinstance(value, int | float) or not 0 <= value <= 1:
         problem = f"is {describe(value)}, neither true nor a number from 0 to 1"
-        raise Invalid(problem, "write true (the score must reach 0.8) or the lowest score, such as 0.7")
+        raise Invalid(
+            problem, "write true (lowest passing score 0.8) or the lowest passing score, such as 0.7"
+        )
     return value
 
 

@@ -118,7 +118,11 @@ def _type(node: Node) -> tuple[str, Node]:
     if kind is None and _keys(node) & {"rubrics", "rubric"}:
         return "llm_judge", node
     if kind is None or not kind.text:
-        problem = "this grader has no type" if kind is None else f"the type of this grader is {kind.kind}"
+        problem = (
+            "this grader has no type"
+            if kind is None
+            else f"the type of this grader must be a string, not {kind.kind}"
+        )
         raise InputError(problem, fix="write type: context_precision@5")
     return kind.text.strip(), node
 
@@ -138,7 +142,7 @@ def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
         raise NotImported(text)
     measure = measure_named(text, where.folder, lenient=True)
     if measure.definition.family == "graded":  # of an installed package
-        raise InputError(f"{text} is a type of grader, not a measure", fix=f"write type: {text}")
+        raise InputError(f"{text} is a grader, not a measure", fix=f"list it under graders, as type: {text}")
     options: dict[str, Any] = {}
     for name in measure.definition.params:
         value, node = _pop_value(node, name)

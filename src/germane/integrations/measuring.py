@@ -296,9 +296,9 @@ def _fields(value: Any, *, text: str, sequence: str | None = None) -> dict[str, 
         return {}
     fields = value if isinstance(value, Mapping) else fields_of(value) or getattr(value, "__dict__", None)
     if not fields and not isinstance(value, Mapping):
-        lists = {"qrels": "a text, a list of ids", "contexts": "a text, a list of contexts"}
-        fix = f"give {lists.get(sequence or '', 'a text')} or a mapping with the fields of a sample"
-        raise InputError(f"the {text} is {describe(value)}", fix=fix)
+        lists = {"qrels": "a string, a list of ids", "contexts": "a string, a list of contexts"}
+        fix = f"give {lists.get(sequence or '', 'a string')} or a mapping with the fields of a sample"
+        raise InputError(f"the {text} cannot be {describe(value)}", fix=fix)
     return dict(fields or {})
 
 

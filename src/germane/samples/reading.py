@@ -122,7 +122,9 @@ def _samples_of_folder(folder: Path, columns: Columns | None, warn: Warn | None)
             first = seen.setdefault(sample.key, file)
             if first != file:
                 fix = "give the samples of each file their own ids, or their own system"
-                raise InputError(f"the id {sample.id!r} is in both {first} and {file}", fix=fix)
+                raise InputError(
+                    f"sample ids must be unique; {sample.id!r} is in {first} and in {file}", fix=fix
+                )
             yield sample
 
 
@@ -245,7 +247,7 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit:
         if key in seen:
             more = f", system {sample.system!r}" if sample.system else ""
             more += f", trial {sample.trial}" if sample.trial else ""
-            problem = f"the id {sample.id!r}{more} was already used on {unit} {seen[key]}"
+            problem = f"sample ids must be unique; {sample.id!r}{more} also occurs on {unit} {seen[key]}"
             raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
         seen[key] = number
         yield sample

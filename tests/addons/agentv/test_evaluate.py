@@ -27,5 +27,5 @@ def test_graders_are_evaluated_beside_measures() -> None:
     assert means == {"field_accuracy": 1.0, "fast": 0.0, "script": 0.5, "context_precision@5": 1.0}
     assert report.verdict.exit_code == 1
     assert report.explain("a", "field_accuracy").hits == ("total (within tolerance: diff=0.00)",)
-    with pytest.raises(InputError, match="two graders are named 'latency'"):
+    with pytest.raises(InputError, match="graders must have different names; 'latency'"):
         evaluate([row], [Latency(threshold=5), Latency(threshold=6)])

@@ -601,5 +601,5 @@ def test_mistakes_are_input_errors() -> None:
         Latency()  # type: ignore[call-arg]
     with pytest.raises(InputError, match=r"code_judge: timeout is the number 0"):
         CodeGrader(script="x", timeout=0)
-    with pytest.raises(InputError, match="two members are named 'a'; give one"):
+    with pytest.raises(InputError, match="'a' occurs twice; give one"):
         Composite(graders=(given("a", 1.0), given("a", 0.0)))

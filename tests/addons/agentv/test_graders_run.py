@@ -283,4 +283,7 @@ def test_gates_of_the_file_on_measures_that_are_not_asked_for_are_dropped_aloud(
     assert inside(monkeypatch, "run", "e.yaml", "-m", "RR", "--json", "--ledger", "l.sqlite") == 0
     said = capsys.readouterr()
     assert [gate["gate"] for gate in json.loads(said.out)["gates"]] == ["mean(RR)>=0.5"]
-    assert "e.yaml:2:9: the gate mean(R@5)>=0.5 is ignored, since -m does not name R@5" in said.err
+    assert (
+        "e.yaml:2:9: the gate mean(R@5)>=0.5 is ignored, since R@5 is not among the measures of -m"
+        in said.err
+    )

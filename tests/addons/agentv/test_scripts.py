@@ -112,10 +112,10 @@ def test_the_newer_generation_s_assertions_are_hits_and_misses() -> None:
         ("echo oops >&2; exit 3", "exit code 3"),
         (
             "echo oops >&2; echo hello",
-            "not one JSON document: this is not valid JSON: expecting value; its stderr ends: oops; its stdout ends: hello",
+            "it must print one JSON document: this is not valid JSON: expecting value; its stderr ends: oops; its stdout ends: hello",
         ),
-        ("echo oops >&2; echo '{\"verdict\": 1}'", 'no number as "score"'),
-        ('echo oops >&2; echo \'{"score": "1"}\'', 'no number as "score"'),
+        ("echo oops >&2; echo '{\"verdict\": 1}'", 'must print a number as "score"'),
+        ('echo oops >&2; echo \'{"score": "1"}\'', 'must print a number as "score"'),
         ("echo oops >&2; no-such-program-at-all", "on PATH"),
     ],
 )

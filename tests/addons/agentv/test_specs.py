@@ -172,7 +172,7 @@ def test_a_misspelt_key_of_a_script() -> None:
 def test_a_variable_that_does_not_exist_is_an_error(text: str, tmp_path: Path) -> None:
     """When the file is read, with the place of the prompt and the variables that there are."""
     with pytest.raises(
-        InputError, match=r"e.yaml:[23]:\d+: .*prompt names a variable that does not exist: \{\{"
+        InputError, match=r"e.yaml:[23]:\d+: .*prompt uses the unknown variable \{\{"
     ) as caught:
         read(text, tmp_path)
     listed = "EVALUATOR_RESULTS_JSON" if "composite" in text else "candidate_answer, question"
@@ -182,9 +182,7 @@ def test_a_variable_that_does_not_exist_is_an_error(text: str, tmp_path: Path) -
 def test_a_variable_of_a_prompt_file_is_looked_at_too(tmp_path: Path) -> None:
     """The message names the file."""
     (tmp_path / "p.md").write_text("Grade {{output}} by {{criterion}}")
-    with pytest.raises(
-        InputError, match=r"prompt p.md names a variable that does not exist: \{\{criterion\}\}"
-    ):
+    with pytest.raises(InputError, match=r"prompt p.md uses the unknown variable \{\{criterion\}\}"):
         read("type: llm_judge\nprompt: p.md", tmp_path)
 
 
@@ -237,7 +235,10 @@ def test_composites_nest_and_hand_on_the_compatibility() -> None:
     ("text", "message"),
     [
         ("weight: 1", "e.yaml:1:1: this grader has no type; write type: context_precision@5"),
-        ("type: [1]", "e.yaml:1:1: the type of this grader is a list; write type: context_precision@5"),
+        (
+            "type: [1]",
+            "e.yaml:1:1: the type of this grader must be a string, not a list; write type: context_precision@5",
+        ),
         (
             "type: llm-judg",
             "e.yaml:1:1: unknown grader or measure 'llm-judg'; did you mean 'llm_judge'?",
@@ -263,7 +264,7 @@ def test_composites_nest_and_hand_on_the_compatibility() -> None:
             "e.yaml:2:9: fields is an empty list; write at least 1",
         ),
         ("type: tool_trajectory\nmode: exact", "write expected: [{tool: search}]"),
-        ("type: regex\nvalue: (", "the regular expression cannot be read"),
+        ("type: regex\nvalue: (", "the regular expression is invalid"),
         ("type: composite", "composite has no graders; write graders: ..."),
         ("type: composite\nevaluators:\n- type: latency", "e.yaml:3:3: latency has no threshold"),
         (

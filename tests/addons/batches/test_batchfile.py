@@ -249,8 +249,8 @@ def test_the_open_questions_of_a_report() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["questions", "samples.jsonl", "-m", "context_precision", "--judge", "anthropic:m", "-o", "q.jsonl"], "not asked by chat completions"),
-        (["answers", "samples.jsonl"], "no request of germane questions waits"),
+        (["questions", "samples.jsonl", "-m", "context_precision", "--judge", "anthropic:m", "-o", "q.jsonl"], "has no chat-completions API"),
+        (["answers", "samples.jsonl"], "has no unanswered request"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_says_what_to_write(words: list[str], said: str) -> None:
@@ -281,5 +281,5 @@ def test_the_requests_themselves_are_no_answers(server: ModelServer) -> None:
     done = invoke("answers", "q.jsonl", "--json")
     found = json.loads(done.out)
     assert (done.code, found["requests"]) == (3, 0)
-    assert set(found["failed"].values()) == {"the line holds no response"}
+    assert set(found["failed"].values()) == {"the line has no response"}
     assert asked()["requests"] == first["requests"]

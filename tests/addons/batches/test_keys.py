@@ -36,7 +36,7 @@ def test_questions_never_overwrite_their_input(inside: Cli, tmp_path: Path, plac
     (tmp_path / "link.jsonl").symlink_to("d.jsonl")
     before = (tmp_path / "d.jsonl").read_bytes()
     ran = inside("questions", "d.jsonl", "--judge", "openai:m", "-m", "context_precision", "-o", place)
-    assert (ran.code, "would overwrite the input" in ran.err) == (2, True), ran.err
+    assert (ran.code, "would overwrite an input file" in ran.err) == (2, True), ran.err
     assert (tmp_path / "d.jsonl").read_bytes() == before
 
 
@@ -45,4 +45,4 @@ def test_questions_never_overwrite_the_samples_of_their_report(inside: Cli, tmp_
     write_jsonl(tmp_path / "d.jsonl", {"query": "q", "contexts": ["a"]})
     assert inside("run", "d.jsonl", "-m", "context_precision", "--judge", "lexical", "-o", "report").code == 0
     ran = inside("questions", "report", "-o", "report/samples.jsonl")
-    assert (ran.code, "would overwrite the input" in ran.err) == (2, True), ran.err
+    assert (ran.code, "would overwrite an input file" in ran.err) == (2, True), ran.err

@@ -187,7 +187,7 @@ def test_lines_that_are_missing_or_cannot_be_read(
         done = resume(server, "--later") if code else finish(server)
         assert done.code == code, done.err
         if code:
-            assert "hold no line of it that can be read" in done.err
+            assert "contain no readable line for it" in done.err
             assert len(server.batches) == 1
         else:
             assert values(done) == live()[0]
@@ -255,8 +255,8 @@ def test_killed_at_any_point_nothing_is_lost_or_paid_twice(where: type[Any], met
     [
         (("--later", "--until", "0.02"), "--until and --later"),
         (("--later", "--engine", "processes:2"), "--engine and --later"),
-        (("--later", "--judge", "vllm:Q"), "no batch API of this provider"),
-        (("--later", "--judge", "lexical"), "no batch API of this provider"),
+        (("--later", "--judge", "vllm:Q"), "no batch API of the provider"),
+        (("--later", "--judge", "lexical"), "no batch API of the provider"),
     ],
 )
 def test_what_does_not_go_together_is_said_before_anything_is_sent(words: tuple[str, ...], said: str) -> None:
@@ -278,10 +278,10 @@ def test_a_request_that_always_fails_does_not_go_out_for_ever() -> None:
         start(server, "--later")
         resume(server, "--later")
         done = resume(server, "--later")
-        while "nothing was sent again" not in done.err:
+        while "no batch was sent again" not in done.err:
             assert len(server.batches) < 5
             done = resume(server, "--later")
-        again = done.err.partition("content filter): nothing was sent again (without --later what is left ")[
+        again = done.err.partition("content filter): no batch was sent again (without --later what is left ")[
             2
         ]
         assert "continue with: germane run --resume report" in again

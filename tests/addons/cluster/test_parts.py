@@ -132,10 +132,10 @@ def test_what_cannot_be_merged(inside: Cli, tmp_path: Path) -> None:
         assert inside(*words, name, *more).code == 0
     assert inside(*words, "other", "--part", "2/3", "--limit", "5").code == 0
     for given, problem in (
-        (["p1", "p3"], "missing parts: 2/3; run the same with --part 2/3"),
-        (["p1", "p1"], "are the same part"),
-        (["p1", "whole"], "whole is a whole report"),
-        (["p1", "other", "p3"], "are of different evaluations: cases, limit"),
+        (["p1", "p3"], "missing parts: 2/3; run the same command with --part 2/3"),
+        (["p1", "p1"], "are reports of the same part"),
+        (["p1", "whole"], "whole is not the report of a part"),
+        (["p1", "other", "p3"], "belong to different evaluations: cases, limit"),
     ):
         ran = inside("merge", *given, "-o", "merged")
         assert ran.code == 2
@@ -220,7 +220,7 @@ def test_targets_are_asked_by_the_part_that_has_the_case(inside: Cli, tmp_path: 
     [
         (("--part", ""), "--part is empty"),
         (("--engine", ""), "--engine is empty"),
-        (("--until", "0.1", "--part", "1/2"), "--until needs all cases together"),
+        (("--until", "0.1", "--part", "1/2"), "--until cannot be combined"),
     ],
 )
 def test_what_parts_cannot_be_is_said(

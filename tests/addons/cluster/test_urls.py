@@ -48,7 +48,7 @@ def test_memory_is_a_place_too(inside: Cli, tmp_path: Path) -> None:
     files.pipe_file("/store/bad.jsonl", b"{]\n")
     assert "memory:///store/bad.jsonl:1" in inside("run", "memory://store/bad.jsonl", *WORDS).err
     for url, problem in (
-        ("memory://store/none.jsonl", "nothing at memory:///store/none.jsonl"),
+        ("memory://store/none.jsonl", "there is no file at memory:///store/none.jsonl"),
         ("nosuch://x/y.jsonl", "nosuch://x/y.jsonl cannot be used"),
     ):
         ran = inside("run", url, *WORDS)
@@ -70,7 +70,7 @@ def test_parts_at_a_url(inside: Cli, tmp_path: Path, bucket: str) -> None:
     merged = inside("merge", f"{bucket}/parts", "-o", f"{bucket}/merged")
     assert merged.code == 0, merged.err
     assert same_tables(tmp_path / "whole", tmp_path / "bucket" / "merged")
-    assert "nothing at" in inside("merge", f"{bucket}/nothing", "-o", "n").err
+    assert "there is no file at" in inside("merge", f"{bucket}/nothing", "-o", "n").err
 
 
 def test_a_report_at_a_url_is_not_replaced_in_silence(inside: Cli, tmp_path: Path, bucket: str) -> None:
@@ -121,7 +121,7 @@ def test_a_report_at_a_url_is_read(inside: Cli, tmp_path: Path, bucket: str) -> 
     assert inside("run", f"{bucket}/s.jsonl", "-m", "nDCG@10", *gate).code == 0
     for words in (("label", "--who", "me"), ("run", "--resume")):
         ran = inside(*words, f"{bucket}/today")
-        assert (ran.code, "copy it here first" in ran.err) == (2, True)
+        assert (ran.code, "name a local path" in ran.err) == (2, True)
     for words in (("report", "here"), ("questions", "s.jsonl"), ("audit", "here")):
         assert "--output is written to" in inside(*words, "-o", f"{bucket}/r.html").err
     (tmp_path / "how.md").write_text("Be strict.")

@@ -90,14 +90,14 @@ def test_an_empty_reference_is_skipped_and_counted():
     assert found.sample_count == 1
     assert found.rows[1].metrics == dict.fromkeys(COLUMNS)
     assert found.metrics["avg_context_recall"] == 1.0
-    assert "references that name no document, skipped: 1" in found.notes
+    assert "references without a document, skipped: 1" in found.notes
 
 
 def test_references_without_result_count_zero_aloud():
     """Their rows come last, their value is 0, and the number of them is said."""
     found = measured([result("2", chunk(2))], [gold("1", urn(1)), gold("2", urn(2))])
     assert [(row.qid, row.metrics["context_recall"]) for row in found.rows] == [("2", 1.0), ("1", 0.0)]
-    assert "questions with gold and no result, counted 0: 1" in found.notes
+    assert "questions with gold but without a result, counted as 0: 1" in found.notes
 
 
 def test_gold_ids_are_normalised_as_retrieved_ones():
@@ -128,14 +128,22 @@ def test_results_of_one_question_are_merged_by_the_original():
 @pytest.mark.parametrize(
     ("results", "references", "said"),
     [
-        ([result("1", "d"), result("1", "d")], [gold("1", "d")], "results:2: the qid '1' was already used"),
-        ([result("1", "d")], [gold("1", "d"), gold(1, "d")], "references:2: the qid '1' was already used"),
-        ([result("1", "d")], [gold("2", "d")], "no qid of the results is among the references"),
+        (
+            [result("1", "d"), result("1", "d")],
+            [gold("1", "d")],
+            "results:2: qids must be unique; '1' also occurs",
+        ),
+        (
+            [result("1", "d")],
+            [gold("1", "d"), gold(1, "d")],
+            "references:2: qids must be unique; '1' also occurs",
+        ),
+        ([result("1", "d")], [gold("2", "d")], "results and references have no qid in common"),
         ([{"qid": "1"}], [gold("1", "d")], "results:1: no doc_ids"),
         ([{"qid": "1", "doc_ids": None}], [gold("1", "d")], "results:1: no doc_ids"),
         ([result(1.5, "d")], [gold("1", "d")], "qid is the number 1.5"),
-        ([result("1", ["d"])], [gold("1", "d")], "doc_ids holds a list"),
-        ([result("1", "d")], [gold("1", urn(1) + urn(2))], "several documents in one id"),
+        ([result("1", ["d"])], [gold("1", "d")], "doc_ids contains a list"),
+        ([result("1", "d")], [gold("1", urn(1) + urn(2))], "several document ids in one string"),
     ],
 )
 def test_what_cannot_be_meant_is_an_error(results, references, said):

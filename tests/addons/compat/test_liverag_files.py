@@ -75,7 +75,7 @@ def test_the_report_lists_recall_first_and_corrections_go_to_stderr(files, tmp_p
     )
     assert found.code == 0
     assert found.out.splitlines()[1].split() == ["avg_context_recall", "0.5000"]
-    assert "questions with gold and no result, counted 0: 1" in found.err
+    assert "questions with gold but without a result, counted as 0: 1" in found.err
     assert "note:" not in found.out
 
 
@@ -146,7 +146,7 @@ def test_parity_reads_a_column_of_numbers_as_the_original_does(files, tmp_path):
     found = run(
         "--results", files[0], "--reference", files[1], "--output-dir", tmp_path, "--parity", "liverag"
     )
-    assert "1 of 1 question measured" in found.out
+    assert "1 of 1 question scored" in found.out
     assert "1 result and 2 references left out" in found.err
 
 
@@ -203,9 +203,9 @@ def test_one_object_is_one_row(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("r.tsv", 'qid\tdoc_ids\n1\t["a"]\n2\t"[]\n3\t[]', "r.tsv:3: doc_ids is a list that cannot be read"),
-        ("r.tsv", 'qid\tdoc_ids\n1\t"[]" \n', "r.tsv:2: doc_ids is a list that cannot be read"),
-        ("r.tsv", "qid\tdoc_ids\n1\t[a, b\n", "r.tsv:2: doc_ids is a list that cannot be read"),
+        ("r.tsv", 'qid\tdoc_ids\n1\t["a"]\n2\t"[]\n3\t[]', "r.tsv:3: doc_ids is not a valid list of ids"),
+        ("r.tsv", 'qid\tdoc_ids\n1\t"[]" \n', "r.tsv:2: doc_ids is not a valid list of ids"),
+        ("r.tsv", "qid\tdoc_ids\n1\t[a, b\n", "r.tsv:2: doc_ids is not a valid list of ids"),
         ("r.tsv", "qid\tdoc_ids\n1\t['a' 'b']\n", "r.tsv:2: doc_ids has texts without commas"),
         ("r.tsv", "qid\tdoc_ids\n1\tarray(['a'])\n", "r.tsv:2: doc_ids is a printed NumPy array"),
         (
@@ -213,15 +213,15 @@ def test_one_object_is_one_row(tmp_path):
             "qid\tq\tdoc_ids\n1\t'two'\t[]\n\n2\t[]\n",
             "r.tsv:4: this row has 2 cells, but the header has 3",
         ),
-        ("r.tsv", "qid\tdoc_ids\n1\t\n", "r.tsv:2: doc_ids is empty; write [] where nothing was retrieved"),
+        ("r.tsv", "qid\tdoc_ids\n1\t\n", "r.tsv:2: doc_ids has no value; write [] if nothing was retrieved"),
         ("r.tsv", "qid\tids\n1\t[]\n", "this row has no doc_ids, only the fields qid, ids"),
         ("r.tsv", "qid\tqid\n1\t2\n", "r.tsv:1: two columns are named 'qid'"),
-        ("r.tsv", "qid\tdoc_ids\n", "nothing in it"),
+        ("r.tsv", "qid\tdoc_ids\n", "the file is empty"),
         ("r.jsonl", '{"doc_ids": []}\n[1]\n', "r.jsonl:2"),
         ("r.jsonl", '{"doc_ids": [}\n', "r.jsonl:1:14"),
         ("r.json", '[{"doc_ids": []},\n 7]', "r.json:2"),
         ("r.json", '{"doc_ids": []}\n{"doc_ids": []}\n', ".jsonl"),
-        ("r.xlsx", "", "name it .tsv, .jsonl"),
+        ("r.xlsx", "", "use a file that ends in .tsv, .jsonl"),
         ("absent.tsv", None, "absent.tsv: the file cannot be read: No such file"),
     ],
 )

@@ -124,7 +124,7 @@ def test_gold_ids_need_no_judge(monkeypatch, tmp_path):
 
 def test_the_same_name_twice_is_an_error(judge):
     """Its column would be ambiguous."""
-    with pytest.raises(InputError, match="same name"):
+    with pytest.raises(InputError, match="must be unique"):
         evaluate([OLD], [context_recall, context_recall], llm=judge)
 
 

@@ -120,7 +120,7 @@ class TestGold:
             "quote not in the passage",
             "unsuitable",
         }
-        assert "0 of 20 attempts kept" in ran.err
+        assert "0 of 20 attempts accepted" in ran.err
         assert document(tmp_path / "d")["attempts"] == 20
 
     @pytest.mark.parametrize("seed", range(3))
@@ -256,7 +256,7 @@ class TestPaidOnce:
         (tmp_path / "c").mkdir()
         (tmp_path / "c" / "samples.jsonl").write_text('{"query": "mine"}\n', "utf-8")
         with ModelServer(answer=author()) as server:
-            assert "was not drafted" in draft(server, corpus, tmp_path / "c").err
+            assert "was not written by germane draft" in draft(server, corpus, tmp_path / "c").err
 
     @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
     def test_kills_end_in_the_same_bytes(self, corpus: Path, tmp_path: Path, kills: int) -> None:
@@ -388,7 +388,7 @@ class TestDropped:
         assert Counter(row["reason"] for row in dropped) == expected
         assert expected.keys() == {*planted.names} - {"", "obeyed"}
         assert sum(sum(reasons.values()) for reasons in result["dropped"].values()) == len(dropped)
-        assert "attempts kept, 50 wanted" in ran.err
+        assert "attempts accepted, 50 wanted" in ran.err
 
     @pytest.mark.parametrize("act", [Act(status=500, error="broken"), Act(hang=True)], ids=["500", "hang"])
     def test_a_call_that_failed_is_asked_again_by_the_next_run(
@@ -566,8 +566,8 @@ class TestMoney:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--judge", "lexical"], "a rule cannot write questions"),
-        (["--judge", "labels"], "a rule cannot write questions"),
+        (["--judge", "lexical"], "so it cannot write or check questions"),
+        (["--judge", "labels"], "so it cannot write or check questions"),
         ([], "need a judge"),
         (["--judge", "openai:test", "-n", 100000], "too few for -n"),
         (["--judge", "openai:test", "--mix", "direkt=1"], "unknown name"),

@@ -363,7 +363,7 @@ def test_what_is_passed_over_is_said(tmp_path: Path) -> None:
         "1 of 4 traces have no query",
         "1 of 4 traces have no documents",
     ]
-    with pytest.raises(InputError, match="none of its 1 traces has a retrieval span with a query"):
+    with pytest.raises(InputError, match="none of the 1 traces has a retrieval span with a query"):
         read(tmp_path, [chat])
 
 
@@ -372,7 +372,7 @@ def test_a_row_that_is_no_span_is_named(tmp_path: Path) -> None:
     rows = [*phoenix(HYBRID), {"query": "q"}]
     (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(
-        InputError, match=r"x\.jsonl:6: is not a span with a trace id, as the rows before it are"
+        InputError, match=r"x\.jsonl:6: is not a span with a trace id, but the rows before it are"
     ):
         list(read_samples(tmp_path / "x.jsonl"))
 

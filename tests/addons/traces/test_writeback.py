@@ -78,6 +78,6 @@ def test_samples_that_are_no_traces_are_refused(tmp_path: Path) -> None:
     """Nothing is written where no sample names a span."""
     report = evaluate([{"query": "q", "contexts": ["a", "b"]}], "context_redundancy@2")
     for name in ("phoenix", "langfuse"):
-        with pytest.raises(InputError, match="no sample of this report is a trace"):
+        with pytest.raises(InputError, match="no sample of this report comes from a trace"):
             report.save(tmp_path / f"x.{name}.jsonl")
     assert list(tmp_path.iterdir()) == []

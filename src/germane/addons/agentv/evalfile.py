@@ -133,10 +133,10 @@ def read_file(
     """Return the eval file whose YAML root is `root`, with its cases; errors are added to `faults`."""
     keys = [key for key, inner in (root.pairs or {}).items() if fold(key) in _CASES and not inner.is_null()]
     if len(keys) > 1:
-        raise root.fault("the file has two lists of cases", "keep one of them")
+        raise root.fault("an eval file has one list of cases, but this has two", "remove one of the lists")
     listed = (root.pairs or {})[keys[0]] if keys else Node(root.location, items=[])
     if listed.items is None:
-        raise listed.fault(f"the cases are {listed.kind}", "write a list: - id: ...")
+        raise listed.fault(f"the cases must be a list, not {listed.kind}", "write a list: - id: ...")
     file = read_model(AgentVFile, root, faults, folder=path.resolve().parent, warn=warn)
     graders = by_name((*file.graders(faults), *file.execution.graders(faults)), faults)
     target = file.target or file.execution.target
@@ -150,7 +150,7 @@ def read_file(
             case = _case(node, number, file, warn, faults, replaced=replaced)
             if (first := cases.setdefault(case.sample.key, case)) is not case:
                 line = first.location.line if first.location else 0
-                problem = f"the id {case.sample.id!r} was already used on line {line}"
+                problem = f"case ids must be unique; {case.sample.id!r} also occurs on line {line}"
                 faults.append(InputError(problem, fix="give each case its own id", place=node.location))
         except InputError as fault:
             faults.append(fault)
@@ -208,7 +208,7 @@ class CaseEntry(GraderLists):
             location = keys.node.keys[key]
             if fold(key) in cls.refused:
                 problem = f"a case has the key {key!r}, which germane does not support"
-                raise InputError(problem, fix="write what it says into each case", place=location)
+                raise InputError(problem, fix="write its values into each case", place=location)
             known = key in SPELLINGS or key == "note"
             if not known and (fold(key) in _UNREAD or not keys.refuse(key, (*SPELLINGS, *cls.spellings()))):
                 problem = f"a case has the unknown key {key!r}: it is kept as metadata"
@@ -283,7 +283,7 @@ def _messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, .
     value = node.json()
     if not isinstance(value, list) or not all(isinstance(item, dict) and "role" in item for item in value):
         if isinstance(value, list) and any(isinstance(item, dict) and "content" in item for item in value):
-            raise node.fault("a message has no role", "write - role: user, then content")
+            raise node.fault("a message must have a role", "write - role: user, then content")
         value = [{"role": role, "content": node.text if node.text is not None else value}]
     for message in value:
         if isinstance(message.get("content"), list):
@@ -300,10 +300,10 @@ def _content_part(piece: Json, folder: Path, node: Node) -> Json:
         return piece
     named = piece.get("value", piece.get("path"))
     if not isinstance(named, str) or not named:
-        raise node.fault("a file part names no file", "write value: path/to/file")
+        raise node.fault("a part of type file must name its file", "write value: path/to/file")
     path = _find(named, folder)
     if path is None:
-        raise node.fault(f"no file {named!r}", f"put it below {folder} or the repository's root")
+        raise node.fault(f"there is no file {named!r}", f"put it below {folder} or the repository's root")
     check_readable(path, node.location)
     try:
         return {**piece, "path": str(path), "text": path.read_text(encoding="utf-8")}

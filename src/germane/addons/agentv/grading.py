@@ -79,7 +79,7 @@ class _Runner:
             raise GaveUp(why)
         result = json.loads(self._secrets.mask(response.content))
         if not isinstance(result, dict) or not isinstance(result.get("rawText"), str):
-            raise AnswerError('the runner\'s judge proxy returned no text in "rawText"')
+            raise AnswerError('the response of the runner\'s judge proxy has no string "rawText"')
         return str(result["rawText"])
 
 
@@ -181,7 +181,7 @@ def grade(
     if lacking := report.manifest.get("over"):
         raise JudgeError(lacking)
     if score.status == "skipped":
-        fix = "send what it needs, see `germane measures`"
+        fix = "send the fields that it needs (`germane measures` lists them)"
         raise InputError(f"{grader.label} cannot be computed: {score.why}", fix=fix)
     if score.value is None:
         raise JudgeError(f"{grader.label}: {score.why}")
@@ -226,7 +226,7 @@ def grade_stdin(
     chosen = measure_named(measure, lenient=True)
     sample, note = _sample(document, options)
     if sample.contexts is None and sample.calls is None and "contexts" in chosen.definition.needs:
-        fix = "send contexts, or an answer that holds them"
+        fix = "send contexts, or an answer that contains them"
         raise InputError(f"{chosen}: no contexts found in the answer", fix=fix)
     proxy = os.environ.get("AGENTV_TARGET_PROXY_URL")
     who = pick_judge(Spec.of(judge=judge, base_url=base_url).in_project().in_files({"judge": options.judge}))

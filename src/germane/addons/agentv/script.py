@@ -83,7 +83,7 @@ class ScriptGrade(Question[GraderResult]):
         if score is None and checks:
             score = len(met) / len(checks)
         if isinstance(score, bool) or not isinstance(score, int | float) or score != score:  # noqa: PLR0124 - NaN
-            raise AnswerError(f'the script printed no number as "score": {_as_json(score)}')
+            raise AnswerError(f'the script must print a number as "score", not {_as_json(score)}')
         if not 0 <= score <= 1 and not self.agentv:
             raise AnswerError(f'"score" must be a number from 0 to 1, not {_as_json(score)}')
         details, verdict = payload.get("details"), payload.get("verdict")

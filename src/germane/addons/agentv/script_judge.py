@@ -141,7 +141,9 @@ class _Handler(BaseHTTPRequestHandler):
         size = self.headers.get("Content-Length", "0")
         if not size.isdecimal() or int(size) > MAX_BODY:
             self.close_connection = True
-            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": "send a Content-Length, at most 4 MB"})
+            self._send(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": "send a Content-Length of at most 4 MB"}
+            )
             return
         body, authorization = self.rfile.read(int(size)), self.headers.get("Authorization", "")
         try:
@@ -168,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 TAIL = 2000
 """Characters of a program's stderr that an error shows: the last ones."""
-NO_JUDGE = "the script asks for a judge (target: max_calls), and none is named: --judge openai:gpt-4o-mini"
+NO_JUDGE = "the script needs a judge (target: max_calls), but none is named; give --judge openai:gpt-4o-mini"
 
 
 class ScriptJudge(LocalJudge):
@@ -239,7 +241,7 @@ def _reply(question: ScriptGrade, finished: Finished) -> Reply:
     except UnicodeDecodeError:
         problem = "its stdout is not UTF-8"
     except JsonFault as fault:
-        problem = f"it printed not one JSON document: {fault}"
+        problem = f"it must print one JSON document: {fault}"
     except (ValueError, RecursionError, AnswerError) as fault:
         problem = str(fault)
     if problem and not question.agentv:

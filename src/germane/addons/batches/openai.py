@@ -117,7 +117,7 @@ class BatchClient:
         except ValueError:
             result = None
         if not isinstance(result, dict):
-            raise TransportError(f"{method} {mask_urls(self._service.at(path))} answered no JSON object")
+            raise TransportError(f"{method} {mask_urls(self._service.at(path))} did not return a JSON object")
         return result
 
     def _refused(self, method: str, path: str, status: int, body: bytes) -> None:

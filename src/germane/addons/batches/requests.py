@@ -252,7 +252,7 @@ def requests_for_file(asked: Iterable[tuple[Judge, Sequence[AnyQuestion]]]) -> I
     for judge, questions in asked:
         model = model_of(judge)
         if model is None or model.service.provider not in PROVIDERS or model.service.traits.extra:
-            problem = f"{judge.name} is not asked by chat completions, and such a file holds nothing else"
+            problem = f"{judge.name} has no chat-completions API, so its requests cannot be exported"
             raise InputError(problem, fix="name the model as the engine serves it: --judge vllm:MODEL")
         yield from requests_of(judge, model, questions)
 
@@ -337,7 +337,7 @@ def _completion(line: Mapping[str, Json], name: str) -> Completion:
     if isinstance(response, str):
         return Completion(response)
     if response is None and not error:
-        raise AnswerError("the line holds no response")
+        raise AnswerError("the line has no response")
     body = response.get("body", response) if isinstance(response, Mapping) else None
     if not error and isinstance(body, Mapping) and "choices" in body:
         return completion_in(body, name)

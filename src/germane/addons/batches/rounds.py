@@ -43,7 +43,7 @@ GRACE = 60.0
 """Seconds after which a batch that the provider does not list counts as never created."""
 _AT_ONCE = 500
 """Lines of answers that are stored together."""
-_NO_LINE = "the provider's files hold no line of it that can be read"
+_NO_LINE = "the provider's files contain no readable line for it"
 
 
 class Later:
@@ -56,12 +56,14 @@ class Later:
         self._spec = spec
         for name in ("until", "engine", "replay"):
             if spec.later and spec.get(name):
-                raise InputError(f"--{name} and --later cannot be combined", fix="leave one of them out")
+                raise InputError(
+                    f"--{name} and --later cannot be combined", fix="leave out one of the two flags"
+                )
 
     def check(self, judge: Judge) -> None:
         """Raise InputError if the judge has no batches."""
         if self._spec.later and not any(map(has_batches, _models(judge))):
-            problem = f"{judge.name}: germane knows no batch API of this provider"
+            problem = f"germane supports no batch API of the provider of {judge.name}"
             fix = "leave --later out, or write the requests to a file: germane questions"
             raise InputError(problem, fix=fix)
 
@@ -81,7 +83,7 @@ class Later:
         if not self._spec.later:
             if waiting := sum(row.requests for row in table.batches(opened=True) if row.run == run):
                 asked = counted(waiting, "request is", "requests are")
-                raise AskedLater(f"{asked} in batches, whose answers only --later fetches")
+                raise AskedLater(f"{asked} in batches; only a run with --later fetches their answers")
             return
         check()
         clients = {endpoint_of(model): BatchClient(model) for model in _models(judge) if has_batches(model)}
@@ -149,7 +151,7 @@ class Round:
         try:
             why = await client.end_of(row.name)
         except AbsentBatch:
-            why = "the provider has it no more"
+            why = "the provider no longer has it"
         if why is not None:
             await self._read_answers(row, client, why)
 
@@ -200,8 +202,8 @@ class Round:
         if self._failures and not self._stored and not self._learned:
             why, count = self._failures.most_common(1)[0]
             raise NoneAnswered(
-                f"none of the requests in batches was answered ({count:,}: {why}): nothing was sent again "
-                "(without --later what is left is asked live)"
+                f"all requests in batches failed ({count:,}: {why}), so no batch was sent again; "
+                "to ask the questions without batches, leave out --later"
             )
         in_flight = self._table.in_flight()
         for judge, questions in others:
@@ -239,11 +241,11 @@ class Round:
         calls = paid.calls + sum(batch.questions for batch in batches)
         if limits.max_calls is not None and calls > limits.max_calls:
             asked = counted(calls, "question")
-            raise LimitReached(f"--max-calls {limits.max_calls} is less than the {asked} of all batches")
+            raise LimitReached(f"--max-calls {limits.max_calls} is too low: all batches together ask {asked}")
         cost = paid.cost_usd + sum(batch.cost_usd or 0.0 for batch in batches)
         if limits.max_cost is not None and cost > limits.max_cost:
-            all_of = f"what all batches would cost, about ${cost:.4f}"
-            raise LimitReached(f"--max-cost {limits.max_cost:g} is less than {all_of}")
+            all_of = f"all batches together would cost about ${cost:.4f}"
+            raise LimitReached(f"--max-cost {limits.max_cost:g} is too low: {all_of}")
 
     async def _create(self, row: BatchRow, client: BatchClient, some: Sequence[Request]) -> None:
         """Store the intent to create a batch of these requests, and create it."""
@@ -255,7 +257,9 @@ class Round:
             self._table.forget(row)
             raise
         except TransportError as error:
-            problem = f"whether a batch was made is not known: {error}; the next round finds out"
+            problem = (
+                f"it is unknown whether a batch was created ({error}); run the command again to find out"
+            )
             raise JudgeError(problem) from None
 
 

@@ -75,9 +75,9 @@ def _in_words(done: dict[str, Any]) -> Iterator[str]:
     else:
         yield "every question is answered; `germane run` will make no calls"
     if done["later"]:
-        yield f"about {counted(done['later'], 'question')} more follow from their answers: then germane questions again"
+        yield f"about {counted(done['later'], 'question')} more depend on their answers: run germane questions again after it"
     if done["waiting"]:
-        yield f"{counted(done['waiting'], 'sample')} waiting for a target's answer: germane run asks targets"
+        yield f"{counted(done['waiting'], 'sample')} without an answer of the target: run germane run first"
 
 
 def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
@@ -94,8 +94,8 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
             table = AskedTable(store)
             left = len(table.requests_in(FILE))
         if store is None or not left:
-            problem = f"no request of germane questions waits for an answer at {location}"
-            raise InputError(problem, fix="name the ledger that it was given: --ledger PLACE")
+            problem = f"the ledger {location} has no unanswered request of germane questions"
+            raise InputError(problem, fix="name the ledger that germane questions used: --ledger PLACE")
         lines = chain.from_iterable(read_answers(file, damaged) for file in files)
         for some in batched(lines, _AT_ONCE):
             records = table.records([line["custom_id"] for line in some])
@@ -122,6 +122,6 @@ def _answers_in_words(done: dict[str, Any], location: str) -> Iterator[str]:
     if done["damaged"]:
         yield f"{counted(len(done['damaged']), 'line')} cut off or damaged: {some_of(done['damaged'])}"
     if done["unknown"]:
-        yield f"{counted(done['unknown'], 'line')} not asked here, or read before"
+        yield f"{counted(done['unknown'], 'line')} with an answer to an unknown request, or one read before"
     if done["left"]:
-        yield f"{counted(done['left'], 'request')} without an answer: germane questions writes them again"
+        yield f"{counted(done['left'], 'request')} without an answer: `germane questions` exports them again"

@@ -52,14 +52,14 @@ def merge(
     for path in files:
         check_writable(path, ())
     if target is None:
-        raise InputError("the report needs a folder", fix="name one: -o germane-reports/whole")
+        raise InputError("the joined report needs a folder", fix="give -o germane-reports/whole")
     outputs.refuse_other(replace=force)
     parts = list[Path]()
     for folder in map(local, folders):  # one part, or a folder of parts
         inside = () if (folder / "manifest.json").exists() else sorted(folder.glob("*/manifest.json"))
         parts += [file.parent for file in inside] or [folder]
     if target.resolve() in {part.resolve() for part in parts}:
-        raise InputError(f"-o {target} is one of the parts", fix="name another folder")
+        raise InputError(f"-o {target} is the folder of a part", fix="name another folder")
     opened = open_parts(parts)
     writer = FolderWriter(target).lock()
     try:
@@ -80,17 +80,21 @@ def open_parts(folders: Sequence[Path]) -> tuple[list[StoredTables], list[array[
     first = parts[0]
     for part, other in pairwise(parts):
         if _entry(part)["number"] == _entry(other)["number"]:
-            raise InputError(f"{part.path} and {other.path} are the same part", fix="name each part once")
+            raise InputError(
+                f"{part.path} and {other.path} are reports of the same part", fix="name each part once"
+            )
     for part in parts[1:]:
         if different := _differing(first.manifest, part.manifest):
-            problem = f"{first.path} and {part.path} are of different evaluations: {', '.join(different)}"
+            problem = f"{first.path} and {part.path} belong to different evaluations: {', '.join(different)}"
             raise InputError(problem, fix="run all parts with the same inputs and options")
     of = _entry(first)["of"]
     if missing := sorted(set(range(1, of + 1)) - {_entry(part)["number"] for part in parts}):
         problem = f"missing parts: {some_of([f'{number}/{of}' for number in missing], 5)}"
-        raise InputError(problem, fix=f"run the same with --part {missing[0]}/{of}, or name its folder")
+        raise InputError(
+            problem, fix=f"run the same command with --part {missing[0]}/{of}, or name its folder"
+        )
     if sorted(chain.from_iterable(rows)) != list(range(_entry(first)["cases"])):
-        problem = "the parts were not cut from the same cases: some are in two of them, or in none"
+        problem = "the parts are not of the same cases: some cases are in two parts or in none"
         raise InputError(problem, fix="run all parts again, on inputs that do not change")
     return parts, rows
 
@@ -135,7 +139,7 @@ def _opened(path: Path) -> StoredTables:
     part = StoredTables.open(path)
     if not part.manifest.get("part"):
         fix = "name folders that `germane run --part 3/16 -o DIR` wrote"
-        raise InputError(f"{path} is a whole report, not one of several parts", fix=fix)
+        raise InputError(f"{path} is not the report of a part (germane run --part)", fix=fix)
     deque(part.labels, 0)
     part.forget("labels", "scores")  # lines are copied; the whole has its own
     return part
@@ -219,7 +223,9 @@ def merge_rows(parts: Sequence[StoredTables], rows: Sequence[Sequence[int]], tar
     sets = {canonical(part.graders): part.graders for part in parts if part.graders}
     if len(sets) > 1:
         problem = "the samples of the parts have different graders, which cannot be merged"
-        raise InputError(problem, fix="run it in one part: answers in the ledger are used again")
+        raise InputError(
+            problem, fix="run the evaluation without --part: answers in the ledger are used again"
+        )
     target.tables.graders[:] = next(iter(sets.values()), [])
     names: list[list[bytes]] = [[] for _ in parts]
     target.copy("samples", _samples(parts, rows, names))
@@ -245,7 +251,7 @@ def _samples(
         _, _, line = next(lines[number])
         named = _decode_named(line)
         if (key := short_name(repr(named).encode(errors="replace"))) in seen:
-            problem = f"the sample {named.id!r} is in two of the parts"
+            problem = f"sample ids must be unique; {named.id!r} is in two parts"
             raise InputError(problem, fix="give each sample its own id, system or trial")
         seen.add(key)
         names[number].append(_name_in(named))

@@ -27,11 +27,11 @@ def _store(url: str) -> Iterator[tuple[Any, str]]:
     try:
         import fsspec
     except ImportError:
-        raise MissingPart(f"{shown} needs fsspec", fix=install_extra("urls")) from None
+        raise MissingPart(f"{shown} needs the package fsspec", fix=install_extra("urls")) from None
     try:
         yield fsspec.core.url_to_fs(url)
     except FileNotFoundError:
-        raise InputError(f"nothing at {shown}", fix="check the URL") from None
+        raise InputError(f"there is no file at {shown}", fix="check the URL") from None
     except Exception as error:  # noqa: BLE001 - whatever the store raises, a missing package for its protocol included
         what = f"{type(error).__name__}: {mask_urls(str(error))}"
         fix = "check the URL, the rights that this machine has, and that the store's package (s3fs, gcsfs) is installed"

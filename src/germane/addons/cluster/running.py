@@ -84,13 +84,13 @@ def _dask_client(address: str) -> Iterator[Any]:
     try:
         distributed: Any = import_module("distributed")
     except ImportError:
-        raise MissingPart("--engine dask needs distributed", fix=install_extra("dask")) from None
+        raise MissingPart("--engine dask needs the package distributed", fix=install_extra("dask")) from None
     try:
         # without an address the client starts a cluster of its own, and closes it
         own = {} if address else {"threads_per_worker": 1, "dashboard_address": None}
         client = distributed.Client(address or None, timeout=30, **own)
     except (OSError, ValueError) as error:
-        raise InputError(f"no Dask at {address!r}: {error}", fix=_FIX) from None
+        raise InputError(f"no Dask scheduler answers at {address!r}: {error}", fix=_FIX) from None
     with client:
         if not client.nthreads():
             raise InputError(f"the Dask at {address} has no worker", fix="start one: dask worker ADDRESS")
@@ -110,7 +110,7 @@ def run_part(
     """
     here, ledger = socket.gethostname(), str(options.get("ledger") or "")
     if not (whole.is_dir() and cwd.is_dir()):
-        problem = f"the worker on {here} does not see {whole} and {cwd}"
+        problem = f"the worker on {here} cannot access {whole} and {cwd}"
         raise InputError(problem, fix="use folders that all machines share")
     if ledger and here != host and "://" not in ledger:
         problem = f"the ledger {ledger} is a file of {host}, which the worker on {here} cannot share"
@@ -167,7 +167,7 @@ def _check(plan: Plan, kind: str) -> None:
     if "-" in spec.paths:
         raise InputError("several workers cannot read samples from stdin", fix="write them to a file")
     if spec.headers and kind != "processes":
-        problem = "--header does not travel to other machines: it may be a key"
+        problem = "--header cannot be sent to other machines, since it may contain a key"
         raise InputError(problem, fix="set the key in the environment of the workers, as OPENAI_API_KEY")
     if keeps_answers(plan.judge) and not plan.asks_targets:
         plan.check(None)
@@ -225,7 +225,7 @@ def _run_parts(
     if isinstance(error, GermaneError):
         raise type(error)(f"{error}; continue with: {again}")
     what = f"{type(error).__name__}: {error}"
-    raise JudgeError(f"a worker ended before its part did ({what}); answers are kept; continue with: {again}")
+    raise JudgeError(f"a worker ended before its part did ({what}); continue with: {again}")
 
 
 def _kill_workers(futures: list[Future[None]]) -> None:

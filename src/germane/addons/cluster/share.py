@@ -35,7 +35,7 @@ class Share:
         number, of = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= number <= of:
             fix = "write --part 3/16: the third of 16, from 1/16 to 16/16"
-            raise InputError(f"--part {text!r} is not a part", fix=fix)
+            raise InputError(f"--part {text!r} is not of the form I/N", fix=fix)
         return cls(number, of)
 
     def has(self, query: str) -> bool:
@@ -95,4 +95,6 @@ def read_rows(folder: Path) -> array[int]:
     try:
         return array("q", map(int, (folder / _ROWS).read_text("ascii").split()))
     except (OSError, ValueError):
-        raise InputError(f"{folder / _ROWS} is missing or damaged", fix="run this part again") from None
+        raise InputError(
+            f"{folder / _ROWS} cannot be read as a list of numbers", fix="run this part again"
+        ) from None

@@ -100,7 +100,9 @@ class ContextRecall:
 
     def __init__(self, *, parity: Parity | None = None) -> None:
         if parity not in {None, "liverag"}:
-            raise InputError(f"parity={parity!r} is not known", fix='write parity="liverag", or leave it out')
+            raise InputError(
+                f"unknown value parity={parity!r}", fix='write parity="liverag", or leave it out'
+            )
         self.parity = parity
 
     def evaluate(self, results: Iterable[Any], references: Iterable[Any]) -> EvaluationResult:
@@ -126,7 +128,7 @@ class ContextRecall:
 
 
 _URN = re.compile(r"<(urn:uuid:[^>]+)>")
-_LIST = 'write a JSON list, ["<urn:uuid:...>"]; [] says that there is none'
+_LIST = 'write a JSON list: ["<urn:uuid:...>"], or [] if there is no document'
 
 
 def document_of(chunk: Id) -> str:
@@ -144,13 +146,13 @@ def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
         value = _ids_in_text(value.strip(), strict=strict)
     value = () if value is None else value
     if isinstance(value, dict) or not isinstance(value, Iterable):
-        raise Invalid(f"is {describe(value)}", _LIST)
+        raise Invalid(f"is {describe(value)}, not a list", _LIST)
     ids = tuple(value)
     for id_ in ids:
         if isinstance(id_, bool) or not isinstance(id_, str | int) or id_ == "":
-            raise Invalid(f"holds {describe(id_)}", "an id is a string that is not empty")
+            raise Invalid(f"contains {describe(id_)}", "write ids as non-empty strings")
         if strict and len(_URN.findall(str(id_))) > 1:
-            raise Invalid(f"holds several documents in one id: {describe(id_)}", _LIST)
+            raise Invalid(f"has several document ids in one string: {describe(id_)}", _LIST)
     return ids
 
 
@@ -168,7 +170,7 @@ def _ids_in_text(text: str, *, strict: bool) -> object:
         text = result if isinstance(result, str) else text
         break
     if strict and looks_listed(text):
-        raise Invalid(f"is a list that cannot be read: {describe(text)}", _LIST)
+        raise Invalid(f"is not a valid list of ids: {describe(text)}", _LIST)
     return [text] if text else []
 
 
@@ -196,8 +198,8 @@ def _listed(records: Iterable[Any], name: str, *, strict: bool) -> Iterator[_Lis
         if not isinstance(location, SourceLocation):
             location = SourceLocation(what, number)
         if isinstance(qid, bool) or not isinstance(qid, str | int | None):
-            fix = "write a string or a whole number"
-            raise InputError(f"qid is {describe(qid)}", fix=fix, place=location)
+            fix = "write a string or an integer"
+            raise InputError(f"qid is {describe(qid)}, not an id", fix=fix, place=location)
         if value is _ABSENT or (value is None and what == "results"):
             raise InputError(f"no {name}", fix=f'write "{name}": [...]', place=location)
         try:
@@ -221,29 +223,29 @@ def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Fo
     common = [qid for qid in result if qid in gold]
     if gold and result and not common:
         text = f"the results have {describe(next(iter(result)))}, the references {describe(next(iter(gold)))}"
-        raise InputError(f"no qid of the results is among the references: {text}", fix="give the same qids")
+        raise InputError(f"results and references have no qid in common: {text}", fix="use the same qids")
     qids: list[Id] = [*common, *(qid for qid in gold if qid not in result)]
     relevant = [frozenset(gold[qid].documents) for qid in qids]
     values = _values([result[qid].documents if qid in result else () for qid in qids], relevant)
     pairs = list(zip(qids, values, relevant, strict=True))
     rows: _Rows = [(qid, row if some else dict.fromkeys(COLUMNS)) for qid, row, some in pairs]
     counts = {
-        "questions with gold and no result, counted 0": len(qids) - len(common),
-        "results without a reference, left out": len(result) - len(common),
-        "chunks of a document ranked higher in the same list, dropped": sum(
+        "questions with gold but without a result, counted as 0": len(qids) - len(common),
+        "results without a reference, ignored": len(result) - len(common),
+        "chunks whose document is already ranked higher, ignored": sum(
             len(result[qid].ids) - len(result[qid].documents) for qid in common
         ),
-        "gold ids with a document's id inside, read as that document": sum(
+        "gold ids that contain a document id, read as that document": sum(
             document_of(id_) != id_ for entry in gold.values() for id_ in entry.ids
         ),
-        "references that name no document, skipped": relevant.count(frozenset()),
+        "references without a document, skipped": relevant.count(frozenset()),
     }
     notes = [f"{what}: {count}" for what, count in counts.items() if count]
     counted = [row for _, row, some in pairs if some]
     if not counted:
         return dict.fromkeys(AGGREGATES), rows, notes
     notes.append(
-        "nDCG@10 ranks documents against all gold (the original: chunks, against the gold that was found)"
+        "nDCG@10 is computed over documents and all gold, but by LiveRAG over chunks and retrieved gold"
     )
     ndcg = statistics.fmean(row["ndcg_10"] or 0.0 for row in counted)
     return _aggregates(counted, ndcg, statistics.fmean), rows, notes
@@ -254,7 +256,7 @@ def _by_qid(entries: Iterable[_Listed], what: str) -> dict[Id, _Listed]:
     for number, entry in enumerate(entries, 1):
         qid = str(number) if entry.qid in {None, ""} else str(entry.qid)
         if qid in results:
-            problem = f"the qid {qid!r} was already used at {results[qid].location}"
+            problem = f"qids must be unique; {qid!r} also occurs at {results[qid].location}"
             raise InputError(problem, fix=f"keep one {what} per question", place=entry.location)
         results[qid] = entry
     return results
@@ -276,7 +278,7 @@ def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) 
     answered = {entry.qid for entry, _ in pairs}
     without = sum(entry.qid not in answered for entry in references)
     left = f"{counted(len(results) - len(pairs), 'result')} and {counted(without, 'reference')} left out"
-    notes = [f"computed as the original does: {left}"]
+    notes = [f"computed as by LiveRAG's script: {left}"]
     if not rows:
         return {}, rows, notes
     return _aggregates([row for _, row in rows], _batch_ndcg(pairs), statistics.mean), rows, notes

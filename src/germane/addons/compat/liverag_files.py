@@ -40,10 +40,12 @@ def read_rows(path: str | Path, needed: str, *, parity: Parity | None = None) ->
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     file = SourceLocation(shown_name(path))
     if suffix not in _READERS:
-        raise InputError("this format cannot be read here", fix=f"name it {', '.join(_READERS)}", place=file)
+        raise InputError(
+            "unknown file format", fix=f"use a file that ends in {', '.join(_READERS)}", place=file
+        )
     rows = [{**_checked(at, row, needed), "place": at} for at, row in _READERS[suffix](path)]
     if not rows:
-        raise InputError("nothing in it", fix=f"write qid and {needed}", place=file)
+        raise InputError("the file is empty", fix=f"write qid and {needed}", place=file)
     named = [row for row in rows if row.get("qid")]
     if parity and suffix == ".tsv" and all(re.fullmatch(r"\s*[+-]?\d+\s*", row["qid"]) for row in named):
         for row in named:
@@ -54,14 +56,14 @@ def read_rows(path: str | Path, needed: str, *, parity: Parity | None = None) ->
 def _checked(location: SourceLocation, row: Json, needed: str) -> dict[str, Json]:
     if not isinstance(row, dict):
         fix = f'write {{"qid": "1", "{needed}": [...]}}'
-        raise InputError(f"this is {describe(row)}", fix=fix, place=location)
+        raise InputError(f"this row is {describe(row)}, not an object", fix=fix, place=location)
     if needed not in row:
         text = ", ".join(row)[:200]
         raise InputError(
             f"this row has no {needed}, only the fields {text}", fix=f"write qid and {needed}", place=location
         )
     if needed == "doc_ids" and row[needed] in ("", None):
-        raise InputError("doc_ids is empty", fix="write [] where nothing was retrieved", place=location)
+        raise InputError("doc_ids has no value", fix="write [] if nothing was retrieved", place=location)
     return row
 
 
@@ -73,7 +75,7 @@ def _tsv(path: Path) -> Iterator[tuple[SourceLocation, Json]]:
 def _json(path: Path) -> Iterator[tuple[SourceLocation, Json]]:
     """Yield the objects of a JSON document, which is a list of objects or one object."""
     text = read_text(path)
-    fix = "name a file of one document .json, of one object per line .jsonl"
+    fix = "name a file .json if it is one JSON document, .jsonl if it has one object per line"
     document = json_in(text, path, fix=fix) if text.strip() else []
     rows = document if isinstance(document, list) else [document]
     for number, row in enumerate(rows):
@@ -131,7 +133,7 @@ def _written(header: Sequence[str], rows: Iterable[Mapping[str, Json]], fmt: Out
 def report(result: EvaluationResult) -> str:
     """Return the aggregates as text, recall first, as in the challenge."""
     of = counted(len(result.rows), "question")
-    lines = [f"{result.evaluator_name}: {result.sample_count} of {of} measured"]
+    lines = [f"{result.evaluator_name}: {result.sample_count} of {of} scored"]
     width = max(map(len, AGGREGATES))
     for name in AGGREGATES:
         value = result.metrics.get(name)
@@ -154,13 +156,13 @@ def liverag(
     """Score LiveRAG results against gold documents (recall, precision, F1, nDCG@10); writes .aggregated and .rows files."""
     name = evaluator.rpartition(".")[2]
     if name != ContextRecall.__name__:
-        raise InputError(f"unknown evaluator {evaluator!r} here", fix="write --evaluator ContextRecall")
+        raise InputError(f"unknown evaluator {evaluator!r}", fix="write --evaluator ContextRecall")
     retrieved = read_rows(results, "doc_ids", parity=parity)
     gold = read_rows(reference, "document_ids", parity=parity)
     result = ContextRecall(parity=parity).evaluate(retrieved, gold)
     if not result.sample_count:
         fix = "write document_ids in the references, and the same qids in both files"
-        raise InputError("no question could be measured", fix=fix)
+        raise InputError("no question could be scored", fix=fix)
     print_lines(report(result))
     for note in result.notes:
         say(f"note: {note}")

@@ -101,7 +101,7 @@ class _Metric:
         parity: Parity | None = None,
     ) -> None:
         if parity not in {None, "mastra"}:
-            raise InputError(f"parity={parity!r} is not known", fix='write parity="mastra", or leave it out')
+            raise InputError(f"unknown value parity={parity!r}", fix='write parity="mastra", or leave it out')
         self.context, self.scale, self.parity = list(context), scale, parity
         self._judge = SharedJudge(model)
 

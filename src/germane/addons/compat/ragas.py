@@ -66,7 +66,7 @@ class EvaluationResult:
         try:
             import pandas as pd
         except ImportError:
-            raise MissingPart("a DataFrame takes pandas", fix="pip install pandas") from None
+            raise MissingPart("a DataFrame needs the package pandas", fix="pip install pandas") from None
         pairs = zip(self.rows, self.scores, strict=True)
         return pd.DataFrame([{**row, **scores} for row, scores in pairs])
 
@@ -91,10 +91,10 @@ def evaluate(
     anything with `to_dict("records")`. `column_map` maps field names to the data set's own (`{"question": "Query"}`).
     """
     if other := next((metric for metric in metrics if not isinstance(metric, Metric)), None):
-        problem = f"{getattr(other, '__name__', type(other).__name__)} is not a metric of germane's"
+        problem = f"{getattr(other, '__name__', type(other).__name__)} is not one of germane's metrics"
         raise InputError(problem, fix="import it from germane.addons.compat.ragas")
     if len({metric.name for metric in metrics}) < len(metrics):
-        raise InputError("two metrics have the same name", fix="give each metric once")
+        raise InputError("the names of metrics must be unique", fix="give each metric once")
     by_against = defaultdict[str, list[Metric]](list)
     for metric in metrics:
         by_against[metric.against].append(metric)

@@ -39,7 +39,7 @@ def label(
     """Ask a person about drafted questions until the budget is used up; every answer is saved at once."""
     document = read_document(folder)
     if document is None:
-        raise InputError(f"{folder} holds no drafted set", fix="name the folder of germane draft -o")
+        raise InputError(f"{folder} has no drafted test set", fix="name the folder that germane draft wrote")
     rows = read_rows(folder / SAMPLES)
     _ask(folder, document, rows, who=who, budget=budget, seed=seed, silent=json)
     removed = set(document["removed"])
@@ -178,7 +178,7 @@ def check_folder(folder: Path, source: DraftCorpus) -> dict[str, Any]:
     before = read_document(folder)
     if before is None:
         if (folder / SAMPLES).exists():
-            raise InputError(f"{folder / SAMPLES} was not drafted", fix=fix)
+            raise InputError(f"{folder / SAMPLES} was not written by germane draft", fix=fix)
         return {}
     if (digest := before["corpus"]["digest"]) != source.digest:
         drafted = f"{before['corpus'].get('name')} ({digest[:12]})"

@@ -104,7 +104,7 @@ def draft(
     try:
         drafter = run_coroutine(run())
     except KeyboardInterrupt:
-        raise Interrupted("interrupted; all answers are kept: the same command goes on") from None
+        raise Interrupted("interrupted; all answers are stored: repeat the command to continue") from None
     finally:
         if store is not None:
             store.close()
@@ -172,7 +172,7 @@ def _judges(spec: Spec, writer: str | None) -> tuple[Judge, Judge]:
         raise no_judge(["draft"])
     for one in (checker, author):
         if one.stand_in or not one.stored:
-            problem = f"{one.name} cannot draft: a rule cannot write questions"
+            problem = f"{one.name} is not a model, so it cannot write or check questions"
             raise InputError(problem, fix="name a model: --judge openai:gpt-4o-mini")
     return checker, author
 
@@ -182,8 +182,8 @@ def _read(corpus: Path, n: int) -> DraftCorpus:
     source = passages.read_corpus(corpus)
     if 3 * len(source.usable) < n:
         skipped = ", ".join(f"{count} {reason}" for reason, count in source.skipped.items())
-        can = f"{counted(len(source.usable), 'passage')} of {corpus} can have a question ({skipped or 0} left out)"
-        raise InputError(f"{can}: too few for -n {n}", fix="name more documents, or a smaller -n")
+        can = f"{counted(len(source.usable), 'passage')} of {corpus} are usable (left out: {skipped or 0})"
+        raise InputError(f"{can}, too few for -n {n}", fix="give more documents or a smaller -n")
     return source
 
 
@@ -196,22 +196,22 @@ def _real_questions(path: Path) -> list[Sample]:
         result = list(read_samples(path, warn=Notices(lambda notice: say(f"warning: {notice}"))))
     if not result:
         fix = "write samples (.jsonl), or one question per line (.txt)"
-        raise InputError(f"{path} holds no question", fix=fix)
+        raise InputError(f"{path} has no questions", fix=fix)
     return result
 
 
 def _warn(writer: Judge, judge: Judge, order: TurnOrder, target: Target | None) -> None:
     """Print a note if writer and judge are one, writer and target share a family, or passages are few."""
     if writer.name == judge.name:
-        say(f"note: {writer.name} checks what it wrote itself; name another family with --writer or --judge")
+        say(f"note: {writer.name} checks its own questions; name another model with --writer or --judge")
     for kind, wanted in Counter(order.slots).items():
         if wanted > (there := len(order.turns[kind])):
-            say(f"note: {counted(there, 'passage')} drawn for {kind}, {wanted} wanted")
+            say(f"note: {counted(there, 'passage')} found for {kind} questions, but {wanted} needed")
     family = writer.name.rpartition(":")[2].partition("-")[0].lower()
     models = () if target is None else (target.models.generator, target.models.rewriter)
     if target is not None and any(name and family in name.lower() for name in models):
         of = f"a model of {target.name} is of the writer's family ({writer.name})"
-        say(f"note: {of}: its questions may suit it")
+        say(f"note: {of}, so its questions may favour this target")
 
 
 def _dry_run(
@@ -227,14 +227,14 @@ def _dry_run(
     models = sorted({one.name for one in judges})
     shown_passages = min(len(source.usable), passages.TRIES * n)
     those = f"up to {shown_passages} of {counted(len(source.passages), 'passage')} of {source.name}"
-    sent = [f"{those}, and the passages that a search finds for each question"]
+    sent = [f"{those}, and the passages found by a search for each question"]
     sent += [f"{counted(len(shown), 'question')} of --like"] if shown else []
     lines = [f"dry run: {n} questions from {counted(len(source.documents), 'document')}; no calls are made"]
     for name, row in guess.items():
         cost = "price unknown (give --price IN/OUT)" if row["cost_usd"] is None else f"${row['cost_usd']:.4f}"
         tokens = f"{row['tokens']['input']:,} + {row['tokens']['output']:,} tokens"
         lines.append(f"{name:8} {row['calls']:6,} calls, about {tokens}, {cost}")
-    lines.append("a guess: the share of attempts that is kept is not known before 20 attempts")
+    lines.append("the numbers are a guess: how many attempts are accepted is known only after 20")
     lines.append(f"sent to {' and '.join(models)}: {'; '.join(sent)}")
     document = {"schema_version": 1, "n": n, "judge": judges[0].name, "writer": judges[1].name}
     return {**document, "forecast": guess, "guess": True, "sent": sent, "sent_to": models}, "\n".join(lines)
@@ -246,7 +246,9 @@ def _progress(drafter: Drafter, n: int, done: int) -> None:
     if done == FIRST and 0 < kept < n:
         spent = files.spending(drafter.attempts)
         price = "" if spent["cost_usd"] is None else f", ${spent['cost_usd'] * n / kept:.4f}"
-        say(f"{kept} of {done} attempts kept: about {round(spent['calls'] * n / kept):,} calls{price} in all")
+        say(
+            f"{kept} of {done} attempts accepted: about {round(spent['calls'] * n / kept):,} calls{price} in total"
+        )
 
 
 def _why_fewer(document: files.DraftDocument) -> str:
@@ -254,9 +256,13 @@ def _why_fewer(document: files.DraftDocument) -> str:
     rows = ((step, reason, n) for step, reasons in document.dropped.items() for reason, n in reasons.items())
     counts = sorted(((n, f"{n} {step}: {reason}") for step, reason, n in rows), reverse=True)
     steps = ", ".join(text for _, text in counts)
-    kept = f"{document.kept} of {document.attempts} attempts kept, {document.n} wanted"
+    kept = f"{document.kept} of {document.attempts} attempts accepted, {document.n} wanted"
     text = f"{kept}: {steps or ('stopped' if document.stopped else 'no passage left')}."
-    text += " This model cannot write here." if document.attempts >= FIRST and not document.kept else ""
+    text += (
+        " This model cannot write usable questions for this corpus."
+        if document.attempts >= FIRST and not document.kept
+        else ""
+    )
     return f"{text} {document.stopped}".rstrip()
 
 
@@ -269,25 +275,25 @@ def last_line(document: files.DraftDocument, folder: Path) -> str:
     parts = [f"{counted(kept, 'question')} from {documents} ({paid}).", *_ease_in_words(document.ease)]
     if width := document.precision["share_half_width"]:
         parts.append(
-            f"A share near .7 will be known to +-{width:.2f}; a paired difference of "
-            f"{document.precision['detectable_ndcg_at_10']:.3f} nDCG@10 shows in 4 of 5 cases "
-            "(spread of TREC DL 2019; yours will differ)."
+            f"A share near .7 will have an interval of +-{width:.2f}; a paired difference of "
+            f"{document.precision['detectable_ndcg_at_10']:.3f} in nDCG@10 is detected in 4 of 5 cases "
+            "(with the variance of TREC DL 2019; yours will differ)."
         )
     share = document.rivals or 0.0
     if count := round(share * (kept - near_misses)):
-        parts.append(f"{count} have rivals and give ranges.")
+        parts.append(f"{count} can also be answered from other documents: their scores are ranges.")
     if share > _MANY_RIVALS:
         instead = "judge both systems (run --judge, compare) instead of reading gold alone"
-        parts.append(f"More than one place answers: {instead}.")
+        parts.append(f"Gold is incomplete for many questions: {instead}.")
     if near_misses:
         misses = counted(near_misses, "near-miss", "near-misses")
         parts.append(f"{misses}: no answer found in the top 20 of {document.search}.")
     if checked := document.checked_by_people:
         low, high = checked["interval"]
-        bad = f"{checked['bad']} of {checked['n']} looked at are bad"
-        parts.append(f"{bad}: between {low:.0%} and {high:.0%}.")
+        bad = f"{checked['bad']} of {checked['n']} checked questions are bad"
+        parts.append(f"{bad}: {low:.0%} to {high:.0%} of all questions.")
     elif kept:
-        parts.append(f"Nobody has looked at them: germane label {folder} --budget 20")
+        parts.append(f"No person has checked the questions: run germane label {folder} --budget 20")
     return " ".join(parts)
 
 
@@ -300,8 +306,8 @@ def _ease_in_words(facts: Mapping[str, Any]) -> list[str]:
     if "like" in facts:
         gold = facts["like"]["bm25_at_1"]
         share = "{mean:.0%} ({interval[0]:.0%} to {interval[1]:.0%})"
-        theirs = share.format(**gold) if gold["interval"] else "no gold is known"
+        theirs = share.format(**gold) if gold["interval"] else "have no gold"
         verdict = f": {facts['verdict']}" if facts["verdict"] else ""
         line += f", of your {facts['like']['n']} real questions {theirs}{verdict}"
-    hardly = ["An improvement over word search can hardly show here."] if first["mean"] > _EASY else []
+    hardly = ["This set can hardly show an improvement over BM25."] if first["mean"] > _EASY else []
     return [f"{line}.", *hardly]

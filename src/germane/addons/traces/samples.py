@@ -55,7 +55,7 @@ def _of_spans(rows: Rows, place: Any, warn: Warn | None) -> Rows:
         made += 1
         yield made, sample, lambda _, where=where: where(())
     if not made:
-        problem = f"none of its {len(traces):,} traces has a retrieval span with a query"
+        problem = f"none of the {len(traces):,} traces has a retrieval span with a query"
         raise InputError(problem, fix=_RECORD, place=place)
     for what, count in counts.items():
         if count and warn is not None:

@@ -251,7 +251,7 @@ def spans_in(row: Json) -> Iterator[Span]:
     """Yield the spans of a row: itself, or those of an OTLP document. Raises Invalid if it is neither."""
     row = row if isinstance(row, dict) else {}
     if isinstance(row.get("resourceSpans"), list):
-        wrong = Invalid("holds a span that names no trace", 'write "traceId" and "spanId"')
+        wrong = Invalid("contains a span without a trace id", 'write "traceId" and "spanId"')
         scopes = [
             scope for resource in row["resourceSpans"] for scope in listed_under(resource, "scopeSpans")
         ]
@@ -259,7 +259,7 @@ def spans_in(row: Json) -> Iterator[Span]:
         spans = [{**span, "attributes": plain_attributes(span.get("attributes"))} for span in listed]
     else:
         fix = "add its trace id, or keep spans in a file of their own"
-        wrong = Invalid("is not a span with a trace id, as the rows before it are", fix)
+        wrong = Invalid("is not a span with a trace id, but the rows before it are", fix)
         own = dict(row) if _OF_SAMPLES.isdisjoint(row) else {}
         if isinstance(context := parsed(own.get("context")), dict):  # the ids of Phoenix's spans
             own |= {f"context.{name}": value for name, value in context.items()}
@@ -283,7 +283,7 @@ def samples_of_documents(rows: Rows) -> Rows:
         span = name_of(_first(row, _SPAN)) if is_document_row(row) else ""
         position = number_of(row["document_position"]) if span else None
         if position is None:
-            problem = "this is not a document of a span with its position, and rows before it are"
+            problem = "this row is not a document of a span with its position, but rows before it are"
             fix = "keep the documents of spans in a file of their own, with document_position: 0, 1, 2, ..."
             raise InputError(problem, fix=fix, place=where(()))
         spans.setdefault(span, (where, []))[1].append((position, row))

@@ -28,8 +28,8 @@ def _traces(report: ReportData) -> Iterator[tuple[Sample, Sequence[str], list[Sc
     spans_of = ((sample, sample.metadata.get("spans")) for sample in report.samples())
     traces = {sample.key: (sample, spans) for sample, spans in spans_of if spans and isinstance(spans, tuple)}
     if not traces:
-        problem = "no sample of this report is a trace: none names the spans that it is from"
-        raise InputError(problem, fix="evaluate an export of traces (docs/addons/traces.md)")
+        problem = "no sample of this report comes from a trace, since none has span ids"
+        raise InputError(problem, fix="evaluate exported traces (docs/addons/traces.md)")
     for key, scores in groupby(report.scores(), key=lambda score: score.key):
         if key in traces:
             yield *traces[key], list(scores)

@@ -104,7 +104,10 @@ class Composite(CaseGrader):
     def _distinct(self) -> Self:
         names = [grader.label for grader in self.graders]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise InputError(f"two members are named {twice!r}", fix="give one of them another name")
+            raise InputError(
+                f"the members must have different names; {twice!r} occurs twice",
+                fix="give one of them another name",
+            )
         if unknown := next((name for name in self.aggregator.weights if name not in names), None):
             problem = f"weights: unknown member {unknown!r}"
             raise InputError(problem, fix=f"its members are {', '.join(names)}")
@@ -147,7 +150,7 @@ class Composite(CaseGrader):
         total = fsum(weight.values())
         if not kept or not (total or self.agentv):
             why = "; ".join(f"{name}: {result.why}" for name, result in rows.items())
-            return GraderResult.skipped("the weights of its members sum to 0" if kept else why)
+            return GraderResult.skipped("the weights of its members must not sum to 0" if kept else why)
         if len(broken) == len(kept):
             return GraderResult.failed("; ".join(broken))
         worth = {name: _bounds(result, share=least is not None) for name, result in kept.items()}

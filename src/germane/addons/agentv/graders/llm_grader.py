@@ -152,7 +152,7 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
         checks = {check.id: check for check in payload.checks}
         if sorted(self.ids) != sorted(check.id for check in payload.checks):
             expected, found = ", ".join(self.ids), ", ".join(check.id for check in payload.checks)
-            raise AnswerError(f"each item must be checked once: {expected}; the answer checks {found}")
+            raise AnswerError(f"the answer must check each item exactly once ({expected}), not {found}")
         return tuple(checks[id_] for id_ in self.ids), payload.overall_reasoning
 
     def typical(self) -> Json:
@@ -220,7 +220,7 @@ def template_of(variables: Sequence[str]) -> BeforeValidator:
                 raise Invalid(f"{name} in {folder} cannot be read: {why}", "check the path") from None
         names = sorted(filter(str.isidentifier, variables_in(text)))
         if unknown := next((name for name in names if name not in variables), None):
-            problem = f"{file} names a variable that does not exist: {{{{{unknown}}}}}".lstrip()
+            problem = f"{file} uses the unknown variable {{{{{unknown}}}}}".lstrip()
             raise Invalid(problem, f"the variables are {', '.join(variables)}")
         return text
 
@@ -251,7 +251,7 @@ class LLMGrader(CaseGrader):
     def _named(self) -> Self:
         ids = [item.id or f"rubric-{number}" for number, item in enumerate(self.rubrics, 1)]
         if len(set(ids)) < len(ids):
-            raise InputError("two items of the rubric have the same id", fix="give one of them another")
+            raise InputError("the ids of a rubric's items must be unique", fix="give each item its own id")
         pairs = zip(self.rubrics, ids, strict=True)
         items = tuple(item.model_copy(update={"id": name}) for item, name in pairs)
         object.__setattr__(self, "rubrics", items)
@@ -290,7 +290,7 @@ class LLMGrader(CaseGrader):
         items = {item.id: item for item in self.rubrics}
         total = fsum(items[check.id].weight for check in checks)
         if not total and not self.agentv:
-            return GraderResult.skipped("the weights of the rubric sum to 0")
+            return GraderResult.skipped("the weights of a rubric must not sum to 0")
         earned = fsum(items[check.id].weight for check in checks if check.satisfied)
         failed = any(items[check.id].required and not check.satisfied for check in checks)
         return GraderResult(

@@ -67,12 +67,12 @@ class TextAssertion(DirectGrader):
     def _complete(self) -> Self:
         if (self.test == "is_json") == bool(self.value):
             fix = "remove its value" if self.value else 'write value: "the text"'
-            raise InputError(f"{self.test} takes {'no' if self.value else 'a'} value", fix=fix)
+            raise InputError(f"the test {self.test} {'takes no' if self.value else 'needs a'} value", fix=fix)
         if self.test == "regex":
             try:
                 regex.compile(self.value)
             except (regex.error, RecursionError) as wrong:
-                problem = f"the regular expression cannot be read: {wrong}"
+                problem = f"the regular expression is invalid: {wrong}"
                 raise InputError(problem, fix="check its brackets") from None
         return self
 
@@ -160,7 +160,7 @@ class TokenUsage(DirectGrader):
     def _limited(self) -> Self:
         if self.max_total is self.max_input is self.max_output is None:
             fix = "write max_total: 2000 (or max_input, max_output)"
-            raise InputError("token_usage has no limit", fix=fix)
+            raise InputError("token_usage needs at least one limit", fix=fix)
         return self
 
     def check(self, case: Case) -> GraderResult:
