@@ -183,7 +183,7 @@ def collect_or_raise(fault: InputError, faults: list[InputError] | None) -> None
 
 
 def describe(value: Any) -> str:
-    """Return a description of a value for error messages: "the text 'abc'", "the number 7", "an empty list"."""
+    """Return a description of a value for error messages: "the string 'abc'", "the number 7", "an empty list"."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -193,7 +193,7 @@ def describe(value: Any) -> str:
     if isinstance(value, int | float):
         return f"the number {value}" if math.isfinite(value) else str(value)
     if isinstance(value, str):
-        return f"the text {str(value)!r}" if len(value) <= 40 else f"the text {value[:37]!r}..."
+        return f"the string {str(value)!r}" if len(value) <= 40 else f"the string {value[:37]!r}..."
     kind = "an object" if isinstance(value, dict) else ""
     if isinstance(value, list | tuple):
         kind = "a list" if value else "an empty list"

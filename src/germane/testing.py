@@ -165,7 +165,9 @@ def _sample_of(retrieved: Any, fields: Mapping[str, Any], name: str) -> Sample:
     given_id = next((text for text in texts if text in (sample.qrels or {})), "")
     if given_id and len(texts) == len(contexts):
         fix = f'write {{"id": {json.dumps(given_id)}}}'
-        messages.append(f"the context {given_id!r} is read as a text, but qrels has it as an id: {fix}")
+        messages.append(
+            f"the context {given_id!r} is read as the text of a passage, but qrels has it as an id: {fix}"
+        )
     for message in messages:
         warnings.warn(message, stacklevel=3)  # the line of the test
     return sample

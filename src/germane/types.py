@@ -97,7 +97,7 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
     if isinstance(value, list | tuple):
         return tuple([freeze(value, levels - 1) for value in value])
     if isinstance(value, float) and not isfinite(value):
-        raise Invalid(f"holds {value}, which JSON cannot store", "write null or leave the field out")
+        raise Invalid(f"contains {value}, which JSON cannot represent", "write null or leave the field out")
     if isinstance(value, set | frozenset):
         return tuple([freeze(member, levels - 1) for member in sorted(value, key=repr)])
     # records hold only immutable values
@@ -311,7 +311,7 @@ class Sample(Record, frozen=True, kw_only=True):
         try:
             self._check_grades()
         except AttributeError:
-            problem = "holds an entry that is not a Context"
+            problem = "contains an entry that is not a Context"
             raise Invalid(problem, 'write Context(text="...")', "contexts") from None
 
     def _check_grades(self) -> None:

@@ -57,11 +57,11 @@ _FLOAT = re.compile(
 )
 _CONTROL = re.compile("[^\x09\x0a\x0d\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FIXES = {
-    "mapping values are not allowed": "put quotes around a text that contains ': '",
+    "mapping values are not allowed": "put quotes around a string that contains ': '",
     "could not find expected ':'": "write key: value, with the same indentation as the other keys",
     "did not find expected key": "give the keys of a mapping the same indentation, and close every quote",
     "did not find expected '-' indicator": "give the items of a list the same indentation",
-    "found character that cannot start any token": "put quotes around a text that starts with @, ` or %",
+    "found character that cannot start any token": "put quotes around a string that starts with @, ` or %",
     "found unexpected end of stream": "close every quote and bracket",
 }
 
@@ -87,7 +87,7 @@ class Node:
             return "a mapping" if self.items is None else "a list" if self.items else "an empty list"
         if self.is_null():
             return "nothing"
-        return f"the text {self.text!r}"[:60] if self.text else "an empty text"
+        return f"the string {self.text!r}"[:60] if self.text else "an empty string"
 
     def is_null(self) -> bool:
         """Return True if the value is empty, `~` or `null`, without quotes."""
@@ -114,7 +114,7 @@ class Node:
         with suppress(ValueError):  # .inf and .nan, as YAML writes them
             if math.isfinite(number := float(text)):
                 return number
-        fix = "write a finite number, or quotes around a text"
+        fix = "write a finite number, or put quotes around a string"
         raise self.fault(f"{text[:40]} is not a finite number", fix)
 
     def at(self, path: Sequence[Step]) -> SourceLocation:
@@ -308,7 +308,7 @@ class _Builder:
             raise InputError(f"the YAML tag {tag} is not supported", fix=fix, place=location)
         if isinstance(event, yaml.ScalarEvent):
             if "\0" in event.value:  # escaped; no path, command or query can hold it
-                problem = "the text holds the character U+0000, which is not allowed"
+                problem = "the string contains the character U+0000, which is not allowed"
                 raise InputError(problem, fix="remove the character", place=location)
             plain = event.style in {None, ""} and event.tag not in {"!", f"{_CORE}str"}
             node = Node(location, text=event.value, plain=plain)
@@ -341,11 +341,11 @@ class _Builder:
             key = self._node(event, events, depth + 1)
             value = self._node(next(events), events, depth + 1)
             if key.text is None:
-                raise key.fault(f"a key of this mapping is {key.kind}, not a text", "write key: value")
+                raise key.fault(f"a key of this mapping is {key.kind}, not a string", "write key: value")
             if key.text == "<<" and key.plain:
                 raise key.fault("merge keys (<<) are not supported", "write the merged keys themselves")
             if key.text in keys:
-                problem = f"the key {key.text!r} is there twice, first on line {keys[key.text].line}"
+                problem = f"the key {key.text!r} occurs twice, first on line {keys[key.text].line}"
                 raise key.fault(problem, f"keep one {key.text}")
             pairs[key.text], keys[key.text] = value, key.location
         return Node(location, pairs=pairs, keys=keys, size=1 + sum(value.size for value in pairs.values()))

@@ -318,7 +318,8 @@ def test_an_unknown_kind_of_file_is_refused_before_anything_is_read(files: Path)
     """The message names those that there are."""
     done = invoke(files / "none.run", "--qrels", files / "gold", "-o", files / "out.xls")
     assert (
-        "rank writes no file with this ending; name a file that ends in .csv, .parquet, .md, .tex" in done.err
+        "rank cannot write a file with this extension; name a file that ends in .csv, .parquet, .md, .tex"
+        in done.err
     )
 
 

@@ -139,7 +139,7 @@ def test_a_gate_of_a_file_without_cases_is_undecided(inside: Cli, suites: Path) 
     wrong = inside("run", "one.yaml", "two.yaml")
     assert wrong.code == 2
     assert "one.yaml:3" in wrong.err
-    assert "name a measure that is: " in wrong.err
+    assert "name one of the measures " in wrong.err
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_index_of_a_frame_is_the_id(tmp_path: Path) -> None:
     (file := tmp_path / "a.csv").write_text(",RR\nq7,.5\nq2,1\n")
     assert invoke("compare", file, file, "--json").json["comparisons"][0]["n"] == 2
     file.write_text(",RR\n0,.5\n1,1\n")
-    assert "no column holds the ids" in invoke("compare", file, file).err
+    assert "no column has the ids" in invoke("compare", file, file).err
     file.write_text(",id,RR\n0,q7,.5\n1,q2,1\n")
     (row,) = invoke("compare", file, file, "--json").json["comparisons"]
     assert (row["measure"], row["n"]) == ("RR", 2)
@@ -304,8 +304,8 @@ def test_percent_needs_its_range(tmp_path: Path) -> None:
 
 
 BROKEN = {
-    "no id": ("score_a,score_b\n.5,.6\n", "no column holds the ids"),
-    "no numbers": ("id,text\nq1,good\n", "no column holds numbers"),
+    "no id": ("score_a,score_b\n.5,.6\n", "no column has the ids"),
+    "no numbers": ("id,text\nq1,good\n", "no column has numbers"),
     "an empty id": ("id,RR\nq1,.5\n,.6\n", "a.csv:3: this row has no value in the column id"),
     "a value twice": ("id,RR\nq1,.5\nq1,.6\n", "q1 has 2 values of RR in trial 0"),
     "a short row": ("id,RR,AP\nq1,.5\n", "a.csv:2: this row has 2 cells, but the header has 3"),
@@ -314,7 +314,7 @@ BROKEN = {
     "no queries": ("map\tall\t0.5\n", "no values per query"),
     "unknown fields": ("x\ty\t0.5\n", "neither the first nor the second field"),
     "a trial too large": ("id,RR,trial\nq1,.5,1e12\n", "the trial is '1e12'"),
-    "nothing": ("", "has no results of single cases"),
+    "nothing": ("", "has no results per case"),
     "a row that is a number": ('[{"id": "a", "RR": 1}, 3]', "row 2: this row of results is not an object"),
 }
 

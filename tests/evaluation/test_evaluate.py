@@ -124,7 +124,7 @@ def test_mistakes_are_input_errors(call: object, message: str) -> None:
 @pytest.mark.parametrize("contexts", [["text"], [None], [{"text": "a"}]])
 def test_a_sample_holds_contexts(contexts: Any) -> None:
     """A record of ours made of something else says so at once; a mapping's contexts may be texts."""
-    with pytest.raises(ValueError, match="contexts holds an entry that is not a Context"):
+    with pytest.raises(ValueError, match="contexts contains an entry that is not a Context"):
         Sample(id="a", query="q", contexts=contexts)
 
 
@@ -148,7 +148,7 @@ def test_there_is_no_nan_anywhere(bad: float) -> None:
         Score(sample="s", measure="m", type="m", value=bad)
     with pytest.raises(ValueError, match="finite"):
         Context(text="x", score=bad)
-    with pytest.raises(ValueError, match=r"not a finite number|which JSON cannot store"):
+    with pytest.raises(ValueError, match=r"not a finite number|which JSON cannot represent"):
         Context(text="x", metadata={"a": bad})
 
 

@@ -407,7 +407,9 @@ class TestLadder:
         """Where no answer ever came, after some tens of rejections."""
         with (
             ModelServer(lambda _: Act(status=400, error="bad")) as server,
-            pytest.raises(JudgeError, match="refused all 30 requests, the last with: HTTP 400: bad"),
+            pytest.raises(
+                JudgeError, match="refused all 30 requests; the reason for the last: HTTP 400: bad"
+            ),
         ):
             ask(judge_of(server, concurrency=4), passages(200))
         assert server.count <= 40
@@ -826,7 +828,7 @@ class TestProviders:
     def test_what_is_for_one_host_is_not_sent_to_another(self) -> None:
         """A panel's judges of different providers share neither a base URL nor headers."""
         both = [LLMJudge("openai"), LLMJudge("groq:m")]
-        with pytest.raises(InputError, match="one base URL is given for judges of different providers"):
+        with pytest.raises(InputError, match="one base URL cannot be used for judges of different providers"):
             check_shared(both, "http://h/v1", ())
         with pytest.raises(InputError, match="name each judge as PROVIDER:MODEL@URL"):
             check_shared(both, None, (("x-team", "search"),))

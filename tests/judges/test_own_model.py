@@ -109,7 +109,7 @@ def test_a_function_that_raises_is_named() -> None:
 
     with pytest.raises(JudgeError, match=r"python:broken.*ValueError: no model here"):
         mean(broken)
-    with pytest.raises(JudgeError, match="instead of a text"):
+    with pytest.raises(JudgeError, match="instead of a string"):
         mean(lambda _prompt: 3)
 
 

@@ -78,7 +78,7 @@ def test_a_folder_of_texts_is_a_corpus(tmp_path: Path) -> None:
         ('{"text": "a"}\n', "no id"),
         (
             '{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n',
-            "two documents of this corpus have the id a",
+            "document ids must be unique; a occurs twice",
         ),
         ("[1]\n", "is not a JSON object"),
     ],

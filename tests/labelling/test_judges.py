@@ -110,7 +110,7 @@ def test_failures_do_not_flatter(tmp_path: Path) -> None:
     assert "bad" not in failing["not_distinguishable"]
     (said,) = [warning for warning in failing["warnings"] if "no usable answer" in warning]
     assert said.startswith(
-        f"the judge bad has no usable answer for {bad['failed']} of 60 labels, which counts as wrong"
+        f"the judge bad has no usable answer for {bad['failed']} of 60 labels, which count as wrong"
     )
     text = judges_document(of_failing).text()
     assert "judge     failed  kappa" in text

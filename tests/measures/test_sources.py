@@ -185,7 +185,7 @@ def test_another_scale_needs_a_threshold():
     labels = book(a=(4, "0-4"), b=(2, "0-4"))
     outcome = applicable(Measure.parse("P(labels=human)@2"), sample, Settings(labels=labels))
     assert outcome is not None
-    assert outcome.why == "people's grades are on the scale 0-4: write the lowest relevant one, as rel=2"
+    assert outcome.why == "people's grades are on the scale 0-4: set the lowest relevant grade, e.g. rel=2"
     assert labelled("P(labels=human,rel=3)@2", sample, labels).value == 0.5
     assert labelled("nDCG(labels=human)", sample, labels).value == 1.0
     half = labelled("nDCG(labels=human)", sample, book(b=(2, "0-4")))

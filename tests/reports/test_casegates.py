@@ -81,8 +81,8 @@ def test_a_small_slice_decides_nothing() -> None:
 @pytest.mark.parametrize(
     ("gate", "problem"),
     [
-        ("median(RR)>=0.5", r"names median\(RR\), which is not measured; name a measure that is: RR"),
-        ("min(AP)>=0.5", "names AP, which is not measured; name a measure that is: RR"),
+        ("median(RR)>=0.5", r"names median\(RR\), which is not measured; name one of the measures RR"),
+        ("min(AP)>=0.5", "names AP, which is not measured; name one of the measures RR"),
         ("min(mean(RR) by team)>=0.5", "metadata field 'team'"),
     ],
 )

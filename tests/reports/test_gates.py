@@ -80,7 +80,7 @@ def test_a_gate_is_decided_by_the_whole_range(gate: str, scores: list[Score], ou
 
 def test_a_gate_on_what_was_not_measured_names_what_was() -> None:
     """A gate can only be about a measured name."""
-    with pytest.raises(InputError, match="name a measure that is: RR"):
+    with pytest.raises(InputError, match="name one of the measures RR"):
         check_gate(Gate.parse("AP>=0.5"), summary(score("a", 1.0)))
 
 

@@ -130,4 +130,4 @@ def test_the_command_writes_what_is_asked_for(
     assert run("-o", "y.svg") == 0
     assert "Difference per query" not in Path("y.svg").read_text("utf-8")
     assert run("-o", "x.gif") == 2
-    assert "ends in .gif, which names no report format" in capsys.readouterr().err
+    assert "ends in .gif, which is not a report format" in capsys.readouterr().err

@@ -47,12 +47,12 @@ def measured(rows: Any, measures: str, folder: Path, capsys: Any) -> tuple[dict[
 @pytest.mark.parametrize(
     ("field", "cell", "said"),
     [
-        ("contexts", f"['{BREAD}' '{TIDE}']", "texts without commas"),
-        ("contexts", f"['{BREAD}'\n '{TIDE}']", "texts without commas"),
-        ("contexts", "[\"it's noon\" 'plain']", "texts without commas"),
+        ("contexts", f"['{BREAD}' '{TIDE}']", "strings without commas"),
+        ("contexts", f"['{BREAD}'\n '{TIDE}']", "strings without commas"),
+        ("contexts", "[\"it's noon\" 'plain']", "strings without commas"),
         ("doc_ids", "array(['a', 'b'], dtype=object)", "is a printed NumPy array"),
         ("doc_ids", "[array(['a', 'b'], dtype=object)]", "is a printed NumPy array"),
-        ("gold_ids", "['d1' 'd2', 'd3']", "texts without commas"),
+        ("gold_ids", "['d1' 'd2', 'd3']", "strings without commas"),
         ("doc_ids", "[d2, d1]", "is not valid JSON"),
         ("doc_ids", '["d1", NaN]', "is not valid JSON"),
         ("contexts", '[{"id": "d1", "id": "d2"}]', "has the key 'id' twice"),
@@ -112,8 +112,8 @@ def test_words_for_nothing_are_missing(kind, word, tmp_path, capsys):
     means, err = measured(source(kind, rows, tmp_path), "context_recall", tmp_path, capsys)
     assert means == {"context_recall": (1.0, 1)}
     if isinstance(source(kind, rows, tmp_path), Path):
-        assert "'reference' holds a word like nan, None or N/A in 1 row" in err
-        assert "'contexts' holds a word like nan, None or N/A in 1 row" in err
+        assert "'reference' has a word like nan, None or N/A in 1 row" in err
+        assert "'contexts' has a word like nan, None or N/A in 1 row" in err
 
 
 def test_a_word_for_nothing_in_json_is_a_text(tmp_path):
@@ -300,7 +300,7 @@ def test_a_key_twice_is_an_error_in_every_reader(kind, row, key, tmp_path):
     path.write_text(f"{good}\n{row}\n" if kind == "jsonl" else f"[{good}, {row}]")
     ran = invoke("run", path, "-m", "RR", "-o", tmp_path / "report")
     assert ran.code == 2
-    assert f"the key {key!r} is there twice".replace("\\\\\\\\", "\\\\") in ran.err
+    assert f"the key {key!r} occurs twice".replace("\\\\\\\\", "\\\\") in ran.err
 
 
 def test_contexts_without_any_id_are_skipped_for_gold(tmp_path):
@@ -338,8 +338,8 @@ def test_words_for_nothing_are_missing_in_runs_and_gold(word, tmp_path):
     words = ("rank", tmp_path / "run.csv", "--qrels", tmp_path / "gold.csv", "-m", "RR", "--json")
     ran = invoke(*words, "--missing", "skip")
     assert (ran.json["measures"]["RR"]["mean"], ran.json["measures"]["RR"]["n"]) == (0.5, 1)
-    assert "'doc_ids' holds a word like nan" in ran.err
-    assert "'gold_ids' holds a word like nan" in ran.err
+    assert "'doc_ids' has a word like nan" in ran.err
+    assert "'gold_ids' has a word like nan" in ran.err
     assert invoke(*words).json["measures"]["RR"]["mean"] == 0.25
 
 

@@ -125,7 +125,7 @@ def test_broken_json_without_blank_lines_holds_no_contexts(answer):
 @pytest.mark.parametrize("key", ["retrieved_context", "contexts"])
 def test_a_text_in_place_of_the_list_is_split_at_blank_lines(key):
     """As the fallback of the origin does, and the note says so; white space alone is nothing."""
-    note = f"{key} is a text, not a list: {FALLBACK}"
+    note = f"{key} is a string, not a list: {FALLBACK}"
     assert found(said(json.dumps({key: "a\n\nb"}))) == (AB, None, note)
     assert found(said(json.dumps({key: "a"})))[0] == AB[:1]
     assert found(said(json.dumps({key: " \n"})))[0] is None

@@ -207,7 +207,7 @@ def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:
     report = evaluate(ROWS, "num_ret")
     with pytest.raises(KeyError, match="measured: num_ret"):
         report["RR"]
-    with pytest.raises(KeyError, match="num_ret was not measured for c"):
+    with pytest.raises(KeyError, match="num_ret was not computed for c"):
         report.explain("c", "num_ret")
 
 

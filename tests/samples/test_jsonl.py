@@ -65,15 +65,15 @@ def test_an_empty_file_is_an_error(tmp_path, text):
 @pytest.mark.parametrize(
     ("line", "column", "problem"),
     [
-        ('{"query": "a", "qrels": {"d": 1, "d": 2}}', 34, "'d' is there twice"),
-        ('{"query": "a", "gold_ids": {"d" : 1,"e}": 1,"d":2}}', 45, "'d' is there twice"),
-        ('{"query": "a", "qr\\u0065ls": {"d": 1, "d": 2}}', 39, "'d' is there twice"),
+        ('{"query": "a", "qrels": {"d": 1, "d": 2}}', 34, "'d' occurs twice"),
+        ('{"query": "a", "gold_ids": {"d" : 1,"e}": 1,"d":2}}', 45, "'d' occurs twice"),
+        ('{"query": "a", "qr\\u0065ls": {"d": 1, "d": 2}}', 39, "'d' occurs twice"),
         (
             '{"query": "a", "metadata": {"qrels": {"a": 1}}, "qrels": {"b": 1, "b": 2}}',
             67,
-            "'b' is there twice",
+            "'b' occurs twice",
         ),
-        ('{"query": "a", "qrels": {"d\\"": 1, "d\\"": 2}}', 36, "is there twice"),
+        ('{"query": "a", "qrels": {"d\\"": 1, "d\\"": 2}}', 36, "occurs twice"),
         ('{"query": "a", "score": NaN}', 25, "NaN"),
         ('{"query": "a", "score": [1, -Infinity]}', 29, "NaN"),
         ('{"query": "a", "contexts": [{"text": "t", "score": 1e999}]}', 52, "contexts[0].score is inf"),
@@ -91,18 +91,18 @@ def test_an_empty_file_is_an_error(tmp_path, text):
         ),
         ('{"query": "a", "contexts": [{"text": "t", "relevant": 1}]}', 55, "relevant is the number 1"),
         ('{"query": "a", "contexts": [{"score": 1}]}', 29, "neither text nor id"),
-        ('{"query": "a", "contexts": "t"}', 28, "contexts is the text 't'"),
+        ('{"query": "a", "contexts": "t"}', 28, "contexts is the string 't'"),
         ('{"query": "a", "contexts": [["t"]]}', 29, "contexts[0] is a list"),
         ('{"query": 5}', 11, "query is the number 5"),
         ('{"query": "  "}', 11, "query is empty"),
         ('{"id": "q", "reference": "r"}', 0, "no query"),
-        ('{"id": "", "query": "a"}', 8, "id is the text ''"),
+        ('{"id": "", "query": "a"}', 8, "id is the string ''"),
         ('{"id": true, "query": "a"}', 8, "id is true"),
-        ('{"query": "a", "qrels": {"d1": "high"}}', 32, "qrels.d1 is the text 'high'"),
+        ('{"query": "a", "qrels": {"d1": "high"}}', 32, "qrels.d1 is the string 'high'"),
         ('{"query": "a", "qrels": {"d1": 1.5}}', 32, "qrels.d1"),
-        ('{"query": "a", "tags": "tax"}', 24, "tags is the text 'tax'"),
+        ('{"query": "a", "tags": "tax"}', 24, "tags is the string 'tax'"),
         ('{"query": "a", "trial": -1}', 25, "trial is the number -1"),
-        ('{"query": "a", "answerable": "no"}', 30, "answerable is the text 'no'"),
+        ('{"query": "a", "answerable": "no"}', 30, "answerable is the string 'no'"),
         (
             '{"query": "a", "contexts": ["x"], "doc_ids": ["d1", "d2"]}',
             46,
@@ -111,7 +111,7 @@ def test_an_empty_file_is_an_error(tmp_path, text):
         (
             '{"query": "a", "doc_ids": "d1"}',
             27,
-            "doc_ids is the text 'd1', not a list of ids; write a list: [",
+            "doc_ids is the string 'd1', not a list of ids; write a list: [",
         ),
         ('{"query": "a", "calls": [{"query": "b"}]}', 26, "calls[0] has no contexts"),
         ('{"query": "a", "evidence": [{"start": 1}]}', 29, "neither a quote"),
@@ -184,7 +184,7 @@ def test_a_key_that_is_there_twice_is_found_wherever_it_is(tmp_path_factory, val
     start = f'{{"query": "q", "x": [{colon}, {written[0]}, {{{json.dumps(key)}{gap}: {written[1]}, '
     path = write(tmp_path_factory.mktemp("t"), f"{start}{json.dumps(key)}: 1}}]}}")
     (error,) = faults_in(path)
-    assert "there twice" in str(error)
+    assert "occurs twice" in str(error)
     assert at(error) == (1, len(start) + 1)
     with pytest.raises(InputError) as raised:
         list(read_samples(path))

@@ -69,7 +69,7 @@ def test_shapes_of_gold(shape):
 @pytest.mark.parametrize(
     ("run", "gold", "message"),
     [
-        ({"q": "20"}, None, "query q is the text '20'"),
+        ({"q": "20"}, None, "query q is the string '20'"),
         ({"q": {"20", "10"}}, None, "query q is a set, which has no order"),
         ({"q": None}, None, "query q is null"),
         ({"q": [None]}, None, "query q has contexts without a document id"),
@@ -82,11 +82,11 @@ def test_shapes_of_gold(shape):
         ({"q": {"20": math.nan}}, None, "query q is NaN"),
         ({"q": {20: 1, "20": 2}}, None, "query q has a document twice"),
         ({1.5: ["20"]}, None, "query 1.5 is the number 1.5"),
-        ({7: ["20"], "7": ["20"]}, None, "query 7 is there twice"),
+        ({7: ["20"], "7": ["20"]}, None, "query 7 occurs twice"),
         ({"q": [b"\xff"]}, None, "bytes that are not UTF-8"),
         (5, None, "the number 5 is not a run"),
         ([5], None, "run:1: this row is 5, not a JSON object"),
-        (None, {"q": "20"}, "query q is the text '20'"),
+        (None, {"q": "20"}, "query q is the string '20'"),
         (None, {"q": {"20": None}}, "query q: the grade null is not a number"),
         (None, {"q": {"20": math.nan}}, "query q: the grade 'nan' is not a whole number"),
         (None, {"q": {"20": 0.5}}, "query q: the grade '0.5' is not a whole number"),

@@ -93,8 +93,8 @@ def test_our_own_name_wins_over_an_alias_and_it_is_said():
     assert (sample.query, sample.response) == ("why?", "a")
     assert sample.metadata == {"input": "prompt", "output": "b"}
     assert [n.problem for n in notices] == [
-        "the field 'input' is not read, since another field also means query",
-        "the field 'output' is not read, since another field also means response",
+        "the field 'input' is ignored, since another field is also read as query",
+        "the field 'output' is ignored, since another field is also read as response",
     ]
 
 
@@ -111,7 +111,7 @@ def test_a_mapped_column_that_no_row_has_is_a_warning():
     columns = {"query": "Query", "contexts": "Contxt", "reference": "Truth"}
     notices = Notices()
     list(samples_from(rows, columns=columns, warn=notices))
-    assert "no row has the column 'Contxt', which the columns give for contexts" in [
+    assert "no row has the column 'Contxt', which is given for the field contexts" in [
         notice.problem for notice in notices
     ]
     assert not any("Truth" in notice.problem for notice in notices)
@@ -274,7 +274,7 @@ def test_numbers_that_nothing_holds_are_refused(row, problem):
 
 def test_gold_without_groups_says_what_to_write_instead() -> None:
     """A list of ids may mean that each is relevant, or that all are needed."""
-    with pytest.raises(InputError, match=r"not a group of ids.*qrels"):
+    with pytest.raises(InputError, match=r"not a list of ids.*qrels"):
         list(samples_from([{"query": "q", "gold": ["a", "b"]}]))
     (sample,) = samples_from([{"query": "q", "gold": [["a"], ["b", "c"]]}])
     assert sample.gold == (("a",), ("b", "c"))

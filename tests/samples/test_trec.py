@@ -197,11 +197,11 @@ def test_queries_with_an_empty_list_are_there(tmp_path: Path) -> None:
         (
             "texts.jsonl",
             '{"id": "q1", "contexts": ["text"]}\n',
-            r"texts.jsonl:1: the contexts of this row are texts",
+            r"texts.jsonl:1: the contexts of this row have no ids",
         ),
         ("calls.jsonl", '{"id": "q1", "calls": [{}]}\n', r"calls.jsonl:1: this sample has several calls"),
         ("no_query.jsonl", '{"doc_id": "a", "score": 1}\n', r"no_query.jsonl:1: this row has no query id"),
-        ("twice.json", '{"q1": {"a": 1, "a": 2}}', r"twice.json:1:17: the key 'a' is there twice"),
+        ("twice.json", '{"q1": {"a": 1, "a": 2}}', r"twice.json:1:17: the key 'a' occurs twice"),
         (
             "list.jsonl",
             '{"id": "q1", "doc_ids": []}\n[1]\n',

@@ -54,8 +54,8 @@ def test_values_follow_yaml_1_2(text, value):
     [
         ("", 1, 1, "empty"),
         ("# nothing\n---\n", 1, 1, "empty"),
-        ("a: 1\nb: 2\na: 3\n", 3, 1, "'a' is there twice, first on line 1"),
-        ("a:\n  'b': 1\n  \"b\": 2\n", 3, 3, "'b' is there twice, first on line 2"),
+        ("a: 1\nb: 2\na: 3\n", 3, 1, "'a' occurs twice, first on line 1"),
+        ("a:\n  'b': 1\n  \"b\": 2\n", 3, 3, "'b' occurs twice, first on line 2"),
         ("a:\n\tb: 1\n", 2, 1, "no tabs"),
         ("a: b: c\n", 1, 5, "put quotes"),
         ("a: @b\n", 1, 4, "put quotes"),

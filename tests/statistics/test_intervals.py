@@ -280,7 +280,7 @@ def test_imbens_manski_solves_its_equation() -> None:
     [
         ([0.5, np.nan], {}, "bounds"),
         ([0.5, 1.5], {"value_range": RANGE}, "outside value_range"),
-        ([0.5, np.nan], {"bounds": ([0, 1], [1, 0])}, "low is above high"),
+        ([0.5, np.nan], {"bounds": ([0, 1], [1, 0])}, "low <= high"),
         ([0.5, 0.5], {"value_range": (1, 1)}, "outside|empty"),
     ],
 )

@@ -122,11 +122,23 @@ def test_the_columns_are_coded() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ((None, "ok", None), "a score without a value needs a status and a reason, not 'ok'"),
-        ((None, "error", None), "a score without a value needs a status and a reason, not 'error'"),
-        ((0.5, "error", "why"), "a value must be finite and its status ok: 0.5, 'error'"),
-        ((math.nan, "ok", None), "a value must be finite and its status ok: nan, 'ok'"),
-        ((math.inf, "ok", None), "a value must be finite and its status ok: inf, 'ok'"),
+        ((None, "ok", None), "a score without a value needs a reason and a status other than 'ok', not 'ok'"),
+        (
+            (None, "error", None),
+            "a score without a value needs a reason and a status other than 'ok', not 'error'",
+        ),
+        (
+            (0.5, "error", "why"),
+            "a score with a value needs a finite number and the status 'ok', not 0.5 and 'error'",
+        ),
+        (
+            (math.nan, "ok", None),
+            "a score with a value needs a finite number and the status 'ok', not nan and 'ok'",
+        ),
+        (
+            (math.inf, "ok", None),
+            "a score with a value needs a finite number and the status 'ok', not inf and 'ok'",
+        ),
     ],
 )
 def test_a_row_that_contradicts_itself_is_refused(wrong: Sequence[object], said: str) -> None:

@@ -120,7 +120,7 @@ def test_documents_and_arrays_of_libraries(function):
         ("nothing", "the answer has the unknown type NoneType"),
         ("endless", "contains itself"),
         ("nameless", r"contexts\[0\] is a value of type object, not a passage; write a string or an object"),
-        ("unordered", "the answer has the unknown type set; return a text"),
+        ("unordered", "the answer has the unknown type set; return a string"),
         ("broken", r"contexts\[0\]\.grade is the number 9"),
     ],
 )

@@ -65,7 +65,7 @@ def test_variables_come_from_the_environment(tmp_path, monkeypatch):
         ("targets: [{name: a}]", (1, 11), "has no provider"),
         ("targets: [{name: ab, provider: mock}]", (0, 0), "unknown target 'a'"),
         ("targets: [{provider: mock}]", (1, 11), "has no name"),
-        ("targets: [{name: a}, {name: a}]", (1, 22), "two targets are named 'a'"),
+        ("targets: [{name: a}, {name: a}]", (1, 22), "target names must be unique; 'a' occurs twice"),
         ("goals: []", (1, 1), "has no list of targets"),
         ("targets: [{name: a, provider: mock}]", (1, 11), "has no response"),
         ("targets: [{name: a, provider: cli}]", (1, 11), "no command_template"),
@@ -78,7 +78,7 @@ def test_variables_come_from_the_environment(tmp_path, monkeypatch):
         (
             "targets: [{name: a, provider: python, function: f}]",
             (1, 49),
-            "function is the text 'f', not module:name; write module:name",
+            "function is the string 'f', not of the form module:name; write module:name",
         ),
         (
             "targets: [{name: a, provider: python, function: 'no_such_module_at_all:f'}]",
@@ -87,7 +87,11 @@ def test_variables_come_from_the_environment(tmp_path, monkeypatch):
         ),
         ("targets: [{name: a, provider: python, function: 'json:f'}]", (1, 11), "no function 'f'"),
         ("targets: [{name: a, provider: recorded}]", (1, 11), "has no path; write path: answers.jsonl"),
-        ("targets: [{name: a, provider: mock, response: x, workers: many}]", (1, 59), "workers is the text"),
+        (
+            "targets: [{name: a, provider: mock, response: x, workers: many}]",
+            (1, 59),
+            "workers is the string",
+        ),
     ],
 )
 def test_faults_have_their_place(tmp_path, text, place, problem):

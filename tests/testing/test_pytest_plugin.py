@@ -113,7 +113,7 @@ def test_a_misspelt_gate_of_a_file_fails(run: Run, pytester: pytest.Pytester) ->
     pytester.makeini("[pytest]\ngermane_gates =\n    mean(RRR)>=0.9\n")
     result = run(RECORDS.replace("AT", "0"))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["*names RRR, which is not measured; name a measure that is: RR, nDCG@2*"])
+    result.stdout.fnmatch_lines(["*names RRR, which is not measured; name one of the measures RR, nDCG@2*"])
 
 
 @pytest.mark.parametrize(
@@ -368,7 +368,9 @@ def test_an_assertion_that_cannot_be_made_is_an_error() -> None:
     ):
         assert_retrieval("tides", "RR>=0.5")  # type: ignore[arg-type]
     with (
-        pytest.warns(UserWarning, match="the context 'd1' is read as a text, but qrels has it as an id"),
+        pytest.warns(
+            UserWarning, match="the context 'd1' is read as the text of a passage, but qrels has it as an id"
+        ),
         suppress(AssertionError),
     ):
         assert_retrieval({"query": "a", "contexts": ["d1"], "qrels": {"d1": 1}}, "RR>=0.5")

@@ -124,11 +124,11 @@ def with_defaults(judge: Any) -> Judge:
     if isinstance(judge, type) or len(lacking) == 2:
         raise InputError(
             f"{judge!r} is not a judge",
-            fix='pass a name ("openai:gpt-4o-mini"), a judge, a function from prompt to text, or a list',
+            fix='pass a name ("openai:gpt-4o-mini"), a judge, a function from a prompt to a string, or a list of these',
         )
     if lacking:
         raise InputError(
-            f"the judge {judge!r} has no {lacking[0]}",
+            f"the judge {judge!r} has no attribute {lacking[0]!r}",
             fix="define `name` and `async def answer(self, questions)`, or subclass germane.judges.Judge",
         )
     result = Judge()

@@ -65,7 +65,7 @@ class LabelsJudge(LocalJudge):
     def reply(self, question: AnyQuestion) -> Reply:
         """Return the label of the question's item as a reply, or an error reply if the item has no label."""
         if not isinstance(question, Relevance):
-            why = f"{self.source} cannot answer a question of kind {question.kind}, only relevance"
+            why = f"{self.source} can only answer questions of kind relevance, not {question.kind}"
             return Reply(error=why)
         label = self.label_of(question)
         return Reply(error=self.lacking) if label is None else self.read(question, label)

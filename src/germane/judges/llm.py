@@ -288,9 +288,9 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
     services = [judge.service for judge in judges if isinstance(judge, LLMJudge)]
     fix = "name each judge as PROVIDER:MODEL@URL, and set its key in the environment"
     if base_url and len({service.provider for service in services}) > 1:
-        raise InputError("one base URL is given for judges of different providers", fix=fix)
+        raise InputError("one base URL cannot be used for judges of different providers", fix=fix)
     if headers and len({urlsplit(service.url).netloc for service in services}) > 1:
-        raise InputError("the same headers are given for judges at different hosts", fix=fix)
+        raise InputError("the same headers cannot be sent to judges at different hosts", fix=fix)
 
 
 def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:

@@ -67,7 +67,7 @@ class PanelJudge(Judge):
     def __init__(self, members: Sequence[Judge]) -> None:
         if len(members) < 2:
             raise InputError(
-                f"a panel needs at least two judges, and {len(members)} was given",
+                f"a panel needs at least two judges, but {len(members)} was given",
                 fix="name several judges, or write repeat=3 to ask one judge three times",
             )
         members = tuple(map(with_defaults, members))
@@ -142,7 +142,7 @@ def _names(members: Sequence[Judge]) -> list[str]:
     names = [member.name for member in members]
     if len({str(dict(member.identity)) for member in members}) < len(members):
         raise InputError(
-            f"the panel has the same judge twice: {', '.join(names)}",
+            f"the judges of a panel must differ, but these are the same: {', '.join(names)}",
             fix="ask one judge several times with --repeat N; name functions apart: LLMJudge(..., name='a')",
         )
     return [

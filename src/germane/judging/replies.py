@@ -64,7 +64,7 @@ def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, sessi
             for window, child in reply.children
         ]
     except Exception as error:  # noqa: BLE001 - whatever somebody's own judge put into it
-        why = f"the reply of the judge {judge.name} cannot be read: {type(error).__name__}: {error}"
+        why = f"the reply of the judge {judge.name} is invalid: {type(error).__name__}: {error}"
         return answer_of(key, question, judge, Reply(error=why, usage=reply.usage))
     if not answer.usable and reply.error is None:
         return Answer(structs.replace(answer.judgement, answer=None, error=answer.value.why), answer.value)

@@ -220,7 +220,7 @@ class Budget:
     def __init__(self, max_cost: float | None = None, max_calls: int | None = None) -> None:
         for name, limit in (("max_cost", max_cost), ("max_calls", max_calls)):
             if limit is not None and not 0 <= limit < inf:
-                problem = f"the limit {name}={limit} is not a number from 0"
+                problem = f"the limit {name}={limit} is not a number >= 0"
                 raise InputError(problem, fix=f"write {name}=5, or leave it out")
         self._max_cost, self._max_calls = max_cost, max_calls
         self._unlimited = max_cost is None and max_calls is None

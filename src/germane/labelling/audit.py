@@ -73,13 +73,15 @@ class AgainLine(Line, kw_only=True):
         """Return the lines that `germane audit` prints: whether the judge changed, its flips, shifts of means."""
         verdict = "the judge has changed" if self.changed else "no change of the judge"
         if self.changed is None:
-            verdict = f"cannot say: {self.why}"
+            verdict = f"it is undecided whether the judge has changed: {self.why}"
         if not self.asked:
             return [verdict]
-        flips = f"{self.flips} of {counted(self.asked, 'verdict')} asked again flipped"
+        flips = f"{self.flips} of {counted(self.asked, 'verdict')} flipped when asked again"
         flips += "" if self.kappa is None else f", kappa {self.kappa:.2f}"
         if self.flips:
-            flips += f"; asked a third time {self.confirmed} stayed and {self.taken_back} went back"
+            flips += (
+                f"; asked a third time, {self.confirmed} stayed flipped and {self.taken_back} flipped back"
+            )
         shifts = [
             f"{name}: shift {line.shift:+.3f} ({line.interval[0]:+.3f} to {line.interval[1]:+.3f})"
             for name, line in self.means.items()
@@ -386,7 +388,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
 def _failures(lines: Sequence[JudgeOnLabels]) -> Iterator[str]:
     for line in lines:
         if line.failed:
-            on = f"for {line.failed} of {counted(line.n, 'label')}, which counts as wrong"
+            on = f"for {line.failed} of {counted(line.n, 'label')}, which count as wrong"
             again = f"ask again: germane run --resume {line.report or 'REPORT'}"
             yield f"the judge {line.name} has no usable answer {on}; {again}"
 

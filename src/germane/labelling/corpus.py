@@ -69,7 +69,7 @@ class Corpus:
         if not self.path.is_dir():
             if suffix_of(self.path) not in READERS:
                 fix = f"name a {', '.join(READERS)} file, or a folder"
-                problem = "this file is not a corpus: its ending names no table of documents"
+                problem = "a corpus cannot be read from a file with this extension"
                 raise InputError(problem, fix=fix, place=self._location)
             return [self.path]
         inside = [file for file in sorted(self.path.rglob("*")) if file.is_file() and file.name[0] != "."]
@@ -77,7 +77,7 @@ class Corpus:
         paths = rows or [file for file in inside if file.suffix.lower() in _PLAIN]
         if not paths:
             fix = f"put corpus.jsonl there, or {', '.join((*READERS, *_PLAIN))} files"
-            raise InputError("this folder has no file of documents", fix=fix, place=self._location)
+            raise InputError("this folder has no file with documents", fix=fix, place=self._location)
         return paths
 
     @cached_property
@@ -88,7 +88,7 @@ class Corpus:
             named = f"{len(document)}:{document}{text}".encode()
             total += int.from_bytes(hashlib.sha256(named).digest()[:16], "big")
             if document in seen:
-                problem = f"two documents of this corpus have the id {document}"
+                problem = f"document ids must be unique; {document} occurs twice in this corpus"
                 raise InputError(problem, fix="give each document its own id", place=self._location)
             seen.add(document)
         return {"digest": f"{total % 2**128:032x}", "documents": len(seen), "name": self.path.name}

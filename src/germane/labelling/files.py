@@ -92,12 +92,12 @@ def import_labels(
     )
     notes = []
     if others:
-        notes.append(f"{counted(others, 'row names', 'rows name')} no passage or claim of this report")
+        notes.append(f"{counted(others, 'row does', 'rows do')} not name a passage or claim of this report")
     if rows.unfilled:
         notes.append(f"{counted(rows.unfilled, 'row has', 'rows have')} no answer yet")
     if unchanged:
         why = "the person's stored answer is the same or newer; to replace it leave the field `at` empty"
-        notes.append(f"{counted(unchanged, 'label changes', 'labels change')} nothing: {why}")
+        notes.append(f"{counted(unchanged, 'label was', 'labels were')} not imported: {why}")
     return named, notes
 
 
@@ -131,7 +131,7 @@ class LabelFile:
         alone = LabelBook(labels)
         if not len(alone):
             fix = "name a file of relevance labels, or a labelled report"
-            raise InputError(f"the file {self.path} holds no label of a passage", fix=fix)
+            raise InputError(f"the file {self.path} has no label of a passage", fix=fix)
         for label in labels:
             if label.item in alone or alone.unsure(label.item):
                 self._labels.setdefault(label.item, []).append(label)

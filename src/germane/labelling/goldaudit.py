@@ -92,7 +92,7 @@ def _documents(reports: Sequence[ReportData]) -> list[GoldDocument]:
                 grades=[mine[item][0] if item in mine else None for mine in graded],
             )
     if not rows:
-        problem = "no judge graded a passage with a document id, so gold has nothing to compare with"
+        problem = "no judge graded a passage with a document id, so there is nothing to compare with the gold"
         fix = "run a judged measure, e.g. context_relevance, on samples whose contexts have ids and texts"
         raise InputError(problem, fix=fix)
     return list(rows.values())
@@ -107,5 +107,5 @@ def gold_document(audit: GoldAudit) -> TextDocument:
         query, document = shorten(suspect.query, 60), shorten(suspect.id, 60)
         suspects.add([f"{suspect.doubt:.2f}", query, document, suspect.gold, grades])
     places = counted(audit.places, "document")
-    head = f"{places} with a label of gold and of {judges}; gold counts from grade {audit.counts_from}"
-    return TextDocument([head, "", suspects, "", "gold is not changed; --json lists more"])
+    head = f"{places} with a gold label and a grade of {judges}; relevant in the gold from grade {audit.counts_from}"
+    return TextDocument([head, "", suspects, "", "the gold was not changed; --json lists more documents"])

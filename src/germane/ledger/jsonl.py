@@ -68,7 +68,7 @@ def _lines_of_parquet(folder: Path) -> Iterator[bytes]:
     try:
         import polars as pl
     except ImportError:
-        raise MissingPart(f"reading {folder} needs polars", fix=install_extra("tables")) from None
+        raise MissingPart(f"reading {folder} needs the package polars", fix=install_extra("tables")) from None
     for part in sorted(folder.glob("[0-9]*.parquet")):
         for row in pl.read_parquet(part).iter_rows(named=True):
             if (whole := row.pop("line")) is not None:

@@ -78,7 +78,7 @@ def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
             continue
         if type(parameter.default) not in {bool, int, float, str}:
             raise MeasureError(
-                f"{body.__name__}: the parameter {name} needs a default that is a number, a text, True or False",
+                f"{body.__name__}: the parameter {name} needs a default that is a number, a string, True or False",
                 fix=f"write a default such as {name}=1, or declare {name} with @measure(params=...)",
             )
         params[name] = Param(type(parameter.default), parameter.default, f"see {body.__name__}")
@@ -99,15 +99,15 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
     for text in texts:
         if leftover := _WORD.sub("", text).strip():
             raise MeasureError(
-                f"{text.strip()!r} is not a measure: the parenthesis {leftover[0]!r} has no partner",
+                f"{text.strip()!r} is not a measure: the parenthesis {leftover[0]!r} is unmatched",
                 fix="write one pair of parentheses: NAME(param=value)@10",
             )
         for word in _WORD.findall(text):
             measure = find_measure(word, folder)
             if measure.definition.family == "graded":
                 raise MeasureError(
-                    f"{word} is a type of grader, not a measure",
-                    fix="declare the grader in an eval file, with its options",
+                    f"{word} is a grader, not a measure",
+                    fix="list it under graders in an eval file, with its options",
                 )
             result[measure] = None
     return tuple(result)

@@ -85,7 +85,7 @@ def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, op
                 "use labels=human or labels=judge, or set --scale to the scale of the labels"
             )
         elif other and open_rel:
-            why = f"people's grades are on the scale {other[0]}: write the lowest relevant one, as rel=2"
+            why = f"people's grades are on the scale {other[0]}: set the lowest relevant grade, e.g. rel=2"
             broken[number] = skipped(why)
         elif not best and len(labelled) and not labelled.any():
             broken[number] = skipped("the sample has no human labels")

@@ -150,7 +150,7 @@ def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage
     pieces = {piece: tokens(piece.quote or "") for piece in evidence}
     for piece, quote in pieces.items():
         if piece.quote and not quote:
-            raise ValueError(f"the evidence {piece.quote!r} has no words")
+            raise ValueError(f"the quoted evidence {piece.quote!r} contains no words")
     in_words = all(piece.quote for piece in pieces)
 
     def size(words: Iterable[Token]) -> float:

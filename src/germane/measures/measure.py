@@ -198,7 +198,7 @@ def define(new: Definition) -> Definition:
     spellings = {name: {**new.when, **new.presets.get(name, {})} for name in (*new.aliases, *new.presets)}
     for alias, params in spellings.items():
         if (taken := _ALIASES.get(fold(alias), (new.name, params))) != (new.name, params):
-            raise MeasureError(f"the alias {alias} already means {taken[0]}", fix="write another alias")
+            raise MeasureError(f"the alias {alias} is already used for {taken[0]}", fix="write another alias")
     _REGISTRY[new.name] = [*definitions, new]
     _ALIASES.update({fold(alias): (new.name, params) for alias, params in spellings.items()})
     return new
@@ -340,7 +340,7 @@ class Measure:
             checked["ideal"] = "retrieved"
         if checked.get("against") == "call" and source != "judge":
             raise MeasureError(
-                f"{definition.name}(against=call) needs a judge: people and gold label for the sample's query",
+                f"{definition.name}(against=call) needs a judge, because human and gold labels are about the sample's query",
                 fix="leave out against=call, or write labels=judge",
             )
         k = _checked_cutoff(definition, self.k)

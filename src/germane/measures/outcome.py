@@ -52,7 +52,7 @@ class Outcome:
 def ok(value: float, *, items: Iterable[Item] = (), what: str = "") -> Outcome:
     """Return the outcome with this value, or an error outcome if the value is not a finite number."""
     if not math.isfinite(value):
-        return error(f"the measure returned {value}, which is not a number")
+        return error(f"the measure returned {value}, which is not a finite number")
     return Outcome(value=float(value), items=tuple(items), what=what)
 
 
@@ -74,7 +74,7 @@ def error(why: str) -> Outcome:
 def incomplete(why: str, bounds: tuple[float, float]) -> Outcome:
     """Return the outcome of a score with missing verdicts, within `bounds`; ok if the bounds are equal."""
     if bounds[0] == bounds[1]:
-        return Outcome(value=bounds[0], why=f"{why}; no answer could change the value")
+        return Outcome(value=bounds[0], why=f"{why}; the missing answers cannot change the value")
     return Outcome(status="incomplete", why=why, bounds=bounds)
 
 

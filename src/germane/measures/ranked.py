@@ -244,7 +244,10 @@ def _stops(table: RankedLabels, top: int | None) -> Floats:
     top = top or (4 if table.complete else 3)
     grade = np.where(np.isinf(table.level), float(top), table.gain)
     if (grade > top).any():
-        raise MeasureError(f"the grade {grade.max():g} is above top={top}", fix=f"write top={grade.max():g}")
+        raise MeasureError(
+            f"the grade {grade.max():g} is higher than the highest grade, top={top}",
+            fix=f"write top={grade.max():g}",
+        )
     return (np.exp2(grade) - 1.0) / 2.0**top
 
 
@@ -254,7 +257,7 @@ def _require_certain(table: RankedLabels) -> None:
     if table.chances is not None:
         uncertain |= ((table.chances > _CERTAINTY) & (table.chances < 1 - _CERTAINTY)).any()
     if uncertain:
-        problem = "2**grade (ERR, dcg=exp-log2) needs one certain grade per context, not several people's or probabilities"
+        problem = "2**grade (ERR, dcg=exp-log2) needs one grade per context, not grades of several people or probabilities"
         raise MeasureError(problem, fix="use nDCG with dcg=log2, whose gain is the grade")
 
 

@@ -323,7 +323,7 @@ def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
 def _result_of(program: Program[Outcome]) -> Outcome:
     """Return the outcome of a generator that yields no questions."""
     try:
-        raise AssertionError(f"a measure of gold alone asks {next(program)}")
+        raise AssertionError(f"a measure over gold labels must not ask a judge, but asks {next(program)}")
     except StopIteration as end:
         outcome: Outcome = end.value
         return outcome

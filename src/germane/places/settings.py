@@ -39,7 +39,7 @@ class Settings:
         for name, choices in names.items():
             if (value := getattr(self, name)) not in choices:
                 fix = f"write one of {', '.join(choices)}"
-                raise InputError(f"the setting {name}={value!r} does not exist", fix=fix)
+                raise InputError(f"unknown value {value!r} of the setting {name}", fix=fix)
 
     @classmethod
     def of(cls, against: str | None, scale: str | None, rubric: str | None = None) -> Settings:

@@ -72,7 +72,7 @@ class Corrections:
             return None, "no labels were drawn at random"
         rows = self.terms(summary)
         if not rows.items:
-            return None, "people labelled no passage or claim whose verdict this measure reads"
+            return None, "no passage or claim whose verdict this measure uses has a label of a person"
         mean = self._of_all(rows, summary) or self._of_draw(rows, summary)
         return (None, mean) if isinstance(mean, str) else (mean, "")
 
@@ -154,10 +154,10 @@ class Corrections:
         if not kinds:
             return "no labels were drawn at random"
         if kind not in kinds:
-            return f"people labelled {' and '.join(kinds)}, this measure rests on {kind}"
+            return f"people labelled {' and '.join(kinds)}, but this measure uses verdicts on {kind}"
         if not self.drawn(kind):
             return "the labels were drawn for another report: label this one (germane label)"
-        return f"none of the {kind} labels is of a passage or claim that this measure reads"
+        return f"none of the {kind} labels is of a passage or claim that this measure uses"
 
     def _of_queries(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> CorrectedMean | str:
         """Return the mean corrected with the queries whose items are all labelled, or why it is not."""

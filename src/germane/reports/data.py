@@ -170,7 +170,9 @@ class ReportData:
         have = ", ".join(self.measures) or "none"
         if system is not None and system not in self.systems:
             have = f"{have} of {', '.join(self.systems)}"
-        raise KeyError(f"{measure} was not measured{f' of {system}' if system else ''}; measured: {have}")
+        raise KeyError(
+            f"{measure} was not computed{f' for {system}' if system else ''}; computed measures: {have}"
+        )
 
     def reported(self, measure: str) -> str:
         """Return a measure's reported name, given any of its names; InputError if it was not measured."""

@@ -123,8 +123,8 @@ def explain_query(report: ReportData, query: str | None, measure: str | None = N
         name, all_names = report.reported(measure), ", ".join(score.measure for score in scores)
         scores = [score for score in scores if score.measure == name]
         if not scores:
-            problem = f"{measure} was not measured for {sample.id}"
-            raise InputError(problem, fix=f"name one that was: {all_names or 'none'}")
+            problem = f"{measure} was not computed for the sample {sample.id}"
+            raise InputError(problem, fix=f"its measures are {all_names or 'none'}")
     return Explainer(report).facts(sample, scores)
 
 
@@ -135,7 +135,7 @@ def _worst(report: ReportData) -> str:
             names = ", ".join(score.sample for score in worst)
             return f"name a sample; the worst by {line.measure} are {names}"
     some = next(iter(report.tables.samples), None)
-    fix = "name the folder that `germane run` wrote: this report holds no samples"
+    fix = "name the folder that `germane run` wrote: this report has no samples"
     return fix if some is None else f"name a sample by its id, e.g. {some.id}"
 
 

@@ -210,7 +210,7 @@ def format_of(path: Path) -> str:
     """Return the report format of a file name, e.g. ".csv". Raises InputError if it has none."""
     if kind := known_format(path):
         return kind
-    ending = f"ends in {path.suffix}, which names no report format" if path.suffix else "has no extension"
+    ending = f"ends in {path.suffix}, which is not a report format" if path.suffix else "has no extension"
     endings = ", ".join([*ENDINGS, *all_of("writers")])
     raise InputError(f"the file {path} {ending}", fix=f"name a file that ends in {endings}")
 

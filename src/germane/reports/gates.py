@@ -132,7 +132,7 @@ class Gate:
                 check_change(self.measure, self.limit, f"the gate {self}", self.location)
             return
         problem = f"the gate {self} names {self.measure}, which is not measured"
-        fix = f"name a measure that is: {', '.join(names)}" if names else f"measure it: -m {self.measure}"
+        fix = f"name one of the measures {', '.join(names)}" if names else f"measure it: -m {self.measure}"
         raise InputError(problem, fix=fix, place=self.location)
 
     def mixed(self) -> InputError:
@@ -438,7 +438,7 @@ def decide(
     too_much = bool(due) and lost / due > max_unmeasured
     if too_much:
         shares = f"{lost / due:.0%}, more than {max_unmeasured:.0%} allowed"
-        unmeasured.append(f"{lost:,} of {counted(due, 'score')} could not be measured ({shares})")
+        unmeasured.append(f"{lost:,} of {counted(due, 'score')} could not be computed ({shares})")
     reasons = (*unmeasured, *undecided, *failed)
     code = 2 if never and not below else 3 if too_much or undecided else 1 if failed else 0
     if code:

@@ -170,7 +170,7 @@ class MeasureComparison(
         if self.stand_in or self.undecided_why:
             return STAND_IN if self.stand_in else self.undecided_why
         if difference is None:
-            return interval.why or f"no query has a score of {self.a} and of {self.b}"
+            return interval.why or f"no query has scores of both {self.a} and {self.b}"
         if self.corrected is None and self.n == self.due and not self.wins + self.losses:
             return f"{counted(self.n, 'query')}, no score differs"
         if p is not None and p <= ALPHA and self.p_holm is not None:
@@ -266,7 +266,7 @@ def _chosen(reports: Sequence[ReportData], systems: Sequence[str]) -> list[tuple
     if len(reports) == 1:
         chosen = [(reports[0], system) for system in systems or reports[0].systems]
     elif several := next((of for of in reports if not systems and len(of.systems) > 1), None):
-        problem = f"{several.where or 'a report'} holds several systems: {', '.join(several.systems)}"
+        problem = f"{several.where or 'a report'} has several systems: {', '.join(several.systems)}"
         raise InputError(problem, fix=f"name the one to compare: --systems {several.systems[0]}")
     elif len(systems) in {0, 1, len(reports)}:
         names = systems or [value.systems[0] for value in reports]

@@ -203,7 +203,7 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
     labelled = np.flatnonzero(~np.isnan(gain))
     if not len(labelled):
         fix = f"evaluate the same queries with -m {measure}"
-        raise InputError(f"no query has {measure} in both reports", fix=fix)
+        raise InputError(f"no query has a score of {measure} in both reports", fix=fix)
     order = labelled[np.argsort(-gain[labelled], kind="stable")]
     change, comparison = gain[order], pair.compare(name)
     interval, higher = comparison.interval.ends, higher_is_better(comparison.type)

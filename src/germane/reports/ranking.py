@@ -104,7 +104,7 @@ WRITTEN = (".csv", ".parquet", ".md", ".tex")  # files that `write` can make
 def check_output(path: Path) -> None:
     """Raise InputError if `germane rank` cannot write a file with this extension."""
     if path.suffix.lower() not in WRITTEN:
-        problem = f"-o {path}: germane rank writes no file with this ending"
+        problem = f"-o {path}: germane rank cannot write a file with this extension"
         raise InputError(problem, fix=f"name a file that ends in {', '.join(WRITTEN)}")
 
 

@@ -165,7 +165,7 @@ class Report(ReportData):
         scores = self.tables.scores.of_samples([(sample, system, trial)])
         score = next((score for score in scores if score.measure == summary.measure), None)
         if score is None:
-            raise KeyError(f"{summary.measure} was not measured for {sample}")
+            raise KeyError(f"{summary.measure} was not computed for {sample}")
         return Explainer(self).of(score, self.samples_of([score.key]).get(score.key))[0]
 
     def to_json(self, *, scores: bool = True) -> dict[str, Json]:
@@ -229,7 +229,7 @@ def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
         return Report.open(path, corrected=corrected)
     latest = next(complete_in(path), None)
     if latest is None:
-        raise InputError(f"{path} holds no finished report", fix="name a folder that `germane run` wrote")
+        raise InputError(f"{path} contains no finished report", fix="name a folder that `germane run` wrote")
     return Report.open(latest, corrected=corrected)
 
 
@@ -271,7 +271,7 @@ def read_document(path: Path) -> ReportData:
         try:
             table.add(row)
         except (ValueError, OverflowError) as error:
-            problem = f"this --json document has a damaged score: {error}"
+            problem = f"this --json document has an invalid score: {error}"
             raise InputError(problem, fix=fix, place=location) from None
         if (name := (row.measure, row.sample, row.system, row.trial)) in seen:
             problem = f"this --json document has two scores of {row.measure} for the sample {row.sample!r}"

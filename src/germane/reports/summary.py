@@ -386,8 +386,8 @@ def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
     if set(slices) == {by}:
         return {by: slices[by], f"not {by}": cases - slices[by]}
     if not slices:
-        have = f"name one that samples have: {some_of(sorted(known), 10)}"
-        fix = have if known else "give the samples tags"
+        have = f"use one of the samples' tags or fields: {some_of(sorted(known), 10)}"
+        fix = have if known else "add tags to the samples"
         raise InputError(f"no sample has a tag or a metadata field {by!r}", fix=fix)
     return dict(sorted(slices.items()))
 

@@ -46,7 +46,7 @@ def read_results(path: str | Path) -> ResultFile | None:
         return None
     if not rows:
         fix = "write the columns id, measure and value, or id and a column per measure; write a log with its samples"
-        raise InputError("this file has no results of single cases", fix=fix, place=place)
+        raise InputError("this file has no results per case", fix=fix, place=place)
     counts = Counter((row.sample, row.system, row.trial, row.measure) for row in rows)
     (sample, system, trial, measure), times = counts.most_common(1)[0]
     if times > 1:

@@ -145,7 +145,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[
     have = f"the columns are {', '.join(names)}"[:300]
     if case is None:
         fix = "rename the column with the ids of the cases to id"
-        raise InputError(f"no column holds the ids of the cases; {have}", fix=fix, place=where)
+        raise InputError(f"no column has the ids of the cases; {have}", fix=fix, place=where)
     roles: _Roles = {"case": case}
     for role, spellings in ROLES.items():
         roles[role] = next((folded[name] for name in spellings if name in folded), None)
@@ -154,7 +154,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[
     measures = _measures(rows, [name for name in names if name not in naming])
     if not (measures or long):
         fix = "write a column per measure, or the columns id, measure and value"
-        raise InputError(f"no column holds numbers; {have}", fix=fix, place=where)
+        raise InputError(f"no column has numbers; {have}", fix=fix, place=where)
     return roles, [] if long else measures
 
 

@@ -124,7 +124,7 @@ def named_rows(
             place = SourceLocation(name, line)
             if len(cells) != len(header):
                 problem = f"this row has {counted(len(cells), 'cell')}, but the header has {len(header)}"
-                fix = "write one cell per column, and put quotes around a text with a separator or line break"
+                fix = "write one cell per column, and put quotes around a cell with a separator or line break"
                 raise InputError(problem, fix=fix, place=place)
             yield place, dict(zip(header, cells, strict=True))
 
@@ -148,8 +148,8 @@ def list_in_cell(text: str) -> Json:
     try:
         value = parse_strict_json(text)
     except JsonFault as fault:
-        if "is there twice" in fault.problem:
-            raise Invalid(f"has {fault.problem.replace('is there ', '')}", fault.fix) from None
+        if "occurs twice" in fault.problem:
+            raise Invalid(f"has {fault.problem.replace('occurs ', '')}", fault.fix) from None
         refuse_printed_array(text)
         try:
             value = ast.literal_eval(text)
@@ -169,7 +169,7 @@ def refuse_printed_array(text: str) -> None:
         raise Invalid("is a printed NumPy array, not a list", fix)
     for first, second in pairwise(_STRING.finditer(text)):
         if not text[first.end() : second.start()].strip():
-            raise Invalid("has texts without commas between them, like a printed NumPy array", fix)
+            raise Invalid("has strings without commas between them, like a printed NumPy array", fix)
 
 
 def looks_listed(cell: str) -> bool:
@@ -297,7 +297,7 @@ def _value(cell: str, field: str) -> Json:
 def _notice(what: str, name: str, count: int, first: SourceLocation) -> Notice:
     """Return a Notice about suspicious cells in the column `name`; `what` is the reason, `first` the first location."""
     if what == "missing":
-        problem = f"the column {name!r} holds a word like nan, None or N/A in {counted(count, 'row')}, read as missing"
+        problem = f"the column {name!r} has a word like nan, None or N/A in {counted(count, 'row')}, read as a missing value"
         return Notice(problem, "leave the cell empty if the value is missing", first)
     if what == "ids":
         joined, fix = "ids joined by ; | , or a blank", 'write several ids as a list: ["d1", "d2"]'

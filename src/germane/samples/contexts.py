@@ -54,7 +54,7 @@ def _found_in(
     failed = failure_of(document) if isinstance(document, dict) else None
     for key in _KEYS if isinstance(document, dict) else ():
         if isinstance(listed := document.get(key), str):
-            return {"contexts": _blocks(listed) or None}, f"{key} is a text, not a list: {FALLBACK}"
+            return {"contexts": _blocks(listed) or None}, f"{key} is a string, not a list: {FALLBACK}"
     if (contexts := _under_keys(document)) is not None:
         return {"contexts": contexts, "error": failed}, ""
     searches, failed = without_errors(list(_calls(messages)))

@@ -112,7 +112,7 @@ def read_id(value: Json) -> str:
         try:
             value = value.decode()
         except UnicodeDecodeError:
-            raise Invalid("is bytes that are not UTF-8", "write the id as a text") from None
+            raise Invalid("is bytes that are not UTF-8", "write the id as a string") from None
     whole = _whole(value)
     if type(whole) is int or (isinstance(value, str | UUID) and value):
         return str(whole)
@@ -173,9 +173,9 @@ def _gold(value: Json) -> Json:
     """Return gold as groups of ids. Raises Invalid for a flat list, which does not say whether one or all ids are needed."""
     for at, group in enumerate(value) if isinstance(value, _LISTS) else ():
         if isinstance(group, str):
-            groups = 'groups of which one id each must be retrieved: [["a", "b"], ["c"]]'
+            groups = 'lists (one id of each must be retrieved): [["a", "b"], ["c"]]'
             fix = f'write "qrels": ["a", "b"], or {groups}'
-            raise Invalid(f"is {describe(group)}, not a group of ids", fix, at)
+            raise Invalid(f"is {describe(group)}, not a list of ids", fix, at)
     return _each(_ids)(value)
 
 
@@ -451,7 +451,7 @@ def read_messages(values: Json) -> tuple[Message, ...]:
 _PATH = re.compile(r" - at (?:`key` in )?`\$([^`]*)`$")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]|(\[\.\.\.\])")
 _WORDS = {
-    "str": "a text",
+    "str": "a string",
     "bool": "true or false",
     "int": "a whole number",
     "float": "a number",
@@ -468,7 +468,7 @@ def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
     message = str(error)[: at.start()] if at else str(error)
     if at and "`key`" in at[0]:
         fix = 'write document ids as keys: {"d7": 2}'
-        return Invalid("has a key that is empty or not a text", fix, *path)
+        return Invalid("has a key that is not a non-empty string", fix, *path)
     if match := re.fullmatch(r"Object missing required field `(\w+)`", message):
         return Invalid(f"has no {match[1]}", f'write "{match[1]}"', *path)
     if match := re.fullmatch(r"Object contains unknown field `(.+)`", message):

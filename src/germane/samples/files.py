@@ -456,12 +456,12 @@ def _refused(text: str, *, infinite: bool) -> JsonFault:
     seen: set[tuple[Step, ...]] = set()
     for path, offset, is_key in _steps(text):
         if is_key and path in seen:
-            return JsonFault(f"the key {path[-1]!r} is there twice", "keep one of the two", offset)
+            return JsonFault(f"the key {path[-1]!r} occurs twice", "keep one of the two", offset)
         if is_key:
             seen.add(path)
         elif not infinite and text.startswith(("NaN", "Infinity", "-Infinity"), offset):
             return JsonFault("NaN and Infinity are not JSON", "write null or leave the field out", offset)
-    return JsonFault("a key is there twice", "keep one of the two", 0)
+    return JsonFault("a key occurs twice", "keep one of the two", 0)
 
 
 def _steps(text: str) -> Iterator[tuple[tuple[Step, ...], int, bool]]:

@@ -165,7 +165,7 @@ def _file(source: str | Path) -> Path:
     if isinstance(source, str) and ("\n" in source or suffix_of(path) not in READERS):
         text = source if len(source) <= 40 else f"{source[:40]}..."
         fix = f"name a file ({', '.join(READERS)}), or {LIST}"
-        raise InputError(f"the text {text!r} is not the path of a file of samples", fix=fix)
+        raise InputError(f"{text!r} is not the path of a file of samples", fix=fix)
     return path
 
 

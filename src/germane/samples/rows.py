@@ -140,7 +140,7 @@ class RowReader:
         """Warn about names in `columns` that no row had, and about suspicious cells counted in all rows."""
         self.cells.warn(self._warn)
         for key in sorted(self._absent):
-            problem = f"no row has the column {key!r}, which the columns give for {self._mapped[key]}"
+            problem = f"no row has the column {key!r}, which is given for the field {self._mapped[key]}"
             self._warn(Notice(problem, "check the name, also upper and lower case", file))
 
     def _named(self, wrong: Invalid, row: dict[str, Json]) -> Invalid:
@@ -170,8 +170,8 @@ class RowReader:
                 self.cells.counts.add("ids", key, where((key,)))  # such as `d1;d2`
         for key in plan.others:
             if name := self.field_of(key, plan.among):
-                problem = f"the field {key!r} is not read, since another field also means {name}"
-                self._warn(Notice(problem, f"keep one field that means {name}", where((key,))))
+                problem = f"the field {key!r} is ignored, since another field is also read as {name}"
+                self._warn(Notice(problem, f"keep only one field for {name}", where((key,))))
             elif near := _nearest_field(key):
                 problem = f"the field {key!r} is unknown and kept as metadata"
                 self._warn(Notice(problem, f"did you mean {near!r}?", where((key,))))

@@ -251,7 +251,7 @@ def _filled(
             )
         low, high = (np.where(open_, np.asarray(side, float), values) for side in bounds)
         if not (low <= high).all():
-            raise InputError("a bound is missing, or low is above high", fix="pass bounds=(low, high)")
+            raise InputError("every score needs two bounds, low <= high", fix="pass bounds=(low, high)")
     if value_range is not None and len(low):
         start, end = value_range
         slack = 1e-9 * (abs(start) + abs(end))  # a sum of rounded numbers may end just outside
@@ -283,7 +283,9 @@ def _gaffke(
     """Return Gaffke's lower limit for `below`, his upper limit for `above` and, with `test`, a p-value."""
     start, end = limits
     if not start < end:
-        raise InputError(f"value_range {start:g} to {end:g} is empty", fix="pass value_range=(low, high)")
+        raise InputError(
+            f"value_range must have low < high, not {start:g} to {end:g}", fix="pass value_range=(low, high)"
+        )
     low = lower_limit(below.sums, below.sizes, start, tail, times)
     high = upper_limit(above.sums, below.sizes, end, tail, times)
     if not test:

@@ -112,9 +112,13 @@ class ScoreTable:
         value, status, why, bounds = score.value, score.status, score.why, score.bounds
         if value is None:
             if status == "ok" or not why:
-                raise ValueError(f"a score without a value needs a status and a reason, not {status!r}")
+                raise ValueError(
+                    f"a score without a value needs a reason and a status other than 'ok', not {status!r}"
+                )
         elif status != "ok" or not math.isfinite(value):
-            raise ValueError(f"a value must be finite and its status ok: {value!r}, {status!r}")
+            raise ValueError(
+                f"a score with a value needs a finite number and the status 'ok', not {value!r} and {status!r}"
+            )
         if status != "ok" or why is not None or bounds is not None:
             low, high = bounds or (None, None)
             known = None if low is None else (low, math.inf if high is None else high)

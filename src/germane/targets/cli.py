@@ -65,7 +65,9 @@ def _check_slots(template: str) -> None:
         if _NOT_A_WORD.search(before):
             name = "FILE_1" if slot[1] == "FILES" else slot[1]
             fix = f"""write "$GERMANE_{name}" there, or the command as a list: [my-rag, "{slot[0]}"]"""
-            raise Invalid(f"has {slot[0]} within quotes or code, where a shell would not read one word", fix)
+            raise Invalid(
+                f"has {slot[0]} inside quotes or a command substitution, where it cannot be one word", fix
+            )
 
 
 def _argv(template: Sequence[str], variables: _Variables) -> tuple[str, ...]:

@@ -33,7 +33,9 @@ _HINTS = {
 
 def _module_and_name(function: str) -> str:
     if not all(function.partition(":")):
-        raise Invalid(f"is {describe(function)}, not module:name", "write module:name, as in my_rag:answer")
+        raise Invalid(
+            f"is {describe(function)}, not of the form module:name", "write module:name, as in my_rag:answer"
+        )
     return function
 
 

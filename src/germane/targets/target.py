@@ -92,7 +92,7 @@ _ROWS = RowReader()
 _AGENTV = {"text": "response", "output_messages": "messages", "outputMessages": "messages"}
 """Maps AgentV's names for fields of an answer to germane's; newer versions of AgentV call the messages `output`."""
 _ANSWERED = {"contexts", "calls", "response", "messages", IDS}
-_SHAPES = 'return a text, a list of contexts, or {"response": "...", "contexts": [...]}'
+_SHAPES = 'return a string, a list of contexts, or {"response": "...", "contexts": [...]}'
 
 
 def complete(sample: Sample, answer: Any, duration: Mapping[str, Json]) -> Sample:
@@ -121,7 +121,7 @@ def _read(answer: Any) -> Sample:
     try:
         value = native = replace_surrogates(_native(answer))
     except RecursionError:
-        raise TargetError(f"the answer is nested without end, since it contains itself; {_SHAPES}") from None
+        raise TargetError(f"the answer contains itself; {_SHAPES}") from None
     if isinstance(value, dict):
         failed = failure_of(value)
         value = _with_passages(value) | ({} if failed is None else {"error": failed})

@@ -110,7 +110,9 @@ def _entry(name: str, path: Path) -> Node:
         if not text:
             raise item.fault("this target has no name", "write name: my_rag")
         if text in names:
-            raise item.fault(f"two targets are named {text!r}", "give each target its own name")
+            raise item.fault(
+                f"target names must be unique; {text!r} occurs twice", "give each target its own name"
+            )
         names[text] = item
     if name not in names:
         fix = f"name one of {', '.join(names)}"

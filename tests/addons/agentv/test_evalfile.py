@@ -306,12 +306,12 @@ def test_keys_of_agentv_are_no_misspellings(where, model):
     [
         ("- a", 1, 1, "an eval file is a list"),
         ("judge: [[a]]\ncases: [{query: a}]", 1, 9, "judge[0] is a list"),
-        ("against: all\ncases: [{query: a}]", 1, 10, "against is the text 'all'"),
+        ("against: all\ncases: [{query: a}]", 1, 10, "against is the string 'all'"),
         ("description: d", 1, 1, "names no data"),
         ("data: none.jsonl", 1, 7, "is 'none.jsonl', a file that does not exist"),
         ("cases: {a: 1}", 1, 8, "the cases must be a list, not a mapping"),
         ("evalcases: []\ntests: []", 1, 1, "one list of cases"),
-        ("cases: [a]", 1, 9, "a case is the text 'a'"),
+        ("cases: [a]", 1, 9, "a case is the string 'a'"),
         ("cases: [{id: a}]", 1, 9, "no query"),
         (
             "cases:\n  - {id: a, query: b}\n  - {id: a, query: c}",

@@ -143,7 +143,7 @@ def test_explicit_contexts_override_those_of_the_answer(inside: Cli) -> None:
             {"zz": 1},
             "config has the unknown key 'zz': it is ignored; remove it",
         ),
-        ({"strict": "yes"}, "strict is the text 'yes'; write a valid boolean"),
+        ({"strict": "yes"}, "strict is the string 'yes'; write a valid boolean"),
         (
             {"expected_relevant_count": -1},
             "expected_relevant_count is the number -1; write a number greater than or equal to 0",

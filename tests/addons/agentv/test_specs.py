@@ -246,7 +246,7 @@ def test_composites_nest_and_hand_on_the_compatibility() -> None:
         ("type: nDCG@x", "e.yaml:1:1: 'nDCG@x': the cut-off 'x' is not a whole number; write nDCG@10"),
         (
             "type: latency\nthreshold: fast",
-            "e.yaml:2:12: threshold is the text 'fast', not a number; write a number",
+            "e.yaml:2:12: threshold is the string 'fast', not a number; write a number",
         ),
         ("type: latency", "e.yaml:1:1: latency has no threshold; write threshold: ..."),
         ("type: latency\nthreshold: 1\nweight: -1", "e.yaml:3:9: weight is the number -1; write a number"),
@@ -257,7 +257,7 @@ def test_composites_nest_and_hand_on_the_compatibility() -> None:
         ("type: token_usage", "write max_total: 2000"),
         (
             "type: field_accuracy\nfields:\n- path: a\n  match: fuzzy",
-            "e.yaml:4:10: fields[0].match is the text 'fuzzy'; write 'exact', 'numeric_tolerance' or 'date'",
+            "e.yaml:4:10: fields[0].match is the string 'fuzzy'; write 'exact', 'numeric_tolerance' or 'date'",
         ),
         (
             "type: field_accuracy\nfields: []",
@@ -269,7 +269,7 @@ def test_composites_nest_and_hand_on_the_compatibility() -> None:
         ("type: composite\nevaluators:\n- type: latency", "e.yaml:3:3: latency has no threshold"),
         (
             "type: composite\nevaluators: [{type: is-json}]\naggregator: {type: best}",
-            "aggregator.type is the text 'best'; write 'weighted_average', 'threshold', 'code_judge' or 'llm_judge'",
+            "aggregator.type is the string 'best'; write 'weighted_average', 'threshold', 'code_judge' or 'llm_judge'",
         ),
         ("type: code_judge", "code_judge has no script; write script: ..."),
         (

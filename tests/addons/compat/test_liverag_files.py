@@ -206,7 +206,7 @@ def test_one_object_is_one_row(tmp_path):
         ("r.tsv", 'qid\tdoc_ids\n1\t["a"]\n2\t"[]\n3\t[]', "r.tsv:3: doc_ids is not a valid list of ids"),
         ("r.tsv", 'qid\tdoc_ids\n1\t"[]" \n', "r.tsv:2: doc_ids is not a valid list of ids"),
         ("r.tsv", "qid\tdoc_ids\n1\t[a, b\n", "r.tsv:2: doc_ids is not a valid list of ids"),
-        ("r.tsv", "qid\tdoc_ids\n1\t['a' 'b']\n", "r.tsv:2: doc_ids has texts without commas"),
+        ("r.tsv", "qid\tdoc_ids\n1\t['a' 'b']\n", "r.tsv:2: doc_ids has strings without commas"),
         ("r.tsv", "qid\tdoc_ids\n1\tarray(['a'])\n", "r.tsv:2: doc_ids is a printed NumPy array"),
         (
             "r.tsv",

@@ -41,7 +41,7 @@ def test_exports_give_the_figures_of_the_values(a: str, b: str, failed: str) -> 
     ("text", "message"),
     [
         ('{"test_results": ["x"]}', "this log or export has an unknown form"),
-        ('{"eval": {"model": "m"}, "plan": {}}', "has no results of single cases"),
+        ('{"eval": {"model": "m"}, "plan": {}}', "has no results per case"),
     ],
 )
 def test_what_is_wrong_with_an_export_is_said(tmp_path: Path, text: str, message: str) -> None:

@@ -160,7 +160,7 @@ class TestKeys:
         assert LLMJudge(spec).service.custom == "http://example.org"
         with pytest.raises(
             InputError,
-            match="the judge anthropic has a URL from a file, which could receive your key; set ANTHROPIC_BASE_URL",
+            match="the judge anthropic has a URL from a file, to which your API key would be sent; set ANTHROPIC_BASE_URL",
         ):
             LLMJudge(spec, trusted=False)
 

@@ -239,7 +239,7 @@ class TestErrors:
             (reply,) = ask(judge_of(server), [Support(CLAIMS, contexts)])
         assert reply.payload is None
         assert str(reply.error).startswith(
-            "context 4 alone is too long for the model: the texts are too long for the model"
+            "context 4 alone is too long for the model; shorten it (the texts are too long for the model"
         )
 
     def test_a_passage_that_was_cut_off_in_silence_has_no_verdict(self) -> None:

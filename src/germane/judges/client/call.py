@@ -141,7 +141,9 @@ class GroupCall(ModelCall):
                 todo[:0] = window.halves()
                 if len(window.contexts) == 1:
                     number = question.ranks[question.contexts.index(window.contexts[0])][0]
-                    raise GaveUp(f"context {number} alone is too long for the model: {long}") from None
+                    raise GaveUp(
+                        f"context {number} alone is too long for the model; shorten it ({long})"
+                    ) from None
                 continue
             reply = self._results[id(window)]
             if reply.payload is None:

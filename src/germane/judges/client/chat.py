@@ -164,7 +164,7 @@ class ModelCapabilities:
             return
         self.mode = mode
         if mode == PROMPT:
-            told = "%s is asked without structured output (%s): only the prompt names the schema of answers"
+            told = "%s is used without structured output (%s): only the prompt contains the schema of answers"
             _log.warning(told, self.model, why[:200])
 
     def usable(self, mode: int) -> None:

@@ -289,7 +289,7 @@ class ModelClient:
             asked = decision.seconds
             if asked is not None and asked > policy.deadline:
                 raise LimitReached(
-                    f"{self.transport.url} asks to wait {min(asked / 60, 1e6):,.0f} minutes ({why})"
+                    f"{self.transport.url} asks to wait {min(asked / 60, 1e6):,.0f} minutes ({why}); try again later"
                 )
             self._concurrency.throttled(call.sent, asked)
             call.used["waits"] += 1
@@ -348,7 +348,9 @@ class ModelClient:
             capabilities.schema_ignored()
             call.thrown_away += call.mode < PROMPT
             if call.mode == PROMPT or call.thrown_away < min(2, self.policy.attempts):
-                raise AnswerError(f"the endpoint says that the answer breaks the schema: {decision.text}")
+                raise AnswerError(
+                    f"the endpoint reports that the answer does not match the schema: {decision.text}"
+                )
             call.mode = PROMPT
 
     def _change(self, decision: RetryDecision, call: ModelCall) -> None:
@@ -363,7 +365,9 @@ class ModelClient:
             return
         self._rejected += 1
         if self._rejected >= _HOPELESS and not self._worked:
-            raise self._stop(f"refused all {self._rejected} requests, the last with: {decision.why}")
+            raise self._stop(
+                f"refused all {self._rejected} requests; the reason for the last: {decision.why}"
+            )
         if capabilities.proven or call.mode == PROMPT:
             raise GaveUp(decision.why)
         call.mode += 1

@@ -37,7 +37,7 @@ class FunctionTransport:
         if isinstance(model, type) or not (callable(model) or self._chats):
             raise InputError(
                 f"{model!r} is not a function or chat model",
-                fix="pass a function from prompt to text, or a chat model of LangChain",
+                fix="pass a function that takes a prompt and returns a string, or a LangChain chat model",
             )
         if name is not None and not name.strip():
             raise InputError("the name of a judge is empty", fix='write name="my-model"')
@@ -108,7 +108,7 @@ def _completion(answer: Any) -> dict[str, Json]:
             value if isinstance(value, str) else str(value.get("text", "")) for value in content
         )
     if not isinstance(content, str):
-        raise TransportError(f"the model returned {type(answer).__name__} instead of a text")
+        raise TransportError(f"the model returned {type(answer).__name__} instead of a string")
     used = getattr(answer, "usage_metadata", None) or {}
     meta = getattr(answer, "response_metadata", None) or {}
     finish = meta.get("finish_reason") or "stop"

@@ -105,9 +105,11 @@ class Service:
         key = api_key or (os.environ.get(variable, "").strip() if self.trusted else "")
         if not (key or self.traits.local or self.custom):
             fix = f"set {variable}, or name a local model (ollama:MODEL) as the judge"
-            raise MissingKey(f"{self.name} needs a key: {fix}")
+            raise MissingKey(f"{self.name} needs an API key: {fix}")
         if not key.isascii() or any(c.isspace() for c in key):
-            raise JudgeError(f"the key in {variable} has a space or a non-ASCII character; set it again")
+            raise JudgeError(
+                f"the API key in {variable} must not contain spaces or non-ASCII characters; set it again"
+            )
         return key
 
 
@@ -148,7 +150,7 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     )
     if provider.extra and not service.trusted:  # its library itself reads keys from the environment
         raise InputError(
-            f"the judge {provider_name} has a URL from a file, which could receive your key",
+            f"the judge {provider_name} has a URL from a file, to which your API key would be sent",
             fix=f"set {provider.base} or give --base-url",
         )
     return service
@@ -162,7 +164,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         if not (re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) and re.fullmatch(r"[\t -~]*", value)):
             raise InputError(
-                f"the header {name!r} has characters that HTTP does not allow",
+                f"the name or value of the header {name!r} has characters that HTTP does not allow",
                 fix="write NAME=VALUE in printable ASCII, as x-team=search",
             )
 

@@ -91,7 +91,7 @@ def _checked(
 def _duplicates(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:
     """Check how many questions repeat another one, except within a `cluster`, which statistics take into account."""
     if not any(query.text for query in queries):
-        return _unchecked("duplicates", "the queries have no texts: name the file of queries too")
+        return _unchecked("duplicates", "the queries have no texts: give the file of queries too")
     count, size, examples = 0, len(queries), list[str]()
     for group in groups:
         repeats = len({queries[at].cluster or f" {at}" for at in group}) - 1
@@ -151,7 +151,7 @@ def _one_system(data: TestSet) -> SetCheck:
     queries, systems = data.queries, data.systems.keys()
     if len(systems) < 2:
         have = "the results of only one system" if systems else "no results of a system"
-        return _unchecked(name, f"the test set holds {have}: name runs or samples of two or more")
+        return _unchecked(name, f"the test set has {have}: add runs or samples of two or more systems")
     shares = shares_by_depth(queries, systems)
     common = len(next(iter(shares[1].values())))
     if common < FEWEST:
@@ -272,7 +272,7 @@ def _width(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> Set
     above = {at: group[0] for group in groups for at in group}
     n = len({queries[above.get(at, at)].cluster or f" {above.get(at, at)}" for at in range(len(queries))})
     if not n:
-        return _unchecked("width", "the test set holds no query")
+        return _unchecked("width", "the test set has no queries")
     if n < 2:
         note = "the test set has one independent query: no interval and no difference can be computed; add queries"
         return _checked("width", n, len(queries), [], note, warn=True)

@@ -107,7 +107,7 @@ class ScoreTerms:
         other = {label.scale for label in book} - {"graded", "binary"}
         if other and self.measure.settings.get("rel", 0) is None:
             where = f"people's grades are on the scale {min(other)}"
-            return f"{where}: say from which grade a context is relevant, e.g. {self.measure.name}(rel=2)"
+            return f"{where}: set the lowest relevant grade, e.g. {self.measure.name}(rel=2)"
         return None
 
 

@@ -344,10 +344,10 @@ class Fields:
         try:
             data.isascii() or data.decode()
         except UnicodeDecodeError:
-            raise NotPlain("a line is no UTF-8") from None
+            raise NotPlain("a line is not UTF-8") from None
         self.data = np.frombuffer(data, np.uint8)
         if self.data.min() < 9:
-            raise NotPlain("there are control characters")
+            raise NotPlain("a line has control characters")
         separators = self.data <= 32 if between == " " else (self.data == ord(between)) | (self.data == 10)
         self._ends = np.flatnonzero(separators)
         last = np.flatnonzero(self.data[self._ends] == 10)
@@ -374,7 +374,7 @@ class Fields:
                 end[odd] -= 1
             edges = np.concatenate([self.data[start[start < end]], self.data[end[start < end] - 1]])
             if (edges >= 128).any():
-                raise NotPlain("a cell may begin or end with white space beyond ASCII")
+                raise NotPlain("a cell may begin or end with non-ASCII white space")
         return Texts(self.data, start, end)
 
     def numbers(self, column: int, *, whole: bool = False) -> Floats:
@@ -431,8 +431,8 @@ def _as_python_does(texts: Texts) -> Floats:
     words = np.stack(texts.words, axis=-1) if texts.words else np.zeros((len(texts), 1), np.uint64)
     spelt = words.view(f"S{8 * words.shape[1]}").ravel()
     if b"_" in spelt.tobytes() or (texts.start == texts.end).any():
-        raise NotPlain("a value is no number")
+        raise NotPlain("a value is not a number")
     try:
         return spelt.astype(np.float64)
     except ValueError:
-        raise NotPlain("a value is no number") from None
+        raise NotPlain("a value is not a number") from None

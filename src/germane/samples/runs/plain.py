@@ -35,10 +35,10 @@ def trec_rows(data: bytes, line: int, reading: Reading) -> Rows:
     fields = Fields(_separated(data), " ")
     query, doc = fields.texts(0), fields.texts(2)
     if (fields.data[query.start] == ord("#")).any():
-        raise NotPlain("there are comments")
+        raise NotPlain("the file has comment lines")
     if reading.kind is GOLD:
         if (fields.counts != 4).any():
-            raise NotPlain("a line of gold has not four columns")
+            raise NotPlain("a line of gold does not have four columns")
         return _rows(query, doc, fields.numbers(3, whole=True), None, line, GOLD)
     ranks = fields.numbers(3) if reading.rises else None
     return _rows(query, doc, fields.numbers(4), ranks, line, RUN)
@@ -50,13 +50,13 @@ def table_head(line: bytes, between: str, reading: Reading) -> tuple[dict[str, i
     `between` is the separator. Raises NotPlain for an irregular line, InputError without query or document.
     """
     if b'"' in line or not line.strip() or line.rstrip(b"\r\n").translate(None, _USUAL):
-        raise NotPlain("the first line is blank, quoted or holds control characters")
+        raise NotPlain("the first line is not a row of plain cells, without quotes or control characters")
     try:
         text = line.decode()
     except UnicodeDecodeError:
         raise NotPlain("the first line is not UTF-8") from None
     if delimiter_of(text, between) != between:
-        raise NotPlain("the table has another separator")
+        raise NotPlain("the cells of the table are separated by another character")
     return table_columns([cell.strip() for cell in text.split(between)], 1, reading)
 
 
@@ -67,7 +67,7 @@ def table_rows(data: bytes, line: int, between: str, positions: Mapping[str, int
     """
     value = reading.kind.value if reading.kind.value in positions else "rank"
     if b'"' in data or not {"query", "doc", value} <= positions.keys():
-        raise NotPlain("cells are quoted, or hold no single documents with numbers")
+        raise NotPlain("a row is not one document id and one number, without quotes")
     fields = Fields(_lines(data), between)
     query, doc = (fields.texts(positions[role], strip=True) for role in ("query", "doc"))
     numbers, ranks = fields.numbers(positions[value]), None
@@ -93,14 +93,14 @@ def json_rows(data: bytes, line: int, reading: Reading) -> Rows:
     keys, count = list(first), len(records)
     alike = all(data.count(f'"{key}":'.encode()) == count for key in keys)
     if b"\\" in data or not alike or data.count(b'":') != count * len(keys) or data.count(b"\n") != count:
-        raise NotPlain("a line has other keys, or an escape")
+        raise NotPlain("a line has unexpected keys or an escape sequence")
     if not all(isinstance(record, dict) for record in records):
         raise NotPlain("a line is not an object")
     roles = ["query", "doc", kind.value, *["rank"] * (kind is RUN and "rank" in names)]
     query, doc, *numbers = ([record.get(names[role]) for record in records] for role in roles)
     kinds = {type(number) for values in numbers for number in values}
     if {*map(type, query), *map(type, doc)} != {str} or not kinds <= {int, float}:
-        raise NotPlain("an id is not a text, or a value not a number")
+        raise NotPlain("every id must be a string, and every score or grade a number")
     try:
         value, *rank = (np.array(values, np.float64) for values in numbers)
     except OverflowError:
@@ -114,7 +114,7 @@ def _rows(query: Texts, doc: Texts, numbers: Floats, ranks: Floats | None, line:
     Raises NotPlain for a missing query, a number that is not finite, or a grade that is not whole.
     """
     if (query.start == query.end).any() or not np.isfinite(numbers).all():
-        raise NotPlain("a query is missing, or a number not finite")
+        raise NotPlain("every row must have a query id and a finite number")
     if kind is GOLD and not ((abs(numbers) <= LARGEST_GRADE) & (numbers % 1 == 0)).all():
         raise NotPlain("a grade is not a whole number")
     return Rows(query, doc, numbers, np.arange(line, line + len(numbers)), ranks)
@@ -128,7 +128,7 @@ def _lines(data: bytes) -> bytes:
     """Return a block of lines with every line end as a line feed. Raises NotPlain for blank lines or control characters."""
     data = _with_line_feeds(data)
     if data.translate(None, _USUAL) or data.startswith(b"\n") or b"\n\n" in data:
-        raise NotPlain("there are blank lines or control characters")
+        raise NotPlain("the file has blank lines or control characters")
     return data
 
 
@@ -141,5 +141,5 @@ def _separated(data: bytes) -> bytes:
     raw = np.frombuffer(data, dtype=np.uint8)
     controls = (raw - 11).min() < 21  # 11 to 31: smaller numbers wrap around
     if controls or raw[0] <= 32 or np.maximum(raw[1:], raw[:-1]).min(initial=255) <= 32:
-        raise NotPlain("a line is blank, or there are several blanks between columns")
+        raise NotPlain("the columns of a line are not separated by single spaces")
     return data

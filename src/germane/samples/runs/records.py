@@ -113,7 +113,7 @@ def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
         raise Invalid(f"this query failed: {failed[:80]}", fix)
     listed = record.get(docs)
     if docs == "contexts" and isinstance(listed, list) and any(isinstance(item, str) for item in listed):
-        raise Invalid("the contexts of this row are texts without ids, which gold cannot grade", RUN.json)
+        raise Invalid("the contexts of this row have no ids, so they cannot be matched with gold", RUN.json)
 
 
 def _rows_in(
@@ -157,15 +157,15 @@ def _query_id(value: Any) -> str:
         return query
     if value is None or value == "" or (isinstance(value, float) and isnan(value)):
         raise Invalid("this row has no query id", "fill in the query id or remove the row")
-    raise Invalid(f"the query id is {describe(value)}", "write a text or a whole number")
+    raise Invalid(f"the query id cannot be {describe(value)}", "write a string or a whole number")
 
 
 def _one_document(record: Mapping[str, Any], kind: Kind) -> tuple[str, float | None, float | None]:
     """Return document id, score or grade, and rank of a record with one document. Raises Invalid if one is invalid."""
     doc = _id(record["doc"]) if record["doc"] != "" else ""
     if doc is None:
-        fix = f"write a text or a whole number: {RUN.json}"
-        raise Invalid(f"the document id is {describe(record['doc'])}", fix)
+        fix = f"write a string or a whole number: {RUN.json}"
+        raise Invalid(f"the document id cannot be {describe(record['doc'])}", fix)
     if kind is GOLD or record.get("score") is not None:
         value, rank = _value(record.get(kind.value, 1), kind), None
         with suppress(Invalid):
@@ -335,7 +335,7 @@ def python_records(source: Mapping[Any, Any] | list[Any], reading: Reading) -> I
         try:
             query = read_id(key)
             if query in seen:
-                raise Invalid("is there twice, as a number and as a text", "write ids as texts")  # noqa: TRY301
+                raise Invalid("occurs twice, as a number and as a string", "write ids as strings")  # noqa: TRY301
             yield 0, {"query_id": query, RESULT[kind.list_role][0]: _native_documents(listed, kind)}
         except Invalid as wrong:
             raise wrong.under(f"query {str(key)[:60]}").error(SourceLocation(reading.name)) from None
@@ -374,7 +374,7 @@ def _native_documents(listed: Any, kind: Kind) -> Any:
         except Invalid as wrong:
             raise Invalid(f"has a document whose id {wrong.problem}", wrong.fix) from None
         if len(graded) < len(listed):
-            raise Invalid("has a document twice, as a number and as a text", "write ids as texts")
+            raise Invalid("has a document twice, as a number and as a string", "write ids as strings")
         return graded
     if isinstance(listed, set | frozenset) and kind is RUN:
         raise Invalid("is a set, which has no order", kind.python)
