@@ -89,7 +89,7 @@ def test_a_text_over_several_lines_keeps_its_rows_line(tmp_path):
 @pytest.mark.parametrize(
     ("text", "line", "problem"),
     [
-        ("name,contexts\na,b\n", 1, "no column holds the query"),
+        ("name,contexts\na,b\n", 2, "has no query; its fields are 'name', 'contexts'"),
         ("query,query\na,b\n", 1, "two columns are named 'query'"),
         ("query,tags\na,b,c\n", 2, "3 cells, but the header has 2"),
         ("query,tags\na\n", 2, "1 cell, but the header has 2"),

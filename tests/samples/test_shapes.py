@@ -12,16 +12,19 @@ from germane.samples import read_samples
 from tests.command import invoke
 
 COLUMNS = {"question": ["a", "b"], "contexts": [["t"], ["u"]]}
+SPLITS = {"train": SimpleNamespace(column_names=["question"])}
 
 
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (COLUMNS, "a mapping of columns.*pandas.DataFrame"),
-        ({name: pd.Series(values) for name, values in COLUMNS.items()}, "a mapping of columns"),
-        ({"train": pd.DataFrame(COLUMNS), "test": pd.DataFrame(COLUMNS)}, r"give one split: data\['train'\]"),
-        ({"train": SimpleNamespace(column_names=["question"])}, r"give one split: data\['train'\]"),
-        ({"question": "a", "contexts": ["t"]}, "given as one sample"),
+        (COLUMNS, "'question', 'contexts', not as a list.*pandas.DataFrame"),
+        (
+            {"train": pd.DataFrame(COLUMNS), "test": pd.DataFrame(COLUMNS)},
+            "'train', 'test', .*give one split",
+        ),
+        (SPLITS, "'train', not as a list of samples.*give one split"),
+        ({"question": "a", "contexts": ["t"]}, r"one mapping.*evaluate\(\["),
     ],
 )
 def test_mappings_that_are_no_samples(source, said):

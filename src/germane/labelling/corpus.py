@@ -15,9 +15,8 @@ from germane.clean import fold
 from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
 from germane.measures.evidence import EDGE, tokens
-from germane.samples.cells import Cells
-from germane.samples.fields import id_in, id_keys
-from germane.samples.files import dataset_files, read_text
+from germane.samples.fields import id_in
+from germane.samples.files import Notices, dataset_files, read_text
 from germane.samples.reading import READERS, suffix_of
 from germane.types import Json
 
@@ -151,9 +150,7 @@ def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] 
 def _rows(file: Path) -> Iterator[tuple[str, str]]:
     """Yield the id and text of each row of a file, from the first column that is named like an id or a text."""
     reader, _ = READERS[suffix_of(file)]
-    # a cell of a table is a text as it stands: no value is made of it
-    cells = Cells(lambda name, among=(): "id" if id_keys((name,)) else "query")  # noqa: ARG005
-    for _, row, where in reader(file, cells):
+    for _, row, where in reader(file, Notices()):
         if not isinstance(row, dict):
             raise InputError("this row of the corpus is not a JSON object", fix=_FIX, place=where(()))
         if (document := id_in(row)) is None:

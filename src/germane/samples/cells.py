@@ -5,25 +5,21 @@ from __future__ import annotations
 import ast
 import csv
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import lru_cache
 from itertools import chain, pairwise
-from typing import TypeAlias
 
 from germane.clean import counted
 from germane.errors import InputError, Invalid, SourceLocation
-from germane.samples.fields import yes_no
-from germane.samples.files import JsonFault, Notice, Warn, parse_strict_json
-from germane.types import Json, Step
+from germane.samples.files import JsonFault, Notice, parse_strict_json
+from germane.types import Json
 
 _MISSING = re.compile(r"#NA|#?N/A|#N/A N/A|-?1\.#(IND|QNAN)|-?(NaN|nan)|<NA>|NA|n/a|NULL|null|None")
 """The cells that mean a missing value, as in pandas."""
-NAMING = frozenset({"id", "query", "system"})
+_NAMING = {"id", "query", "system"}
 """Fields whose cells are kept as written, even if they look like a missing value ("None")."""
-TEXTS = frozenset({"reference", "criterion", "response", "error", "cluster"})
-LISTS = frozenset({"contexts", "retrieved_context_ids", "qrels", "forbidden", "tags"})
+_TEXTS = {"reference", "criterion", "response", "error", "cluster"}
+_LISTS = {"retrieved_context_ids", "qrels", "forbidden", "tags"}
 
 
 def is_missing(cell: str) -> bool:
@@ -107,11 +103,10 @@ def named_rows(
     delimiter: str,
     name: str,
     note: Callable[[str], None] = lambda _: None,
-    check: Callable[[list[str], SourceLocation], None] = lambda _header, _place: None,
 ) -> Iterator[tuple[SourceLocation, dict[str, str]]]:
     """Yield the rows of a CSV or TSV file with a header, each as a mapping after its location (file and line).
 
-    `check` is called with the header and its location. Raises InputError for a repeated column or a wrong number of cells.
+    `note` is as in `table_rows`. Raises InputError for a repeated column or a wrong number of cells.
     """
     rows = table_rows(lines, delimiter, name, note)
     for first, names in rows:
@@ -119,7 +114,6 @@ def named_rows(
         if twice := next((cell for cell in header if cell and header.count(cell) > 1), None):
             problem, fix = f"two columns are named {twice!r}", "rename one of the two columns"
             raise InputError(problem, fix=fix, place=place)
-        check(header, place)
         for line, cells in rows:
             place = SourceLocation(name, line)
             if len(cells) != len(header):
@@ -194,115 +188,86 @@ _JOINED_PASSAGES = re.compile(
 )
 """A separator that prose does not have: `|` or `;` after a sentence, or between two words without a blank."""
 _ENTITY = re.compile(r"&#?\w+;")
-_OFTEN = 10
-"""A note about joined passages is given if at least one cell in 10 looks joined, since web pages may hold separators."""
-Locate: TypeAlias = Callable[[Sequence[Step]], SourceLocation]
 
 
-class CellCounts:
-    """Counts suspicious cells (missing, or several values joined) by reason and column, with the first location."""
+def read_cell(cell: str, field: str | None) -> tuple[Json, str]:
+    """Return the value of a table's cell for its field (None: metadata), and a reason to doubt it, or "".
 
-    def __init__(self) -> None:
-        self._counts: dict[tuple[str, str], tuple[int, SourceLocation]] = {}
-        self.passages = Counter[str]()
-        """The number of cells per column that were read as one passage each."""
-
-    def add(self, reason: str, name: str, place: SourceLocation) -> None:
-        """Count a cell of the column `name`; `reason` is "missing", "ids" or "passages" (several joined in one cell)."""
-        count, first = self._counts.get((reason, name)) or (0, place)
-        self._counts[reason, name] = count + 1, first
-
-    def taken(self) -> list[Notice]:
-        """Return a Notice for each column and reason counted so far, and reset the counts."""
-        notices = [
-            _notice(what, name, *found)
-            for (what, name), found in self._counts.items()
-            if what != "passages" or _OFTEN * found[0] >= self.passages[name]
-        ]
-        self._counts.clear()
-        self.passages.clear()
-        return notices
-
-
-class Cells:
-    """Converts the cells of table rows to values, and counts suspicious cells for notes at the end.
-
-    `field_of` returns the sample field that a column name means, or None.
+    A list field makes a single value a list. The reasons are those of CellCounts. Raises Invalid for a cell that
+    is neither a text nor JSON if its field needs one.
     """
-
-    def __init__(self, field_of: Callable[..., str | None]) -> None:
-        self.field_of = field_of
-        self.counts = CellCounts()
-        self.notes: list[Notice] = []
-        self._fields = lru_cache(maxsize=100)(self._fields_of)
-
-    def _fields_of(self, header: tuple[str, ...]) -> list[tuple[str, str | None]]:
-        return [(name, self.field_of(name, header)) for name in header if name]
-
-    def values(self, row: TableRow, where: Locate) -> dict[str, Json]:
-        """Return the values of a row by column name, None for a missing value. Raises Invalid with the column as its path."""
-        made: dict[str, Json] = {}
-        for name, field in self._fields(tuple(row)):
-            value = row[name]
-            try:
-                made[name] = self._value(value, name, field, where) if isinstance(value, str) else value
-            except Invalid as wrong:
-                raise wrong.under(name) from None
-        return made
-
-    def _value(self, cell: str, name: str, field: str | None, where: Locate) -> Json:
-        """Return a cell's value for its field, None if it is missing; a list field makes a single value a list."""
-        if not cell:
-            return None
-        if field is None or field in NAMING:
-            return cell
-        if is_missing(cell):
-            self.counts.add("missing", name, where((name,)))
-            return None
-        if field in TEXTS:
-            return cell
-        if field == "contexts" and (cell.lstrip().startswith('"') or not looks_listed(cell)):
-            self.counts.passages[name] += 1
-            if _JOINED_PASSAGES.search(_ENTITY.sub(" ", cell)):
-                self.counts.add("passages", name, where((name,)))
-            return [cell]
-        return _value(cell, field)
-
-    def warn(self, warn: Warn) -> None:
-        """Call `warn` with a Notice for each remark on the file and each kind of suspicious cell, and forget them."""
-        for notice in [*self.notes, *self.counts.taken()]:
-            warn(notice)
-        self.notes.clear()
+    value: Json = cell or None
+    doubt = ""
+    if not cell or field is None or field in _NAMING:
+        pass
+    elif is_missing(cell):
+        value, doubt = None, "missing"
+    elif field == "contexts" and (cell.lstrip().startswith('"') or not looks_listed(cell)):
+        value, doubt = [cell], "passages" if _JOINED_PASSAGES.search(_ENTITY.sub(" ", cell)) else ""
+    elif field == "answerable":
+        value = yes_no(cell)
+    elif field not in _TEXTS:
+        value = list_in_cell(cell) if looks_listed(cell) else _single_value(cell, field)
+    return value, doubt
 
 
-def _value(cell: str, field: str) -> Json:
-    """Return the value of a cell as its field needs it: a list or object, a list of one, True or False, or a number."""
-    if looks_listed(cell):
-        return list_in_cell(cell)
+def _single_value(cell: str, field: str) -> Json:
+    """Return a cell without a list as a list of one, or as the JSON value in it. Raises Invalid if it holds none."""
     text = cell.strip()
-    if field in LISTS:
+    if field in _LISTS:
         return [text]
-    if field == "answerable" and type(yes := yes_no(text)) is bool:
-        return yes
     try:
-        value = parse_strict_json(text)
+        return parse_strict_json(text)
     except JsonFault as fault:
         if field == "metadata":
             return cell
         problem = f"is {cell[:40]!r}, not JSON: {fault.problem}"
         raise Invalid(problem, "write JSON in this cell, such as 3 or [0, 4]") from None
-    return yes_no(value) if field == "answerable" else value
 
 
-def _notice(what: str, name: str, count: int, first: SourceLocation) -> Notice:
-    """Return a Notice about suspicious cells in the column `name`; `what` is the reason, `first` the first location."""
-    if what == "missing":
-        problem = f"the column {name!r} has a word like nan, None or N/A in {counted(count, 'row')}, read as a missing value"
-        return Notice(problem, "leave the cell empty if the value is missing", first)
-    if what == "ids":
-        joined, fix = "ids joined by ; | , or a blank", 'write several ids as a list: ["d1", "d2"]'
-    else:
-        joined, fix = "passages joined by | or ;", 'write several passages as a list: ["first", "second"]'
-    rows = counted(count, "row")
-    problem = f"the field {name!r} looks like several {joined} in {rows}, but was read as one"
-    return Notice(problem, fix, first)
+_YES_NO = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+
+
+def yes_no(cell: Json) -> Json:
+    """Return True or False for a number (1, 0.0) or text ("true", "False") of a table, or any other value unchanged."""
+    return _YES_NO.get(str(cell).strip().lower(), cell)
+
+
+_DOUBTS = {
+    "missing": (
+        "the column {!r} has a word like nan, None or N/A in {}, read as a missing value",
+        "leave the cell empty if the value is missing",
+    ),
+    "ids": (
+        "the field {!r} looks like several ids joined by ; | , or a blank in {}, but was read as one",
+        'write several ids as a list: ["d1", "d2"]',
+    ),
+    "passages": (
+        "the field {!r} looks like several passages joined by | or ; in {}, but was read as one",
+        'write several passages as a list: ["first", "second"]',
+    ),
+}
+"""The problem and the fix for each reason to doubt a cell."""
+
+
+class CellCounts:
+    """Counts doubtful cells by reason ("missing", "ids" or "passages") and column, with the first location."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str], tuple[int, SourceLocation]] = {}
+
+    def add(self, reason: str, name: str, place: SourceLocation) -> None:
+        """Count a cell of the column `name`; `reason` is a key of `_DOUBTS`."""
+        count, first = self._counts.get((reason, name)) or (0, place)
+        self._counts[reason, name] = count + 1, first
+
+    def notices(self, rows: int = 0) -> Iterator[Notice]:
+        """Yield a Notice for each column and reason.
+
+        Passages that look joined are left out if fewer than a tenth of the `rows` have any, since web pages may
+        hold separators.
+        """
+        for (reason, name), (count, first) in self._counts.items():
+            if reason != "passages" or 10 * count >= rows:
+                problem, fix = _DOUBTS[reason]
+                yield Notice(problem.format(name, counted(count, "row")), fix, first)

@@ -15,7 +15,7 @@ import msgspec
 from germane.clean import fold
 from germane.encoding import encode
 from germane.errors import Invalid, describe
-from germane.types import Call, Context, Json, Message, Record, Step, freeze
+from germane.types import Call, Context, Json, Message, Record, Step
 
 T = TypeVar("T")
 EMPTY = " "
@@ -63,6 +63,40 @@ def camel_case(name: str) -> str:
     return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
 
 
+class KeyPlan(NamedTuple):
+    """How to read mappings with certain keys: each key with its field and reader, and the keys that are metadata."""
+
+    fields: tuple[tuple[Any, str, Callable[[Json], Json] | None], ...]
+    others: tuple[Any, ...]
+
+    @classmethod
+    def of(
+        cls, keys: tuple[Any, ...], means: Mapping[Any, str | None], fields: Mapping[str, Field]
+    ) -> KeyPlan:
+        """Return the plan for mappings with these keys, whose fields are declared in `fields`.
+
+        `means` maps keys to fields in order of preference: of several keys for one field, the first is read and the
+        others are metadata.
+        """
+        best = {name: key for key, name in reversed([*means.items()]) if name is not None}
+        read = {key: name for name, key in best.items()}
+        chosen = ((key, read[key], fields[read[key]].read) for key in keys if key in read)
+        return cls(tuple(chosen), tuple(key for key in keys if key not in read))
+
+    def read(self, row: Mapping[Any, Json]) -> dict[str, Json]:
+        """Return the values of a mapping by field name. Raises Invalid with the key of an invalid value as its path."""
+        values: dict[str, Json] = {}
+        key: Any = ""
+        try:
+            for key, name, read in self.fields:
+                values[name] = row[key] if read is None else read(row[key])
+        except Invalid as wrong:
+            raise wrong.under(key) from None
+        if self.others:
+            values["metadata"] = {**values.get("metadata", {}), **{str(key): row[key] for key in self.others}}
+        return values
+
+
 _GOLDEN = ("expected_output", "actual_output", "retrieval_context")
 OF_GOLDENS = frozenset({*_GOLDEN, *map(camel_case, _GOLDEN)})
 """Keys of DeepEval's goldens, in which `context` holds the ideal passages instead of the retrieved ones."""
@@ -72,7 +106,7 @@ OF_GOLDENS = frozenset({*_GOLDEN, *map(camel_case, _GOLDEN)})
 def id_keys(keys: tuple[Any, ...]) -> tuple[str, ...]:
     """Return those of the keys that may hold a document's id (id, doc_id, docno, ...), in order of preference."""
     named = (key for key in keys if isinstance(key, str) and fold(key) in _ID_RANKS)
-    return tuple(sorted(named, key=lambda key: _ID_RANKS[fold(key)]))
+    return tuple(sorted(named, key=lambda key: (_ID_RANKS[fold(key)], key != "id")))
 
 
 def id_in(row: Json) -> str | None:
@@ -84,7 +118,6 @@ def id_in(row: Json) -> str | None:
 
 
 _LISTS = (list, tuple)
-_OWN = frozenset(Context.__struct_fields__)
 
 
 def _whole(value: Json) -> Json:
@@ -93,8 +126,7 @@ def _whole(value: Json) -> Json:
         return value
     if isinstance(value, Integral):
         return int(value)
-    number = float(value)
-    return int(number) if number.is_integer() else value
+    return int(float(value)) if float(value).is_integer() else value
 
 
 def _number(value: Json) -> Json:
@@ -117,10 +149,6 @@ def read_id(value: Json) -> str:
     if type(whole) is int or (isinstance(value, str | UUID) and value):
         return str(whole)
     raise Invalid(f"is {describe(value)}, not an id", "write a non-empty string or a whole number")
-
-
-def _passage_id(value: Json) -> str:
-    return value if type(value) is str else read_id(value)
 
 
 def _at(step: Step, read: Callable[[Json], Json], value: Json) -> Json:
@@ -203,63 +231,24 @@ def _passage(value: Json) -> Json:
         return {"text": str(value) or EMPTY}
     if not isinstance(value, dict):
         return _scored(value)
-    made = _named(value)
-    for name, inner in made.items():
-        read = PASSAGE[name].read
-        if read is not None and inner is not None:
-            try:
-                made[name] = read(inner)
-            except Invalid as wrong:
-                key = next((key for key in value if PASSAGE_SPELLINGS.get(key) == name), name)
-                raise wrong.under(key) from None
+    given = {key: inner for key, inner in value.items() if inner is not None}
+    made = _passage_plan(tuple(given)).read(given)
+    if offsets := {name: made.pop(name) for name in ("start", "end") if name in made}:
+        made["metadata"] = {**made.get("metadata", {}), **offsets}
+    if "id" not in made and (found := id_in(made.get("metadata"))) is not None:
+        made["id"] = found
+    if made.get("text") == "":
+        made["text"] = EMPTY
+    if made.keys().isdisjoint({"text", "id"}):
+        raise Invalid("has neither text nor id", _EXAMPLE)
     return made
 
 
 @lru_cache(maxsize=1000)
-def _others(keys: tuple[Any, ...]) -> tuple[tuple[Any, str | None], ...]:
-    """Return those keys of a passage that are not fields of Context, each with the field it means, or None for metadata."""
-    ids = {key: rank for rank, key in enumerate(id_keys(keys))}
-    others = [key for key in keys if key not in _OWN]
-    others.sort(key=lambda key: ids.get(key, -1))
-    return tuple((key, "id" if key in ids else PASSAGE_SPELLINGS.get(key)) for key in others)
-
-
-def _named(passage: dict[str, Json]) -> dict[str, Json]:
-    """Return a copy of a passage with its keys renamed to Context's fields; unknown keys become metadata.
-
-    If several keys mean one field, the field's own name or else the preferred alias is used.
-    """
-    others = _others(tuple(passage))
-    made = _renamed(passage.copy(), others) if others else passage.copy()
-    if made.get("id") is None and (found := id_in(made.get("metadata"))) is not None:
-        made["id"] = found
-    if made.get("text") is None:
-        made.pop("text", None)
-        if made.get("id") is None:
-            raise Invalid("has neither text nor id", _EXAMPLE)
-    elif not made["text"]:
-        made["text"] = EMPTY
-    return made
-
-
-def _renamed(passage: dict[str, Json], others: tuple[tuple[Any, str | None], ...]) -> dict[str, Json]:
-    """Move the values of the keys in `others` to their fields or into the metadata of a passage, and return the passage."""
-    more: dict[Any, Json] = {}
-    for key, name in others:
-        value = passage.pop(key)
-        if value is None:
-            continue
-        if name in {"start", "end"}:
-            more[name] = _at(key, _offset, value)
-        elif name is None or passage.get(name) is not None:
-            more[key] = value
-        else:
-            passage[name] = value
-    if more:
-        if (metadata := passage.get("metadata")) is not None:
-            more = {**_at("metadata", _metadata, metadata), **more}
-        passage["metadata"] = freeze(more)
-    return passage
+def _passage_plan(keys: tuple[Any, ...]) -> KeyPlan:
+    means: dict[Any, str | None] = dict.fromkeys(id_keys(keys), "id")
+    means |= {key: name for key, name in PASSAGE_SPELLINGS.items() if key in keys and name != "id"}
+    return KeyPlan.of(keys, means, PASSAGE)
 
 
 def passages_in(value: Json) -> list[Json] | None:
@@ -276,9 +265,9 @@ def _hit(passage: Json) -> Json:
     if not isinstance(passage, dict) or any(PASSAGE_SPELLINGS.get(key) == "text" for key in passage):
         return passage
     metadata = passage.get("metadata")
-    texts = metadata.items() if isinstance(metadata, Mapping) else ()
-    text = next((text for key, text in texts if PASSAGE_SPELLINGS.get(key) == "text"), None)
-    return passage if text is None else {**passage, "text": text}
+    items = metadata.items() if isinstance(metadata, Mapping) else ()
+    texts = [text for key, text in items if PASSAGE_SPELLINGS.get(key) == "text" and text is not None]
+    return {**passage, "text": texts[0]} if texts else passage
 
 
 def _scored(value: Json) -> Json:
@@ -380,29 +369,19 @@ def _evidence(value: Json) -> Json:
 
 
 def _tool_call(value: Json) -> Json:
-    """Return a tool call, in germane's form or as chat APIs write it, as a mapping of ToolCall's fields. Raises Invalid."""
-    fix = 'write {"tool": "search", "input": {...}, "output": {...}}'
+    """Return a tool call, in germane's form or as chat APIs write it, as a mapping of ToolCall's fields."""
     if not isinstance(value, dict):
-        if hasattr(value, "tool"):  # a record already
-            return value
-        raise Invalid(f"is {describe(value)}, not a tool call", fix)
+        return value
     function = value["function"] if isinstance(value.get("function"), dict) else {}
-    tool = value.get("tool") or value.get("name") or function.get("name")
-    if not isinstance(tool, str):
-        raise Invalid("is a tool call without the name of its tool", fix)
-    number = value.get("id")
     times = (value.get(name) for name in ("ms", "duration_ms", "durationMs"))
-    ms = next((time for time in times if time is not None), None)
-    if ms is not None and (isinstance(ms, bool) or not isinstance(ms, int | float) or ms < 0):
-        problem = f"is a tool call whose duration is {describe(ms)}, not milliseconds"
-        raise Invalid(problem, 'write milliseconds: "ms": 120')
-    return {
-        "tool": tool,
+    made = {
+        "tool": value.get("tool") or value.get("name") or function.get("name"),
         "input": value.get("input", value.get("args", function.get("arguments"))),
         "output": value.get("output"),
-        "id": None if number is None else str(number),
-        "ms": ms,
+        "id": None if value.get("id") is None else str(value["id"]),
+        "ms": next((time for time in times if time is not None), None),
     }
+    return {key: inner for key, inner in made.items() if inner is not None}
 
 
 def _message(value: Json) -> Json:
@@ -417,17 +396,6 @@ def _message(value: Json) -> Json:
 def _conversation(value: Json) -> Json:
     """Return a conversation as a list of messages; a text is one message of the user."""
     return [{"role": "user", "content": value}] if isinstance(value, str) else _each(_message)(value)
-
-
-_YES_NO = {"true": True, "false": False}
-
-
-def yes_no(value: Json) -> Json:
-    """Return True or False for a number (1, 0.0) or text ("true", "False") of a table, or any other value unchanged."""
-    if isinstance(value, str):
-        return _YES_NO.get(value.strip().lower(), value)
-    whole = _whole(value)
-    return bool(whole) if type(whole) is int and whole in {0, 1} else value
 
 
 def converted(values: Json, kind: type[T]) -> T:
@@ -566,7 +534,7 @@ FIELDS = {
 """The fields of a sample."""
 PASSAGE = {
     "text": Field("the text of the passage", ("content", "page_content")),
-    "id": Field("the id of its document", (*DOCUMENT_IDS, "_id"), read=_passage_id),
+    "id": Field("the id of its document", (*DOCUMENT_IDS, "_id"), read=read_id),
     "score": Field("the retriever's own score", read=_number),
     "grade": Field("a person's grade of its relevance, 0 to 3 or in grade_scale", read=_whole),
     "relevant": Field("a person's yes or no on its relevance; give either grade or relevant"),

@@ -8,13 +8,13 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from germane.clean import some_of
 from germane.errors import InputError, SourceLocation, install_extra
 from germane.samples.cells import TableRow
-from germane.samples.fields import OF_GOLDENS, SPELLINGS, id_in, yes_no
+from germane.samples.fields import SPELLINGS, id_in
 from germane.samples.files import check_readable, shown_name
 from germane.types import Json, Sample
 
-_PLAIN = frozenset({str, int, bool, type(None)})
 _JSON = (str, int, float, list, dict, type(None))
 LIST = 'give a list of samples: evaluate([{"query": "...", "contexts": [...]}], ...)'
 
@@ -22,33 +22,33 @@ LIST = 'give a list of samples: evaluate([{"query": "...", "contexts": [...]}], 
 def records(source: Any) -> Iterator[Any]:
     """Return an iterator over the rows of a table or list as plain mappings; rows that are not mappings stay unchanged.
 
-    NaN, None and pandas' missing values are left out. NumPy arrays become lists; documents of LangChain (`page_content`)
+    NaN and pandas' missing values become None. NumPy arrays become lists; documents of LangChain (`page_content`)
     and nodes of LlamaIndex (`node`, `get_content()`) become contexts. Raises InputError if the source has no rows.
     """
-    rows = _records(source)
+    rows = source
+    if hasattr(source, "iter_rows"):  # polars
+        rows = source.iter_rows(named=True)
+    elif hasattr(source, "to_pylist"):  # pyarrow
+        rows = source.to_pylist()
+    elif hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
+        rows = in_columns(source).to_dict("records")
+    elif isinstance(source, Mapping | Sample):
+        keys = [] if isinstance(source, Sample) else list(map(repr, source))
+        what = f"one mapping with the keys {some_of(keys, 5)}" if keys else "one sample"
+        fix = f"{LIST}; of a data set give one split, of columns pandas.DataFrame(columns)"
+        raise InputError(f"the samples are given as {what}, not as a list of samples", fix=fix)
+    elif not isinstance(source, Iterable) or isinstance(source, bytes):
+        problem = f"the samples are given as {type(source).__name__}, not as a list of samples"
+        raise InputError(problem, fix=LIST)
     kind = dict if rows is source else TableRow
     return (kind(_mapping(row)) if isinstance(row, Mapping) else row for row in rows)
 
 
 def _mapping(row: Mapping[Any, Any]) -> dict[str, Json]:
-    fields = dict(_fields(row))
-    if "context" in fields:  # its meaning depends on the other keys, even those without a value
-        fields |= {name: None for name in OF_GOLDENS & row.keys() if name not in fields}
-    return fields
-
-
-def not_rows(source: Mapping[Any, Any] | Sample) -> InputError:
-    """Return the InputError for data set splits, columns or one sample, given in place of a list of samples."""
-    source = {} if isinstance(source, Sample) else source
-    values, what, fix = list(source.values()), "one sample", LIST
-    if any(hasattr(value, "columns") or hasattr(value, "column_names") for value in values):
-        names = ", ".join(map(repr, list(source)[:5]))
-        problem = f"the samples are given as a data set with the splits {names}"
-        return InputError(problem, fix=f"give one split: data[{next(iter(source))!r}]")
-    listed = [isinstance(v, list | tuple) or hasattr(v, "to_list") or hasattr(v, "tolist") for v in values]
-    if listed and all(listed):
-        what, fix = "a mapping of columns", "give rows: pandas.DataFrame(columns), or a list of mappings"
-    return InputError(f"the samples are given as {what}, not as a list of samples", fix=fix)
+    return {
+        str(key): plain(cell.to_dict() if SPELLINGS.get(key) == "qrels" and _holds_grades(cell) else cell)
+        for key, cell in row.items()
+    }
 
 
 def is_table(value: Any) -> bool:
@@ -85,33 +85,11 @@ def parquet_batches(
         raise InputError(problem, fix="export the file again", place=location) from None
 
 
-def _records(source: Any) -> Iterable[Any]:
-    """Return the rows of a DataFrame or Arrow table, or any other iterable unchanged. Raises InputError for other values."""
-    if hasattr(source, "iter_rows"):  # polars
-        return source.iter_rows(named=True)  # type: ignore[no-any-return]
-    if hasattr(source, "to_pylist"):  # pyarrow
-        return source.to_pylist()  # type: ignore[no-any-return]
-    if hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
-        return in_columns(source).to_dict("records")  # type: ignore[no-any-return]
-    if not isinstance(source, Iterable) or isinstance(source, bytes):
-        problem = f"the samples are given as {type(source).__name__}, not as a list of samples"
-        raise InputError(problem, fix=LIST)
-    return source
-
-
 def in_columns(table: Any) -> Any:
     """Return a pandas DataFrame with its named index levels turned into columns, other tables unchanged."""
     if hasattr(table, "reset_index") and {*table.index.names} - {None, *table.columns}:
         return table.reset_index()
     return table
-
-
-def _fields(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
-    for key, cell in row.items():
-        value = cell.to_dict() if SPELLINGS.get(key) == "qrels" and _holds_grades(cell) else cell
-        made = value if type(value) in _PLAIN else plain(value)
-        if made is not None:
-            yield str(key), yes_no(made) if key == "answerable" else made
 
 
 def _holds_grades(cell: Any) -> bool:
@@ -125,23 +103,36 @@ def _holds_grades(cell: Any) -> bool:
 
 
 def plain(value: Any) -> Json:
-    """Return a value of another library as JSON (an array as a list, NaN as None); unknown types are returned unchanged."""
+    """Return a value of another library as JSON (an array as a list, NaN as None); unknown types are returned unchanged.
+
+    A key of a mapping whose value is missing is left out.
+    """
+    kind = type(value)
+    if kind is str or value is None:
+        return value
+    if isinstance(value, list) or kind is tuple:
+        return [plain(inner) for inner in value]
+    if isinstance(value, Mapping):
+        return {str(key): made for key, inner in value.items() if (made := plain(inner)) is not None}
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return value if kind in {int, bool, float} else _foreign(value)
+
+
+def _foreign(value: Any) -> Json:
+    """Return an object of another library as JSON, or unchanged if its type is unknown."""
     for read in ("tolist", "to_list"):  # an array or a number of NumPy, a series of pandas or polars
         if hasattr(value, read):
-            value = getattr(value, read)()
-            break
+            return plain(getattr(value, read)())
     if (result := document(value)) is not None:
         return result
     if is_table(value):  # of contexts
         return list(records(value))
-    if isinstance(value, Mapping):
-        return dict(_fields(value))
     if (fields := fields_of(value)) is not None:
         return plain(fields)
-    if isinstance(value, list | tuple | Iterator):
-        return [plain(value) for value in value]
-    missing = isinstance(value, float) and math.isnan(value)
-    return None if missing or type(value).__name__ in {"NAType", "NaTType"} else value
+    if isinstance(value, Iterator):
+        return [plain(inner) for inner in value]
+    return None if type(value).__name__ in {"NAType", "NaTType"} else value
 
 
 def fields_of(value: Any) -> Mapping[str, Any] | None:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from germane.addons import reader_of
+from germane.clean import shorten
 from germane.encoding import replace_surrogates, without_surrogates
 from germane.errors import InputError, SourceLocation, collect_or_raise
-from germane.samples.cells import Cells, TableRow, named_rows
+from germane.samples.cells import TableRow, named_rows
 from germane.samples.fields import SPELLINGS
 from germane.samples.files import (
     JsonFault,
@@ -30,7 +31,7 @@ from germane.samples.files import (
     read_text,
     shown_name,
 )
-from germane.samples.frames import LIST, not_rows, parquet_batches, records
+from germane.samples.frames import LIST, parquet_batches, records
 from germane.samples.rows import Columns, Row, RowReader
 from germane.types import Json, Sample, Step
 
@@ -60,23 +61,28 @@ def read_samples(
         InputError: The file is missing (raised at once), or a row is invalid (raised when it is reached, with its location).
     """
     path = Path(path)
-    if _is_beir(path):
-        return samples_from(_beir_rows(path), warn=warn)
-    if path.is_dir():
+    if path.is_dir() and not _is_beir(path):
         return _samples_of_folder(path, columns, warn)
+    return _read_file(path, RowReader(columns, warn, prefix))
+
+
+def _read_file(path: Path, rows: RowReader, faults: list[InputError] | None = None) -> Iterator[Sample]:
+    """Return an iterator over the samples of a file or BEIR folder; errors in rows are raised, or added to `faults` if given."""
+    if _is_beir(path):
+        return _samples(_located(_beir_rows(path)), rows, SourceLocation("samples"), "row", faults)
     reader, unit = _format(path)
-    rows = RowReader(columns, warn, prefix)
-    samples = _as_samples(reader(path, rows.cells), warn)
-    return _samples(samples, rows, SourceLocation(shown_name(path)), unit)
+    more = () if faults is None or reader is not _read_jsonl else (faults,)
+    read = _as_samples(reader(path, rows.warn, *more), rows.warn)
+    return _samples(read, rows, SourceLocation(shown_name(path)), unit, faults)
 
 
 def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
     from germane.samples.runs.source import read_qrels  # other files do not need it
 
-    gold, cells = read_qrels(folder), RowReader().cells
+    gold = read_qrels(folder)
     for file in dataset_files(folder, "queries"):
         reader, _ = _format(file)
-        for _, row, where in reader(file, cells):
+        for _, row, where in reader(file, Notices()):
             name = row.get("_id", row.get("id")) if isinstance(row, dict) else None
             if not isinstance(name, str) or "text" not in row:
                 problem = "this query of a BEIR folder has no _id or no text"
@@ -89,26 +95,13 @@ def _is_beir(path: Path) -> bool:
     return (path / "qrels").is_dir() and bool(dataset_files(path, "queries"))
 
 
-def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> list[InputError]:
-    """Return the errors in a file or folder of samples: the first one of each row, at most `most` per file."""
-    of_beir = _is_beir(path)
-    if path.is_dir() and not of_beir:
-        return [fault for file in data_files(path) for fault in faults_in(file, columns, most)]
+def faults_in(path: Path, columns: Columns | None = None) -> list[InputError]:
+    """Return the errors in a file or folder of samples: the first one of each row, at most MOST_FAULTS per file."""
     faults: list[InputError] = []
     try:
-        if not of_beir:
-            reader, _ = _format(path)
-            rows = RowReader(columns)
-            more = (faults,) if reader is _read_jsonl else ()
-            for number, row, where in _as_samples(reader(path, rows.cells, *more)):
-                try:
-                    rows.read(row, number, where)
-                except InputError as fault:
-                    faults.append(fault)
-                if len(faults) >= most:
-                    return faults
-        if not faults and str(path) != "-":  # standard input cannot be read again
-            deque(read_samples(path, columns=columns), maxlen=0)  # raises InputError for repeated ids
+        if path.is_dir() and not _is_beir(path):
+            return [fault for file in data_files(path) for fault in faults_in(file, columns)]
+        deque(_read_file(path, RowReader(columns), faults), maxlen=0)
     except InputError as fault:
         faults.append(fault)
     return faults
@@ -152,21 +145,17 @@ def read_questions(
     `asked` means that a system is queried for the contexts. `warn` is called with a Notice for each field that
     is probably misspelt. Raises InputError as `read_samples` does.
     """
-    if isinstance(source, Mapping | Sample):
-        raise not_rows(source)
-    rows = read_samples(_file(source)) if isinstance(source, str | Path) else records(source)
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if isinstance(source, str) and ("\n" in source or suffix_of(path) not in READERS):
+            fix = f"name a file ({', '.join(READERS)}), or {LIST}"
+            problem = f"{shorten(source, 40)!r} is not the path of a file of samples"
+            raise InputError(problem, fix=fix)
+        return read_samples(path, warn=warn)
+    rows = records(source)
     if asked:
         rows = ({"query": row} if isinstance(row, str) else row for row in rows)
     return samples_from(rows, warn=warn)
-
-
-def _file(source: str | Path) -> Path:
-    path = Path(source)
-    if isinstance(source, str) and ("\n" in source or suffix_of(path) not in READERS):
-        text = source if len(source) <= 40 else f"{source[:40]}..."
-        fix = f"name a file ({', '.join(READERS)}), or {LIST}"
-        raise InputError(f"{text!r} is not the path of a file of samples", fix=fix)
-    return path
 
 
 def suffix_of(path: Path) -> str:
@@ -184,10 +173,17 @@ def samples_from(
 
     `columns` and `warn` are as in `read_samples`.
     """
-    place = functools.partial(SourceLocation, "samples")
-    numbered = ((n, _visible(row), functools.partial(_at, place(n))) for n, row in enumerate(rows, 1))
-    reader = RowReader(columns, warn)
-    return _samples(_as_samples(numbered, warn), reader, SourceLocation("samples"), "row")
+    rows_read = _as_samples(_located(rows), warn)
+    return _samples(rows_read, RowReader(columns, warn), SourceLocation("samples"), "row")
+
+
+def _located(rows: Iterable[Any]) -> Iterator[Row]:
+    """Yield the rows of a Python list with their numbers, and with lone surrogates replaced by U+FFFD."""
+    for number, row in enumerate(rows, 1):
+        made: Json = without_surrogates(row) if isinstance(row, Sample) else row
+        if isinstance(row, Mapping):
+            made = (TableRow if isinstance(row, TableRow) else dict)(replace_surrogates(dict(row)))
+        yield number, made, functools.partial(_at, SourceLocation("samples", number))
 
 
 def _as_samples(rows: Iterator[Row], warn: Warn | None = None) -> Iterator[Row]:
@@ -199,16 +195,6 @@ def _as_samples(rows: Iterator[Row], warn: Warn | None = None) -> Iterator[Row]:
     read = reader_of(first[1], known=known)
     rows = chain([first], rows)
     yield from rows if read is None else read(rows, warn)
-
-
-def _visible(row: Any) -> Any:
-    """Return a row (a Sample or a mapping) with lone surrogates replaced by U+FFFD."""
-    if isinstance(row, Sample):
-        return without_surrogates(row)
-    if not isinstance(row, Mapping):
-        return row
-    visible: dict[str, Json] = replace_surrogates(dict(row))
-    return TableRow(visible) if isinstance(row, TableRow) else visible
 
 
 def _format(path: Path) -> tuple[Reader, str]:
@@ -234,24 +220,42 @@ _TOGETHER = 64
 """The number of lines that are parsed together."""
 
 
-def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit: str) -> Iterator[Sample]:
-    """Yield the samples of rows. Raises InputError for a repeated (id, system, trial), or without any rows.
+MOST_FAULTS = 50
+"""The number of errors after which `faults_in` stops reading a file."""
 
-    `unit` ("line" or "row") names the numbers of rows in messages.
+
+def _samples(
+    rows: Iterator[Row],
+    reader: RowReader,
+    file: SourceLocation,
+    unit: str,
+    faults: list[InputError] | None = None,
+) -> Iterator[Sample]:
+    """Yield the samples of rows. Raises InputError for an invalid row, a repeated (id, system, trial), or without any rows.
+
+    `unit` ("line" or "row") names the numbers of rows in messages. If `faults` is given, errors in rows are added to it
+    instead, up to MOST_FAULTS.
     """
     # most samples have neither system nor trial: their id is their key
     seen = dict[str | tuple[str, str, int], int]()
     for number, row, where in rows:
-        sample = reader.read(row, number, where)
+        if faults is not None and len(faults) >= MOST_FAULTS:
+            return
+        try:
+            sample = reader.read(row, number, where)
+        except InputError as fault:
+            collect_or_raise(fault, faults)
+            continue
         key = sample.key if sample.system or sample.trial else sample.id
         if key in seen:
             more = f", system {sample.system!r}" if sample.system else ""
             more += f", trial {sample.trial}" if sample.trial else ""
             problem = f"sample ids must be unique; {sample.id!r}{more} also occurs on {unit} {seen[key]}"
-            raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
+            fix = "give each sample its own id, system or trial"
+            collect_or_raise(InputError(problem, fix=fix, place=where(())), faults)
         seen[key] = number
         yield sample
-    if not seen:
+    if not (seen or faults):
         fix = 'write at least one sample: {"query": "...", "contexts": ["..."]}'
         raise InputError("there are no samples", fix=fix, place=file)
     reader.warn_at_end(file)
@@ -260,7 +264,7 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: SourceLocation, unit:
 _DOCUMENT = "if the file is one JSON document, name it .json; else write one object per line"
 
 
-def _read_jsonl(path: Path, _: Cells | None = None, faults: list[InputError] | None = None) -> Iterator[Row]:
+def _read_jsonl(path: Path, _: Warn, faults: list[InputError] | None = None) -> Iterator[Row]:
     """Yield the rows of a JSON Lines file, one per line that is not blank.
 
     Raises InputError for an invalid line, or appends the error to `faults` if given and goes on.
@@ -318,7 +322,7 @@ _HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "resul
 """The keys under which a JSON object may hold its array of samples."""
 
 
-def _read_json(path: Path, _: Cells) -> Iterator[Row]:
+def _read_json(path: Path, _: Warn) -> Iterator[Row]:
     """Yield the rows of a JSON document: an array of samples, or an object with such an array under a usual key."""
     text = read_text(path)
     if not text.strip():
@@ -343,24 +347,17 @@ def _read_json(path: Path, _: Cells) -> Iterator[Row]:
         yield index + 1, row, functools.partial(_json_location, path, text, 1, (*holder, index))
 
 
-def _read_table(delimiter: str, path: Path, cells: Cells) -> Iterator[Row]:
+def _read_table(delimiter: str, path: Path, warn: Warn) -> Iterator[Row]:
     """Yield the rows of a CSV or TSV file with a header; cells may hold lists and objects as JSON."""
     file = shown_name(path)
-
-    def check(header: list[str], place: SourceLocation) -> None:
-        if not any(cells.field_of(name) == "query" for name in header):
-            names = ", ".join(spelling for spelling, name in SPELLINGS.items() if name == "query")
-            problem = f"no column holds the query; the columns are {', '.join(header)}"[:300]
-            fix = f"name the column {names.replace(', ', ' or ')}, or give its name: --columns query=NAME"
-            raise InputError(problem, fix=fix, place=place)
-
     lines = (line for _, line in read_lines(path))
-    note = lambda text: cells.notes.append(Notice(text, "", SourceLocation(file)))  # noqa: E731
-    for place, row in named_rows(lines, delimiter, file, note, check):
+    for place, row in named_rows(
+        lines, delimiter, file, lambda text: warn(Notice(text, "", SourceLocation(file)))
+    ):
         yield place.line or 0, TableRow(row), functools.partial(_at, place)
 
 
-def _read_parquet(path: Path, _: Cells) -> Iterator[Row]:
+def _read_parquet(path: Path, _: Warn) -> Iterator[Row]:
     """Yield the rows of a Parquet file; lists and objects have a list or struct type, or are JSON texts as in CSV."""
     for number, row in enumerate(chain.from_iterable(map(records, parquet_batches(path))), 1):
         yield number, row, functools.partial(_at, SourceLocation(f"{path}, row {number}"))

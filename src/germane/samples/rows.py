@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from msgspec import structs
 
@@ -13,12 +13,13 @@ from germane.addons import absent
 from germane.clean import counted, fold
 from germane.encoding import encode, encode_record
 from germane.errors import InputError, Invalid, SourceLocation, describe
-from germane.samples.cells import Cells, Locate, TableRow, is_joined_ids
-from germane.samples.fields import FIELDS, IDS, OF_GOLDENS, SPELLINGS, converted, without_errors
+from germane.samples.cells import CellCounts, TableRow, is_joined_ids, read_cell, yes_no
+from germane.samples.fields import FIELDS, IDS, OF_GOLDENS, SPELLINGS, KeyPlan, converted, without_errors
 from germane.samples.files import Notice, Notices, Warn, nearest
-from germane.types import Context, Json, Sample
+from germane.types import Context, Json, Sample, Step
 
 Columns: TypeAlias = Mapping[str, str]
+Locate: TypeAlias = Callable[[Sequence[Step]], SourceLocation]
 Row: TypeAlias = tuple[int, Json, Locate]
 """A row: its number (the id of a sample without one), its value, and a function from a path in it to a SourceLocation."""
 
@@ -60,134 +61,121 @@ class RowReader:
     """
 
     def __init__(self, columns: Columns | None = None, warn: Warn | None = None, prefix: str = "") -> None:
-        self._warn = Notices(warn)
+        self.warn = Notices(warn)
         self._prefix = prefix
         check_columns(columns or {})
         self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
         self._taken = set(self._mapped.values())
         self._absent = set(self._mapped)
         self._plan = functools.lru_cache(maxsize=1000)(self._plan_of)
-        self.cells = Cells(self.field_of)
+        self._cells, self._table_rows = CellCounts(), 0
 
     def field_of(self, key: str, among: Iterable[str] = ()) -> str | None:
         """Return the sample field that a key means in a row with the keys `among`, or None if the key is metadata."""
-        name = self._mapped.get(key) or SPELLINGS.get(key)
-        if key == "context" and key not in self._mapped and not OF_GOLDENS.isdisjoint(among):
+        if key in self._mapped:
+            return self._mapped[key]
+        if key == "context" and not OF_GOLDENS.isdisjoint(among):
             return None
-        return None if name in self._taken and key not in self._mapped else name
+        return None if (name := SPELLINGS.get(key)) in self._taken else name
 
     def read(self, row: Json, number: int, where: Locate) -> Sample:
         """Return a row's Sample; its id is `number` if it has none. Raises InputError, located by `where`."""
+        if isinstance(row, Sample):
+            return row
         try:
-            if isinstance(row, TableRow):
-                row = self.cells.values(row, where)
-            return row if isinstance(row, Sample) else self._sample(row, number, where)
+            return self._sample(row, number, where)
         except Invalid as wrong:
             raise wrong.error(where(wrong.path)) from None
 
     def _sample(self, row: Json, number: int, where: Locate) -> Sample:
-        """Return the Sample of a row whose cells are already converted to values. Raises Invalid for an invalid value."""
+        """Return the Sample of a row that is a mapping. Raises Invalid for an invalid value, or for another row."""
         if not isinstance(row, dict):
             fix = 'write {"id": "q1", "query": "..."}'
             raise Invalid(f"this sample is {describe(row)}, not an object", fix)
-        keys = among = tuple(row)
+        among = tuple(row)
+        if isinstance(row, TableRow):
+            row = self._values(row, where)
         if type(None) in map(type, row.values()):
             row = {key: value for key, value in row.items() if value is not None}
-            keys = tuple(row)
-        plan = self._plan(keys, among)
-        self._warn_of(plan, row, where)
+        plan = self._plan(tuple(row), among)
+        self._warn_of(plan, row, among, where)
         try:
-            return converted(self._values(plan, row, number), Sample)
+            values = plan.read(row)
+            if IDS in values:
+                values["contexts"] = _with_ids(values.get("contexts"), values.pop(IDS))
+            if "calls" in values:
+                values["calls"], failed = without_errors(values["calls"])
+                values["error"] = values.get("error") or failed
+            values.setdefault("id", f"{self._prefix}{number}")
+            return converted(values, Sample)
         except Invalid as wrong:
-            raise self._named(wrong, row) from None
+            raise self._named(wrong, plan, row) from None
 
-    def _values(self, plan: _Plan, row: dict[str, Json], number: int) -> dict[str, Json]:
-        """Return the converted values of a row by field name, as `plan` reads its keys. Raises Invalid for an invalid value."""
-        values: dict[str, Json] = {}
-        key = ""
-        try:
-            for key, name, read in plan.fields:
-                values[name] = row[key] if read is None else read(row[key])
-        except Invalid as wrong:
-            raise wrong.under(key) from None
-        if IDS in values:
-            values["contexts"] = _with_ids(values.get("contexts"), values.pop(IDS))
-        if "calls" in values:
-            values["calls"], failed = without_errors(values["calls"])
-            values["error"] = values.get("error") or failed
-        if "id" not in values:
-            values["id"] = f"{self._prefix}{number}"
-        if plan.others:
-            others = {str(key): row[key] for key in plan.others}
-            values["metadata"] = values["metadata"] | others if "metadata" in values else others
+    def _values(self, row: TableRow, where: Locate) -> dict[str, Json]:
+        """Return the values of a table's row, whose texts are read as cells. Raises Invalid with the column as its path."""
+        self._table_rows += 1
+        values = {name: cell for name, cell in row.items() if name != ""}
+        for name, cell in values.items():
+            field = self.field_of(name, row)
+            if isinstance(cell, str):
+                try:
+                    values[name], doubt = read_cell(cell, field)
+                except Invalid as wrong:
+                    raise wrong.under(name) from None
+                if doubt:
+                    self._cells.add(doubt, name, where((name,)))
+            elif field == "answerable":
+                values[name] = yes_no(cell)
         return values
 
-    def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> _Plan:
-        """Return the plan for reading rows with these keys; `among` also has keys without a value.
-
-        If several keys mean one field, the field's own name or else the preferred alias is read.
-        """
+    def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> KeyPlan:
+        """Return the plan for reading rows with these keys; `among` also has keys without a value."""
         self._absent.difference_update(keys)
-        means = {key: self.field_of(key, among) for key in keys}
-        order = {spelling: position for position, spelling in enumerate(SPELLINGS)}
-        best = {name: key for key, name in sorted(means.items(), key=lambda value: -order.get(value[0], -1))}
-        read = {key: name for key, name in means.items() if name is not None and best[name] == key}
-        fields = tuple((key, name, FIELDS[name].read) for key, name in read.items())
-        ids = tuple(key for key, name in read.items() if name in _OF_IDS)
-        return _Plan(fields, ids, tuple(key for key in keys if key not in read), among)
+        means = {key: self.field_of(key, among) for key in (*self._mapped, *SPELLINGS) if key in keys}
+        return KeyPlan.of(keys, means, FIELDS)
 
     def warn_at_end(self, file: SourceLocation) -> None:
         """Warn about names in `columns` that no row had, and about suspicious cells counted in all rows."""
-        self.cells.warn(self._warn)
+        for notice in self._cells.notices(self._table_rows):
+            self.warn(notice)
         for key in sorted(self._absent):
             problem = f"no row has the column {key!r}, which is given for the field {self._mapped[key]}"
-            self._warn(Notice(problem, "check the name, also upper and lower case", file))
+            self.warn(Notice(problem, "check the name, also upper and lower case", file))
 
-    def _named(self, wrong: Invalid, row: dict[str, Json]) -> Invalid:
+    def _named(self, wrong: Invalid, plan: KeyPlan, row: dict[str, Json]) -> Invalid:
         """Return the error with the row's own keys in its path, and with an example of the field in its fix."""
         if not wrong.path:
             wrong.problem = f"{'this sample ' * wrong.problem.startswith('has no')}{wrong.problem}"
             if wrong.problem.endswith("has no query") and row:
                 fields = ", ".join(map(repr, list(row)[:10]))
                 wrong.problem += f"; its fields are {fields}"
-                wrong.fix = f"{wrong.fix}, or one of {', '.join(FIELDS['query'].names)}"
+                others = ", ".join(FIELDS["query"].names)
+                wrong.fix = f"{wrong.fix}, or one of {others}, or give its name: --columns query=NAME"
                 if owner := next(filter(None, (absent("readers", fold(key)) for key in row)), ""):
                     need = f"exports of traces need the add-on {owner}, which is not installed"
                     wrong.fix = f"write samples: {need}"
             return wrong
         field = str(wrong.path[0])
-        names = {name: key for key, name, _ in self._plan(tuple(row), tuple(row)).fields}
+        names = {name: key for key, name, _ in plan.fields}
         wrong.path = (names.get(field, field), *wrong.path[1:])
         example = FIELDS[field].example if field in FIELDS and not (field == IDS and wrong.fix) else None
         if len(wrong.path) == 1 and example is not None:
             wrong.fix = f"write {encode(example).decode()}"
         return wrong
 
-    def _warn_of(self, plan: _Plan, row: Mapping[str, Json], where: Locate) -> None:
+    def _warn_of(self, plan: KeyPlan, row: Mapping[str, Json], among: tuple[Any, ...], where: Locate) -> None:
         """Warn about keys that are probably misspelt, a second key that means the same field, and joined ids."""
-        for key in plan.ids:
-            if isinstance(value := row[key], list) and len(value) == 1 and is_joined_ids(str(value[0])):
-                self.cells.counts.add("ids", key, where((key,)))  # such as `d1;d2`
+        for key, name, _ in plan.fields:
+            value = row[key] if name in _OF_IDS else None
+            if isinstance(value, list) and len(value) == 1 and is_joined_ids(str(value[0])):
+                self._cells.add("ids", key, where((key,)))  # such as `d1;d2`
         for key in plan.others:
-            if name := self.field_of(key, plan.among):
-                problem = f"the field {key!r} is ignored, since another field is also read as {name}"
-                self._warn(Notice(problem, f"keep only one field for {name}", where((key,))))
+            if meant := self.field_of(key, among):
+                problem = f"the field {key!r} is ignored, since another field is also read as {meant}"
+                self.warn(Notice(problem, f"keep only one field for {meant}", where((key,))))
             elif near := _nearest_field(key):
                 problem = f"the field {key!r} is unknown and kept as metadata"
-                self._warn(Notice(problem, f"did you mean {near!r}?", where((key,))))
-
-
-class _Plan(NamedTuple):
-    """How to read a row with certain keys.
-
-    `fields` are (key, field, converter of its value); `ids` the keys that hold ids; `others` the keys of metadata;
-    `among` all keys, including those whose value is None.
-    """
-
-    fields: tuple[tuple[str, str, Callable[[Json], Json] | None], ...]
-    ids: tuple[str, ...]
-    others: tuple[str, ...]
-    among: tuple[str, ...]
+                self.warn(Notice(problem, f"did you mean {near!r}?", where((key,))))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -15,9 +15,8 @@ from germane.encoding import short_name
 from germane.errors import InputError
 from germane.labelling.corpus import Corpus
 from germane.questions.text import words
-from germane.samples.cells import Cells
 from germane.samples.fields import SPELLINGS
-from germane.samples.files import dataset_files, read_text
+from germane.samples.files import Notices, dataset_files, read_text
 from germane.samples.reading import READERS, read_samples, suffix_of
 from germane.samples.runs.formats import GOLD, RUN, Kind, first_lines, format_of
 from germane.samples.runs.hits import read_run
@@ -177,7 +176,7 @@ def _columns_of(path: Path) -> dict[str, str] | None:
         return None
     reader, _ = READERS[suffix_of(path)]
     with suppress(InputError):
-        _, row, _ = next(reader(path, Cells(lambda name, among=(): "query")), (0, None, None))  # noqa: ARG005
+        _, row, _ = next(reader(path, Notices()), (0, None, None))
         asks = isinstance(row, Mapping) and any(SPELLINGS.get(key) == "query" for key in row)
         if isinstance(row, Mapping) and "text" in row and not asks:
             return {"query": "text"} | ({"id": "_id"} if "_id" in row else {})

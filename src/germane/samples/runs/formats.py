@@ -249,7 +249,7 @@ class Reading:
 
     def finish(self) -> None:
         """Add the notes that can be decided only after all rows: ambiguous scores, suspicious cells, skipped rows."""
-        self.notes += map(str, self.cells.taken())
+        self.notes += map(str, self.cells.notices())
         if self.rises and self.longest > _RANKS:
             found = "the scores rise with the ranks, so that rank 1 has the lowest score"
             self.note(f"{found}; results are sorted by score, highest first")
