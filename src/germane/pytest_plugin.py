@@ -146,7 +146,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     terminalreporter.section("germane", sep="=", bold=True, **{"green" if session.passed else "red": True})
     if session.report is not None:
-        from germane.reports.text.terminal import render_plain
+        from germane.reports.text.overview import render_plain
 
         width = max(terminalreporter._tw.fullwidth, 60)  # noqa: SLF001 - it has no other way
         text = render_plain(session.report, width)

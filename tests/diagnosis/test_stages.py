@@ -18,7 +18,7 @@ from germane.errors import InputError
 from germane.evaluation.rank import rank
 from germane.samples import samples_from
 from germane.samples.contexts import compile_rule
-from germane.show.terminal import plain_text
+from germane.show.table import plain_text
 from germane.targets.target import complete
 from tests.command import invoke
 

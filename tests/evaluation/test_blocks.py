@@ -11,12 +11,11 @@ from germane.evaluation.evaluation import evaluate_jobs
 from germane.folder.rows import BlockRows, merge
 from germane.judges import LexicalJudge
 from germane.judging.asker import Asker
-from germane.judging.spending import Budget, Spent
+from germane.judging.spending import Budget, Spent, manifest_of
 from germane.measures.declaration import parse_measures
 from germane.measures.graders import graders_of
 from germane.measures.scoring import Job
 from germane.places.settings import Settings
-from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.types import Context, FrozenDict, Sample
 

@@ -9,12 +9,11 @@ from germane.evaluation.evaluation import evaluate_jobs, run_coroutine
 from germane.folder.rows import BlockRows
 from germane.graders.measure_grader import MeasureGrader
 from germane.judging.asker import Asker
-from germane.judging.spending import Spent
+from germane.judging.spending import Spent, manifest_of
 from germane.measures import Measure
 from germane.measures.graders import Grader
 from germane.measures.scoring import Job
 from germane.places.settings import Settings
-from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.types import Context, Sample
 

@@ -11,7 +11,7 @@ from germane.folder.rows import BlockRows
 from germane.measures import Measure
 from germane.measures.graders import Grader
 from germane.reports.ci import github_commands, junit
-from germane.reports.derived.cases import dump_grader
+from germane.reports.data import dump_grader
 from germane.reports.formats import write
 from germane.reports.gates import Gate
 from germane.reports.report import Report

@@ -7,6 +7,8 @@ import pytest
 from germane.errors import InputError
 from germane.reports.gates import Gate, GateResult, check_gate, decide
 from germane.reports.summary import MeasureSummary, summarise
+from germane.tables.cases import CaseScores
+from germane.tables.scores import ScoreTable
 from germane.types import Score
 
 
@@ -14,6 +16,11 @@ def score(sample: str, value: float | None, **more: Any) -> Score:
     status: Any = "ok" if value is not None else more.pop("status", "error")
     why = None if value is not None else "for a reason"
     return Score(sample=sample, measure="RR", type="RR", value=value, status=status, why=why, **more)
+
+
+def check(gate: str, *scores: Score) -> GateResult:
+    (result,) = check_gate(Gate.parse(gate), summarise(scores), CaseScores(ScoreTable(scores)), ())
+    return result
 
 
 def summary(*scores: Score) -> list[MeasureSummary]:
@@ -74,14 +81,13 @@ def test_what_is_no_gate_is_refused(text: str) -> None:
 )
 def test_a_gate_is_decided_by_the_whole_range(gate: str, scores: list[Score], outcome: str) -> None:
     """Missing scores stand anywhere in their bounds: only what holds for all of them is decided."""
-    (result,) = check_gate(Gate.parse(gate), summary(*scores))
-    assert result.outcome == outcome
+    assert check(gate, *scores).outcome == outcome
 
 
 def test_a_gate_on_what_was_not_measured_names_what_was() -> None:
     """A gate can only be about a measured name."""
     with pytest.raises(InputError, match="name one of the measures RR"):
-        check_gate(Gate.parse("AP>=0.5"), summary(score("a", 1.0)))
+        check("AP>=0.5", score("a", 1.0))
 
 
 def test_a_gate_on_mixed_labels_is_refused_before_anything_is_asked() -> None:
@@ -147,13 +153,10 @@ def test_a_gate_that_an_interval_cannot_meet_is_refused() -> None:
 
 def test_a_gate_on_the_lower_end_fails_where_the_mean_passes() -> None:
     """0.75 of 20 has a lower end of 0.509; where there is no interval it is undecided."""
-    lines = summary(*(score(str(n), float(n < 15)) for n in range(20)))
-    (mean,), (lower,), (upper,) = (
-        check_gate(Gate.parse(f"{how}(RR)>=0.7"), lines) for how in ("mean", "lower", "upper")
-    )
+    scores = [score(str(n), float(n < 15)) for n in range(20)]
+    mean, lower, upper = (check(f"{how}(RR)>=0.7", *scores) for how in ("mean", "lower", "upper"))
     assert (mean.outcome, lower.outcome, upper.outcome) == ("passed", "failed", "passed")
     assert lower.detail == (
         "lower end 0.5089 of 0.5089 to 0.9135, for queries like these; measured on 20 of 20 samples"
     )
-    (none,) = check_gate(Gate.parse("lower(RR)>=0.7"), summary(score("a", None, status="skipped")))
-    assert none.outcome == "failed"
+    assert check("lower(RR)>=0.7", score("a", None, status="skipped")).outcome == "failed"

@@ -12,7 +12,7 @@ from germane.encoding import decode, encode
 from germane.folder.rows import BlockRows
 from germane.measures import Measure
 from germane.measures.graders import Grader
-from germane.reports.derived.cases import dump_grader, load_grader
+from germane.reports.data import dump_grader, load_grader
 from germane.reports.report import Report
 from germane.tables.scores import ScoreTable
 from germane.types import FrozenDict, Sample, Score

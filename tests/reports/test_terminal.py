@@ -9,11 +9,10 @@ from germane import evaluate
 from germane.judges.fake import FakeJudge
 from germane.judges.judge import Reply
 from germane.questions import AnyQuestion
-from germane.reports.ranking import ranked_table
 from germane.reports.report import Report
-from germane.reports.text.terminal import render_plain
-from germane.show.table import Table
-from germane.show.terminal import plain_text
+from germane.reports.text.overview import render_plain
+from germane.reports.text.ranking import ranked_table
+from germane.show.table import Table, plain_text
 from germane.types import Json
 
 WIDTHS = (60, 80, 100, 160)
@@ -69,7 +68,7 @@ def test_every_figure_is_whole(report: Report, width: int) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_systems_side_by_side_are_whole(report: Report, width: int) -> None:
     """Where a column per system is too wide, each row becomes a record."""
-    text = plain_text(ranked_table(report).rich(edge=False), width)
+    text = plain_text(ranked_table(report), width)
     assert max(map(len, text.splitlines())) <= width
     for summary in report.summaries:
         assert re.search(rf"(?<![\d.]){summary.mean:.4f}(?!\d)", text)
@@ -130,7 +129,7 @@ def test_a_long_name_stands_above_its_numbers() -> None:
     """It is not broken over lines as long as the numbers fit below it."""
     name = "context_relevancy(unit=context,rel=0.25)"
     row = [name, "0.1234", "-0.1406 to -0.0269", "0.0001"]
-    text = plain_text(Table(["measure", "baseline", "difference", "p (Holm)"], rows=[row]).rich(), 50)
+    text = plain_text(Table(["measure", "baseline", "difference", "p (Holm)"], rows=[row]), 50)
     assert name in text
     assert max(map(len, text.splitlines())) <= 50
     assert "  0.1234  -0.1406 to -0.0269" in text

@@ -1,7 +1,7 @@
 """The table of a report in a narrow terminal."""
 
 from germane import evaluate
-from germane.reports.text.terminal import render_plain
+from germane.reports.text.overview import render_plain
 
 
 def test_the_interval_is_whole_in_80_columns_and_empty_columns_are_left_out() -> None:

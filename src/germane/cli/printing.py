@@ -22,8 +22,7 @@ from germane.folder.manifest import read_manifest
 from germane.reports import formats
 from germane.reports.data import ReportData
 from germane.reports.report import Report, complete_in, reports_in
-from germane.reports.text.markdown import markdown
-from germane.reports.text.terminal import quiet_notes, render
+from germane.reports.text.overview import markdown, quiet_notes, render
 from germane.samples.files import copied, shown_name
 from germane.samples.urls import url_of, with_urls
 from germane.types import Json
@@ -91,7 +90,7 @@ def page_sections(report: ReportData) -> dict[str, Any]:
     from germane.diagnosis.diagnosis import diagnose
     from germane.diagnosis.formats import diagnosis_page
     from germane.diagnosis.stages import follow_samples
-    from germane.reports.page.excerpt import Excerpt
+    from germane.reports.page.data import Excerpt
 
     excerpt = Excerpt(report)
     page: dict[str, Any] = {"excerpt": excerpt}

@@ -16,8 +16,8 @@ from germane.errors import InputError
 from germane.evaluation import rank as ranking
 from germane.measures.declaration import parse_measures
 from germane.reports.gates import Gate
-from germane.reports.ranking import check_output, print_trec, queries_table, ranked_table, write
 from germane.reports.report import Report
+from germane.reports.text.ranking import check_output, print_trec, queries_table, ranked_table, write
 from germane.samples.contexts import document_ids
 from germane.samples.runs.formats import GOLD, RUN, role
 from germane.samples.runs.source import RowSource

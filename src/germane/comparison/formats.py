@@ -26,8 +26,7 @@ from germane.reports.summary import (
     p_in_words,
 )
 from germane.samples.files import write_whole
-from germane.show.table import Table, csv_lines
-from germane.show.terminal import hanging, plain_text
+from germane.show.table import Stack, Table, csv_lines, plain_text
 from germane.statistics.comparison import BestSystem, Overlap
 from germane.statistics.intervals import Interval
 from germane.types import FrozenDict, Json
@@ -167,7 +166,7 @@ class Comparison(
 
 def render_comparison(comparison: Comparison, *, every: bool = False) -> RenderableType:
     """Return the comparison for a rich console, with all notes (`every`) or at most three lines of them."""
-    return hanging(_parts(comparison, every=every))
+    return Stack(_parts(comparison, every=every))
 
 
 def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
@@ -182,11 +181,11 @@ def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
         a, b = clean(baseline), ", ".join(others)
         if len(comparison.systems) != 2 or heads[0] != a:  # otherwise the table's head names them
             yield Text(f"{heads[1]} {b} against {heads[0]} {a}" if len(heads) == 2 else f"{b} against {a}")
-    yield _table(comparison, comparison.comparisons).rich()
+    yield _table(comparison, comparison.comparisons)
     for row in comparison.comparisons:
         yield from (Text(f"  {line}", style="dim") for line in _remarks(comparison, row))
     if comparison.slices:
-        yield _table(comparison, comparison.slices).rich()
+        yield _table(comparison, comparison.slices)
     for system, moved in comparison.moved.items():
         of = f" in {clean(system)}" if len(comparison.systems) > 2 else ""
         for word, queries in (("worse", moved["worst"]), ("better", moved["best"])):

@@ -14,8 +14,7 @@ from germane.diagnosis.diagnosis import Blame, BlameKind, SystemDiagnosis, is_sh
 from germane.diagnosis.stages import SystemStages
 from germane.encoding import json_of
 from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words, p_in_words
-from germane.show.table import Table
-from germane.show.terminal import hanging
+from germane.show.table import Stack, Table
 from germane.types import Json
 
 _BAR = 24
@@ -45,7 +44,7 @@ def stages_document(systems: Sequence[SystemStages]) -> Json:
 
 def render_stages(reports: Sequence[SystemStages], *, every: bool = False) -> RenderableType:
     """Return each system's stages for a rich console; `every` lists all relevant documents, not only lost ones."""
-    return hanging(line for report in reports for line in _stages(report, every=every))
+    return Stack(line for report in reports for line in _stages(report, every=every))
 
 
 def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
@@ -64,7 +63,7 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
         if stage is not report.stages[0]:
             row += [in_digits(stage.difference, "+"), interval_in_words(stage.difference_interval, sign="+")]
         table.add(row + [""] * (len(table.heads) - len(row)), {5})
-    yield table.rich()
+    yield table
     yield Text("ends     " + ", ".join(f"{count:,} {where}" for where, count in report.ends.items()))
     documents = list(report.documents()) if every else list(islice(report.documents(lost=True), _SHOWN))
     more = report.relevant - report.stages[-1].relevant - len(documents)
@@ -79,7 +78,7 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
         names = shorten(document.sample, 40), shorten(document.document, 60), where
         table.add([*names, document.grade, *(rank or "-" for rank in document.ranks.values())])
     if documents:
-        yield table.rich()
+        yield table
     yield from (Text(f"note     {clean(note)}") for note in report.notes)
 
 
@@ -93,7 +92,7 @@ def diagnosis_page(systems: Sequence[SystemDiagnosis]) -> Json:
 
 def render_diagnosis(systems: Sequence[SystemDiagnosis]) -> RenderableType:
     """Return the changes that would help each system, for a rich console."""
-    return hanging(line for diagnosis in systems for line in _helps(diagnosis))
+    return Stack(line for diagnosis in systems for line in _helps(diagnosis))
 
 
 def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
@@ -123,7 +122,7 @@ def _changes(diagnosis: SystemDiagnosis, mean: float) -> Iterator[RenderableType
         counts = f"{line.wins}/{line.ties}/{line.losses}"
         dropped = "" if line.dropped is None else f"{line.dropped:.0%}"
         table.add([*names, in_digits(line.mean), *change, p_in_words(line.p_holm), counts, dropped], {3})
-    yield table.rich()
+    yield table
     gains = Table(["query", "asked", "by", "now", "gain"], "lllr", title="queries with the largest gain")
     if (more := len(diagnosis.queries) - _SHOWN) > 0:
         gains.notes.append(f"and {more:,} more: --json lists them")
@@ -132,7 +131,7 @@ def _changes(diagnosis: SystemDiagnosis, mean: float) -> Iterator[RenderableType
         asked, gain = shorten(query.query, 40), in_digits(query.gain, "+")
         gains.add([name, asked, query.change, in_digits(query.value), gain])
     if gains.rows:
-        yield gains.rich()
+        yield gains
 
 
 def blame_in_words(blame: Blame) -> str:

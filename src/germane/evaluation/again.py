@@ -30,7 +30,7 @@ from germane.places.settings import Settings
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import examples_of
-from germane.reports.derived.cases import load_grader
+from germane.reports.data import load_grader
 from germane.reports.report import Report
 from germane.statistics.agreement import compare_answers, kappa_of
 from germane.tables.labels import LabelBook

@@ -36,14 +36,13 @@ from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, Judges
 from germane.judging.asker import Asker
-from germane.judging.spending import Budget, Spent, check_price
+from germane.judging.spending import Budget, Spent, check_price, manifest_of
 from germane.measures.declaration import parse_measures
 from germane.measures.graders import Grader, graders_of
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job
 from germane.places.settings import Settings
 from germane.reports.gates import Gate
-from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.samples.reading import SampleSource, read_questions
 from germane.targets.answers import PlannedCase, TargetAnswers, ask_targets, prepared

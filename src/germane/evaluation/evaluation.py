@@ -29,7 +29,7 @@ from germane.places.lists import turns
 from germane.places.settings import Settings
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, examples_of
-from germane.reports.derived.cases import dump_grader
+from germane.reports.data import dump_grader
 from germane.reports.explain import result_row
 from germane.tables.columns import batched
 from germane.tables.labels import add_labels

@@ -45,14 +45,13 @@ from germane.folder.manifest import read_manifest, write_manifest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
 from germane.judging.caller import in_own_loop
-from germane.judging.spending import Budget, Spent, UsageLog
+from germane.judging.spending import Budget, Spent, UsageLog, judge_entry, manifest_of
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
-from germane.reports.data import JudgeLine
 from germane.reports.gates import Verdict
-from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
 from germane.samples.urls import local
+from germane.tables.judgements import JudgeLine
 from germane.targets.answers import (
     PlannedCase,
     TargetAnswers,

@@ -12,14 +12,16 @@ from typing import IO, Any
 
 from msgspec import Struct, convert, structs
 
-from germane.clean import counted
+from germane.clean import counted, mask_urls
 from germane.encoding import decode, encode, now
 from germane.errors import InputError, LimitReached
 from germane.folder.files import REPLACE, opened
 from germane.judges.judge import Judge, Reply, members_of
+from germane.places.settings import Settings
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.types import Json, Judgement, Usage
+from germane.version import __version__
 
 __all__ = ["Budget", "UsageLog", "check_price"]
 
@@ -75,6 +77,24 @@ class Spent(Struct):
             "estimated": self.estimated > 0,
             "cost_usd": self.cost,
         }
+
+
+def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
+    """Return a manifest's version, date, judge and settings; `Report.build` adds counts of rows."""
+    return {
+        "germane": __version__,
+        "created": now(),
+        "judge": judge_entry(judge, spent),
+        "settings": {"against": settings.against, "scale": settings.scale, "rubric": settings.rubric},
+    }
+
+
+def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
+    """Return the manifest's entry for the judge: its name, identity (URLs masked), and cost."""
+    named: dict[str, Json] = {"source": None, "identity": None, "stand_in": ""}
+    if judge is not None:
+        named = {"source": judge.name, "identity": mask_urls(judge.identity), "stand_in": judge.stand_in}
+    return {**named, **spent.as_json()}
 
 
 _OF_SESSION = ("calls", "requests", "input_tokens", "output_tokens", "cost_usd", "unpriced", "estimated")

@@ -248,6 +248,9 @@ def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mappin
     return next((value for value in definitions if value.covers(options)), definitions[0]), options
 
 
+UNKNOWN = "unknown"  # the formula of a measure that is not ours and was not loaded
+
+
 def _unknown(*_: object, **__: object) -> None:
     raise MeasureError("the file of this measure was not loaded", fix="name the file: -m my_measures.py:NAME")
 
@@ -393,7 +396,7 @@ class Measure:
         except InputError:  # a package that cannot be loaded harms no report
             doc = "A measure that is not ours and was not loaded."
             unknown = Definition(
-                name=text, family="judged", compute=_unknown, needs=(), formula="unknown", doc=doc
+                name=text, family="judged", compute=_unknown, needs=(), formula=UNKNOWN, doc=doc
             )
             if (stated := declared(text)) is not None:
                 doc = "A measure of another program."

@@ -8,8 +8,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from germane.clean import clean, clean_lines, shorten
-from germane.reports.data import ReportData
-from germane.reports.derived.cases import CaseResult, CaseVerdict
+from germane.reports.data import CaseResult, CaseVerdict, ReportData
 from germane.reports.gates import REQUIRED
 from germane.reports.summary import in_digits
 from germane.types import Json

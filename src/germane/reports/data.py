@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import groupby
+from math import fsum
+from operator import mul
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
 import numpy as np
-from msgspec import UNSET, UnsetType, convert
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from germane.clean import counted
 from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.folder.rows import Tables
 from germane.measures.measure import Measure
-from germane.reports.derived.cases import CASE_SCORE, CaseResult, case_of, load_grader
 from germane.reports.gates import Gate, GateResult, Verdict, decide
 from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
 from germane.tables.cases import CaseScores
 from germane.tables.columns import Frame, to_frame
+from germane.tables.judgements import JudgeLine
 from germane.tables.labels import Label
 from germane.tables.scores import SampleKey
-from germane.types import Json, Judgement, PlaceRow, Sample, Score
+from germane.types import Json, Judgement, PlaceRow, Sample, Score, freeze
 
 if TYPE_CHECKING:
     from germane.measures.graders import Grader
@@ -38,65 +37,110 @@ __all__ = ["ReportData"]
 
 _FILE = re.compile(r"\.(json|jsonl|ndjson|csv|tsv|txt|eval)(\.gz|\.zst)?$")
 """The ending of a file that holds a report, which is no part of its name."""
-JUDGE_COUNTS = ("calls", "cached", "shared", "requests", "errors")  # in a judge's entry
 
 
-class Tokens(Line):
-    """The number of tokens sent to a judge (input) and received from it (output)."""
-
-    input: int
-    output: int
+CASE_SCORE = "score of each case"  # the gate of `execution: {threshold: 0.8}`
+CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
+"""The verdict on a case over all of its graders."""
 
 
-class JudgeLine(Line, rename=internal("identity")):
-    """The judge and its cost, over all sessions of the evaluation.
+class CaseResult(Line, kw_only=True, rename=internal("undecided_required")):
+    """The score of one sample over all graders, with its verdict.
 
-    `calls` counts questions asked and paid for, `cached` those answered by an earlier evaluation, `shared`
-    those that this evaluation had already asked, and `errors` those without an answer, whether or not a
-    request was sent. `requests` includes those sent again. `estimated` is true if an endpoint reported no
-    tokens and the numbers are estimates. `stand_in` is the warning about a judge that only stands in for a
-    model.
+    `score` is the weighted mean of the graders' scores, null if one of them could not be measured; skipped
+    graders are left out. If lower values of a measure are better, its goodness counts, e.g. 1 -
+    noise_sensitivity or 1 / (1 + leaks).
+
+    `verdict` is null if the eval file declares neither a grader nor `required` nor a threshold, as different
+    measures have no common limit. It is "undecided" if a score is missing or a stand-in for a model judged.
+    `failed_required` names the required graders below their threshold.
     """
 
-    source: str | None
-    calls: int
-    cached: int
-    shared: int
-    requests: int
-    errors: int
-    tokens: Tokens
-    cost_usd: float | None
-    estimated: bool | UnsetType = UNSET
-    stand_in: str | UnsetType = UNSET
-    identity: dict[str, Any] = msgspec.field(default_factory=dict)
-
-    @classmethod
-    def stored(cls, entry: Mapping[str, Json] | None) -> JudgeLine:
-        """Return the judge of a manifest or `--json` document; raises ValidationError if it is damaged."""
-        given = entry or {}
-        none = {"source": None, "cost_usd": None, "tokens": {"input": 0, "output": 0}}
-        counts = dict.fromkeys(JUDGE_COUNTS, 0)
-        return convert({**none, **counts, **given, "_identity": given.get("identity") or {}}, cls)
-
-    def __post_init__(self) -> None:
-        self.stand_in = self.stand_in or UNSET
+    sample: str
+    score: float | None
+    verdict: CaseVerdict | None
+    failed_required: Sequence[str] = ()
+    system: str | UnsetType = UNSET
+    trial: int | UnsetType = UNSET
+    undecided_required: Sequence[str] = ()  # required graders without a score
 
     @property
-    def spent(self) -> str:
-        """The cost of judging as text: calls, cached answers, requests, tokens and price."""
-        share = f" ({self.cached / (self.calls + self.cached):.0%})" if self.cached else ""
-        words = [counted(self.calls, "call"), f"{self.cached} cached{share}"]
-        if self.shared:
-            words.append(f"{self.shared} shared")
-        if self.requests or self.tokens.input or self.tokens.output:
-            words.append(counted(self.requests, "request"))
-            about = "about " if self.estimated else ""
-            words.append(f"{about}{self.tokens.input:,} + {self.tokens.output:,} tokens")
-            unknown = "price unknown (--price)"
-            words.append(unknown if self.cost_usd is None else f"{about}${self.cost_usd:.4f}")
-        if self.errors:
-            words.append(f"{self.errors} failed")
-        return ", ".join(words)
+    def key(self) -> SampleKey:
+        """The key of the sample: its id, system and trial."""
+        return self.sample, self.system or "", self.trial or 0
+
+    @property
+    def failed(self) -> bool:
+        """True if the verdict on the case is "fail"."""
+        return self.verdict == "fail"
+
+
+def case_of(
+    key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader], open_to: Collection[str]
+) -> CaseResult:
+    """Return a case's score and verdict; it stays undecided if a stand-in judged a measure (`open_to`)."""
+    from germane.measures.graders import BORDERLINE, PASS, STRICT  # not at the top: `germane rank` has none
+
+    rows = [(score, graders.get(score.measure)) for score in scores]
+    due = [(score, grader) for score, grader in rows if score.status != "skipped"]
+    weights = [1.0 if grader is None else grader.weight for _, grader in due]
+    values = [_good(grader, score.value) for score, grader in due if score.value is not None]
+    mean = None
+    if len(values) == len(due) and fsum(weights) > 0:
+        mean = fsum(map(mul, weights, values)) / fsum(weights)
+    below, strict = dict[str, bool | None](), set[str]()
+    for score, grader in rows:
+        if grader is not None and grader.required is not None:
+            below[score.measure] = _is_below(score, grader, grader.required)
+        if grader is not None and grader.strict and (score.why or "").startswith(STRICT):
+            strict.add(score.measure)
+    least = next((grader.threshold for grader in graders.values() if grader.threshold is not None), None)
+    if least is not None:
+        below[CASE_SCORE] = None if mean is None else mean < least
+    failed = tuple(name for name, is_below in below.items() if is_below)
+    undecided = tuple(name for name, is_below in below.items() if is_below is None)
+    unsure = {score.measure for score, _ in due}.intersection(open_to)
+    verdict: CaseVerdict | None = None
+    if any(grader.declares for grader in graders.values()):
+        if {*failed, *strict} - unsure - ({CASE_SCORE} if unsure else set()):
+            verdict = "fail"
+        elif undecided or unsure or (due and mean is None):
+            verdict = "undecided"
+        elif mean is None:
+            verdict = "skipped"
+        else:
+            verdict = "pass" if mean >= PASS else "borderline" if mean >= BORDERLINE else "fail"
+    sample, system, trial = key
+    named: dict[str, Json] = {"system": system, "trial": trial} if system or trial else {}
+    required: dict[str, Json] = {"failed_required": failed, "undecided_required": undecided}
+    return CaseResult(sample=sample, score=mean, verdict=verdict, **required, **named)
+
+
+def _good(grader: Grader | None, value: float) -> float:
+    """Return a score scaled so that higher is better; unchanged without a grader."""
+    return value if grader is None else grader.measure.definition.good(value)
+
+
+def _is_below(score: Score, grader: Grader, least: float) -> bool | None:
+    """Return True if a grader's score is below `least`; None if missing verdicts leave it undecided."""
+    ends = (score.value, score.value) if score.value is not None else score.bounds
+    if ends is None:
+        return None
+    low, high = sorted(_good(grader, end) for end in ends)
+    return True if high < least else False if low >= least else None
+
+
+def dump_grader(grader: Grader) -> dict[str, Json]:
+    """Return a grader's declaration as the JSON object that manifest.json stores."""
+    row = {field.name: getattr(grader, field.name) for field in fields(grader) if field.name != "by"}
+    return {**row, "measure": str(grader.measure)}
+
+
+def load_grader(row: Mapping[str, Json]) -> Grader:
+    """Return the grader in a JSON object that `dump_grader` wrote."""
+    from germane.measures.graders import Grader  # not at the top: `germane rank` has no graders
+
+    return Grader(**{**row, "measure": Measure.remembered(row["measure"]), "options": freeze(row["options"])})
 
 
 class ReportData:
@@ -186,18 +230,12 @@ class ReportData:
 
         Raises InputError if no sample is in any slice.
         """
-        cases_of = slices_of(self.samples(), by)
-        names: dict[str, list[str]] = {}
-        for name, cases in cases_of.items():
-            for case in cases:
-                names.setdefault(case, []).append(name)
-        kept = {name: array("q") for name in cases_of}
-        for number, (case, _, _) in enumerate(self.tables.scores.samples):
-            for name in names.get(case, ()):
-                kept[name].append(number)
-        numbers = ((name, np.array(samples, np.int64)) for name, samples in kept.items())
-        slices = [Slice(name, self.summaries_of(keep), keep) for name, keep in numbers]
-        return [value for value in slices if value.summaries]  # none of a slice without scores
+        numbers, case, slices = self.case_scores.numbers, self.case_scores.case, list[Slice]()
+        for name, ids in slices_of(self.samples(), by).items():
+            keep = np.flatnonzero(np.isin(case, [numbers[id_] for id_ in ids if id_ in numbers]))
+            if summaries := [line.replace(slice=name) for line in self.summaries_of(keep)]:
+                slices.append(Slice(name, summaries, keep))
+        return slices
 
     def own_slices(self) -> tuple[list[Slice], str]:
         """Return (slices by the report's `by`, ""), or ([], the reason why there are none)."""
@@ -305,25 +343,21 @@ class ReportData:
 
     def decide(self, results: Sequence[GateResult]) -> None:
         """Set `verdict` from the results of all gates and the share of missing scores."""
-        limit, over = self.manifest.get("max_unmeasured", 0.05), self.manifest.get("over", "")
         if not self.manifest.get("allow_stand_in"):
             results = [result.without_stand_in() for result in results]
-        verdict = decide(results, self.summaries, max_unmeasured=limit)
-        if over:
-            code = verdict.exit_code if verdict.exit_code in {2, 130} else 3
-            verdict = replace(verdict, exit_code=code, reasons=(over, *verdict.reasons))
-        self.verdict = verdict
+        limit, over = self.manifest.get("max_unmeasured", 0.05), self.manifest.get("over", "")
+        self.verdict = decide(results, self.summaries, max_unmeasured=limit, over=over)
 
     def cases(self) -> Iterator[CaseResult]:
         """Yield the result of each sample over all of its graders: score, verdict, failed requirements."""
         open_to = frozenset[str]() if self.manifest.get("allow_stand_in") else self.stand_ins
-        for key, scores in groupby(self.scores() if self._sets else (), key=lambda score: score.key):
+        for key, scores in groupby(self.scores() if self.grader_sets else (), key=lambda score: score.key):
             yield case_of(key, list(scores), self.graders_of(key), open_to)
 
     @cached_property
     def has_verdicts(self) -> bool:
         """True if cases have verdicts, because the eval file declares a grader, `required` or a threshold."""
-        return any(grader.declares for graders in self._sets for grader in graders.values())
+        return any(grader.declares for graders in self.grader_sets for grader in graders.values())
 
     def failed(self) -> list[CaseResult]:
         """Return the results of the failed cases, lowest score first."""
@@ -337,25 +371,18 @@ class ReportData:
 
     def graders_of(self, key: SampleKey) -> Mapping[str, Grader]:
         """Return the graders of a sample, by reported name."""
-        return self._sets[self._numbers.get(key, 0)] if self._sets else {}
+        return self.grader_sets[self._numbers.get(key, 0)] if self.grader_sets else {}
 
     @cached_property
     def _numbers(self) -> Mapping[SampleKey, int]:
-        """The index in `_sets` of each sample's set of graders; samples with index 0 are left out."""
-        return self.tables.grader_numbers() if len(self._sets) > 1 else {}
+        """The index in `grader_sets` of each sample's set of graders; samples with index 0 are left out."""
+        return self.tables.grader_numbers() if len(self.grader_sets) > 1 else {}
 
     @cached_property
-    def _sets(self) -> list[dict[str, Grader]]:
+    def grader_sets(self) -> list[dict[str, Grader]]:
         """The distinct sets of graders, each by the graders' reported names."""
         sets = self.manifest.get("graders") or ()
         return [{row["name"]: load_grader(row) for row in rows} for rows in sets]
-
-    @property
-    def required(self) -> list[str]:
-        """The names of the required graders and, if cases have a threshold, the name of the case score."""
-        graders = [grader for graders in self._sets for grader in graders.values()]
-        names = dict.fromkeys(grader.name for grader in graders if grader.required is not None)
-        return [*names, *[CASE_SCORE] * any(grader.threshold is not None for grader in graders)]
 
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
         """Return the `n` worst scores of a measure (the highest if lower is better), ties in input order."""

@@ -25,9 +25,9 @@ from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
 from germane.reports.data import ReportData
-from germane.reports.derived import explained
-from germane.reports.derived.explained import ExplainDocument, ExplainedLine, LabelLine
 from germane.reports.summary import known_measure
+from germane.reports.text import explanation as explained
+from germane.reports.text.explanation import ExplainDocument, ExplainedLine, LabelLine
 from germane.tables.columns import batched
 from germane.tables.judgements import GRADED, result_item
 from germane.tables.labels import LabelBook, by_people

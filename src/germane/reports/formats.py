@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
 
@@ -15,20 +14,16 @@ from germane.addons import absent, all_of, find, load
 from germane.encoding import Line
 from germane.errors import InputError
 from germane.folder.files import is_own
-from germane.reports.data import JudgeLine, ReportData
-from germane.reports.derived.cases import CaseResult
+from germane.reports.data import CaseResult, ReportData
 from germane.reports.gates import GateResult
 from germane.reports.summary import MeasureSummary
-from germane.reports.text.markdown import markdown
-from germane.reports.text.terminal import notes_of, remarks_of, render_plain
+from germane.reports.text.overview import markdown, notes_of, render_plain
 from germane.samples.files import whole_file, write_whole
 from germane.show.table import csv_lines
 from germane.tables.columns import to_frame
+from germane.tables.judgements import JudgeLine
 from germane.tables.scores import SampleKey, ScoreRow, dump_score
 from germane.types import Json
-
-if TYPE_CHECKING:
-    from germane.reports.page.excerpt import Excerpt
 
 
 class SystemLine(Line, kw_only=True):
@@ -135,39 +130,12 @@ def _csv(report: ReportData) -> Iterator[str]:
     yield from csv_lines(chain([columns], zip(*columns.values(), strict=True)))
 
 
-def html(
-    report: ReportData,
-    baseline: ReportData | None = None,
-    *,
-    excerpt: Excerpt | None = None,
-    **sections: Json,
-) -> Iterator[str]:
-    """Yield the text of the report's HTML page, compared with a `baseline` if one is given.
-
-    `excerpt` None means all queries or, for a large report, a random sample. `sections` are more sections of
-    the page, by name: `audit`, `comparison`, `stages` (without the documents) and `diagnosis`, each the
-    `--json` document of that command.
-    """
-    from germane.reports.page.data import SOURCES, page_data
-    from germane.reports.page.excerpt import Excerpt
+def html(report: ReportData, baseline: ReportData | None = None, **more: Any) -> Iterator[str]:
+    """Return the text of the report's HTML page in pieces; see `page_data`."""
+    from germane.reports.page.data import page_data
     from germane.reports.page.render import page_html
-    from germane.reports.plots import differences_of, ranks
 
-    excerpt = excerpt or Excerpt(report)
-    notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
-    sections = {**dict.fromkeys(("audit", "comparison", "stages", "diagnosis")), **sections}
-    data, blocks, strips_of = page_data(excerpt, baseline)
-    drawn = {
-        f"ranks-{source}-{number}": chart
-        for source, strips in strips_of.items()
-        for number, chart in enumerate(ranks(excerpt.report, strips, SOURCES[source]))
-    }
-    if baseline is not None:
-        with suppress(InputError):
-            charts = differences_of(report, baseline)
-            drawn |= {f"differences-{number}": chart for number, chart in enumerate(charts)}
-    pictures = {name: chart.svg() for name, chart in drawn.items()}
-    return page_html({**data, **notes, **sections}, blocks, pictures)
+    return page_html(*page_data(report, baseline, **more))
 
 
 def _junit(report: ReportData) -> Iterable[str]:

@@ -25,9 +25,10 @@ from germane.reports.summary import (
     interval_in_words,
     known_measure,
     range_of,
+    slices_of,
 )
 from germane.tables.cases import CaseScores
-from germane.types import Json
+from germane.types import Json, Sample
 
 __all__ = ["Gate"]
 
@@ -47,7 +48,8 @@ _WRITTEN = (
     rf"(?P<how>min|max) \( mean \( {_MEASURE} \) by\s (?P<by>[\w.-]+) \)",
     rf"(?P<how>share) \( {_MEASURE} (?P<share>(?:>=|<=|>|<) {_NUMBER}) \)",
     rf"(?P<how>lower|upper) \( (?P<of>mean|corrected|judged) \( {_MEASURE} \) \)",
-    rf"(?P<how>mean|min|max|lower|upper|corrected|judged|change) \( {_MEASURE} \)",
+    rf"(?P<how>mean|min|max|lower|upper|change) \( {_MEASURE} \)",
+    rf"(?P<of>corrected|judged) \( {_MEASURE} \)",
     _MEASURE,
 )
 """The ways to write the value of a gate; a space may be any white space, or none."""
@@ -97,7 +99,7 @@ class Gate:
         if match is None:
             raise InputError(f"{text!r} is not a gate", fix=_FIX, place=where)
         result = match.groupdict("")
-        how, limit = result.get("how", "mean"), result["limit"]
+        how, limit, of = result.get("how", "mean"), result["limit"], result.get("of", "")
         share = "".join(result.get("share", "").split())
         try:
             number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
@@ -109,17 +111,9 @@ class Gate:
         if how == "change" and result["op"] in {"=", "=="}:
             problem = f"the gate {text!r} can never pass: the interval of a change never equals one number"
             raise InputError(problem, fix="write >, >=, < or <=, e.g. change(nDCG@10)>-0.02", place=where)
-        mean_of = next((value for value in ("corrected", "judged") if value in {how, result.get("of")}), "")
-        return cls(
-            "mean" if how == mean_of else how,
-            canonical_name(result["measure"]),
-            result["op"],
-            number,
-            where,
-            mean_of=mean_of,  # type: ignore[arg-type]
-            share=share,
-            by=result.get("by", ""),
-        )
+        measure, by = canonical_name(result["measure"]), result.get("by", "")
+        mean_of: Any = "" if of == "mean" else of
+        return cls(how, measure, result["op"], number, where, mean_of=mean_of, share=share, by=by)
 
     def check_named(self, measured: Iterable[str]) -> None:
         """Raise InputError for a measure that is not `measured`, mixes labels or cannot change that much."""
@@ -218,15 +212,14 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in")):
 def check_gate(
     gate: Gate,
     summaries: Sequence[MeasureSummary],
-    cases: CaseScores | None = None,
-    slices_by: Callable[[str], Slices] | None = None,
+    cases: CaseScores,
+    samples: Iterable[Sample],
     keep: NDArray[np.int64] | None = None,
 ) -> list[GateResult]:
     """Decide a gate and return one result per system.
 
-    Gates on the values of cases (`share`, `by`) need `cases` and `slices_by`, which returns the ids of the
-    cases of each slice of a tag or metadata field. `keep` holds the numbers of the samples that count; None
-    means all.
+    `samples` are read for the slices of a gate on slices. `keep` holds the numbers of the samples that count,
+    which `summaries` are over; None means all.
 
     Raises InputError if the measure was not computed, its labels are mixed, or no case is in a slice.
     """
@@ -235,31 +228,27 @@ def check_gate(
     if any(summary.basis.source == "best" for summary in mine):
         raise gate.mixed()
     try:
-        slices = slices_by(gate.by) if gate.by and cases is not None and slices_by is not None else {}
+        slices = slices_of(samples, gate.by) if gate.by else {}
     except InputError:
         raise gate.no_slices() from None
-    outcome: GateOutcome
     results = []
     for summary in mine:
         by, stand_in = _DECIDED_BY.get(summary.basis.source, "judged"), summary.basis.stand_in
         of_mean = gate.how in {"mean", "lower", "upper"} and gate.mean_of != "judged"
-        if cases is not None and (gate.share or gate.by):
+        outcome: GateOutcome = "failed"
+        detail = UNMEASURED
+        if gate.share or gate.by:
             values = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type), keep)
             names, ends = [cases.cases[at] for at in values.case.tolist()], (values.low, values.high)
-            if not names:
-                outcome, detail = "failed", UNMEASURED
-            else:
+            if names:
                 outcome, detail = _by_slice(gate, names, ends, slices) if gate.by else _share(gate, ends)
         elif gate.mean_of == "corrected" or (of_mean and summary.corrected is not None):
             by, stand_in = "corrected", False
             outcome, detail = _corrected(gate, summary)
-        elif summary.mean_bounds is None or summary.edges is None:
-            outcome, detail = "failed", UNMEASURED
-        elif gate.how in {"lower", "upper"}:
-            outcome, detail = _end(gate, summary)
-        else:
+        elif summary.mean_bounds is not None and summary.edges is not None:
             bounds = {"mean": summary.mean_bounds, "min": summary.edges[0], "max": summary.edges[1]}
-            outcome, detail = _of_cases(gate, summary, *bounds[gate.how])
+            of_bounds = bounds.get(gate.how)
+            outcome, detail = _of_cases(gate, summary, *of_bounds) if of_bounds else _end(gate, summary)
         result = GateResult(
             gate=gate.name(summary.system), outcome=outcome, detail=detail, stand_in=stand_in, decided_by=by
         )
@@ -322,7 +311,7 @@ def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> t
             text += f" (corrected {corrected.mean:.4f})"
     if summary.n == 0 or outcome == "undecided":
         return "undecided", f"{text}, could be {low:.4f} to {high:.4f} once everything is judged"
-    if basis.references_mixed:
+    if basis.with_reference and basis.without_reference:
         mix = f"{basis.with_reference} verdicts with reference and {basis.without_reference} without"
         return "undecided", f"{text}, from {mix}: judge all alike with --against reference or --against query"
     return outcome, text + (POINT if gate.how == "mean" else "")
@@ -331,7 +320,6 @@ def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> t
 POINT = ", decided on the point"  # said of a gate on a mean, whose interval does not count
 
 
-Slices = Mapping[str, Collection[str]]  # the ids of the cases of each slice
 Ends = Sequence[NDArray[np.float64]]
 """The smallest and largest value that each case can still have; equal if nothing is missing."""
 SMALLEST = 5  # cases that a slice must have for its mean to decide anything
@@ -347,22 +335,24 @@ def _share(gate: Gate, ends: Ends) -> tuple[GateOutcome, str]:
     return outcome, f"{text}, once everything is judged" if outcome == "undecided" else text
 
 
-def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[GateOutcome, str]:
-    """Decide a gate on the smallest or largest mean of a slice; undecided if small slices would change it."""
+def _by_slice(
+    gate: Gate, names: Sequence[str], ends: Ends, slices: Mapping[str, Collection[str]]
+) -> tuple[GateOutcome, str]:
+    """Decide a gate on the smallest or largest mean of a slice; undecided if small slices would change it.
+
+    `names` are the cases' ids, in the order of their `ends`; `slices` has the ids of the cases of each slice.
+    """
     numbers = {name: at for at, name in enumerate(names)}
-    rows_of = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
-    rows = {name: mine for name, mine in rows_of.items() if mine}
-    means = {name: [fsum(end[mine]) / len(mine) for end in ends] for name, mine in rows.items()}
+    rows = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
+    means = {name: [fsum(end[mine]) / len(mine) for end in ends] for name, mine in rows.items() if mine}
     worst = sorted(means, key=means.__getitem__, reverse=gate.how == "max")[:5]
     text = ", ".join(f"{name} {means[name][0]:.4f} (n={len(rows[name])})" for name in worst)
-    large = {name: mean for name, mean in means.items() if len(rows[name]) >= SMALLEST}
+    large = [mean for name, mean in means.items() if len(rows[name]) >= SMALLEST]
     if not large:
         return "undecided", f"no slice has {SMALLEST} cases: {text}"
     pick = min if gate.how == "min" else max
-    decided, of_all = (
-        gate.holds(pick(low for low, _ in some), pick(high for _, high in some))
-        for some in (large.values(), means.values())
-    )
+    sides = (zip(*some, strict=True) for some in (large, means.values()))  # all lower ends, all upper ends
+    decided, of_all = (gate.holds(*map(pick, side)) for side in sides)
     if decided != of_all:
         return "undecided", f"a slice of fewer than {SMALLEST} cases decides: {text}"
     return decided, text
@@ -370,10 +360,10 @@ def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> t
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of an evaluation: its exit code, the reasons for the code, and the results of all gates."""
+    """The result of an evaluation: its exit code, causes of it that are no gates, and the gates' results."""
 
     exit_code: int
-    reasons: tuple[str, ...]
+    causes: tuple[str, ...] = ()
     gates: tuple[GateResult, ...] = ()
 
     @property
@@ -390,10 +380,21 @@ class Verdict:
             return "passed (stand-in)"
         return _WORDS.get(self.exit_code, "interrupted")
 
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The causes, then the gates that are undecided or failed; without any, that the gates passed."""
+        outcomes: tuple[GateOutcome, ...] = ("undecided", "failed")
+        gates = [gate for outcome in outcomes for gate in self.gates if gate.outcome == outcome]
+        texts = [f"gate {gate.outcome}: {gate.sentence or f'{gate.gate} ({gate.detail})'}" for gate in gates]
+        if self.causes or texts:
+            return (*self.causes, *texts)
+        n = len(self.gates)
+        passed = {0: "no gates declared", 1: "the gate passed"}.get(n, f"all {n} gates passed")
+        return (f"{passed} (stand-in)" if any(gate.stand_in for gate in self.gates) else passed,)
+
     def lines(self, *, exit_code: bool = True) -> list[str]:
-        """Return the printed lines: the verdict with its reasons, then a line per gate, failed ones first."""
-        reasons = [reason for reason in self.reasons if not reason.startswith(_OF_GATES)]
-        because = f": {'; '.join(reasons)}" if reasons else ""
+        """Return the printed lines: the verdict with its causes, then a line per gate, failed ones first."""
+        because = f": {'; '.join(self.causes)}" if self.causes else ""
         code = f" (exit code {self.exit_code})" if exit_code else ""
         gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))
         width = max((len(gate.word) for gate in gates), default=0)
@@ -403,48 +404,45 @@ class Verdict:
 
     def as_json(self) -> dict[str, Json]:
         """Return the verdict as it is stored in manifest.json and printed by `--json`."""
-        causes = {"reasons": list(self.reasons), "gates": [gate.as_json() for gate in self.gates]}
-        return {"exit_code": self.exit_code, "passed": self.passed, **causes}
+        gates = [gate.as_json() for gate in self.gates]
+        return {
+            "exit_code": self.exit_code,
+            "passed": self.passed,
+            "reasons": list(self.reasons),
+            "gates": gates,
+        }
 
 
 _WORDS = {0: "passed", 1: "failed", 2: "not measurable", 3: "undecided"}
 REQUIRED = "required "  # the name of a required grader's gate begins with it
 _ORDER: tuple[GateOutcome, ...] = ("failed", "undecided", "passed")
-_OF_GATES = ("gate failed", "gate undecided", "the gate passed", "all ", "no gates")
-"""The beginnings of reasons that the gates' own lines, or the word of the verdict, say already."""
 
 
 def decide(
-    gates: Iterable[GateResult], summaries: Sequence[MeasureSummary], *, max_unmeasured: float = 0.05
+    gates: Iterable[GateResult],
+    summaries: Sequence[MeasureSummary],
+    *,
+    max_unmeasured: float = 0.05,
+    over: str = "",
 ) -> Verdict:
     """Return the verdict of an evaluation from the results of its gates and its missing scores.
 
     The exit code is the first that applies: 2 if some measure could not be computed for any sample (unless
-    another gate failed, or the measure is itself a required grader); 3 if more than `max_unmeasured` of the
-    scores are missing or a gate is undecided; 1 if a gate failed; else 0.
+    another gate failed, or the measure is itself a required grader); 3 if a limit was exceeded (`over` says
+    which), more than `max_unmeasured` of the scores are missing or a gate is undecided; 1 if a gate failed;
+    else 0.
     """
     results = tuple(gates)
-    reasons_of: dict[GateOutcome, list[str]] = {"failed": [], "undecided": [], "passed": []}
-    for gate in results:
-        reason = f"gate {gate.outcome}: {gate.sentence or f'{gate.gate} ({gate.detail})'}"
-        reasons_of[gate.outcome].append(reason)
-    failed, undecided = reasons_of["failed"], reasons_of["undecided"]
-    due = sum(s.scores for s in summaries)
-    lost = sum(s.failed for s in summaries)
+    due, lost = sum(s.scores for s in summaries), sum(s.failed for s in summaries)
     absent = [s for s in summaries if s.total and s.skipped == s.total]
-    unmeasured = [f"{s.measure} could not be computed for any sample: {s.why[0][0]}" for s in absent]
+    causes = [f"{s.measure} could not be computed for any sample: {s.why[0][0]}" for s in absent]
+    causes = [over, *causes] if over else causes
     never = {f"{REQUIRED}{s.measure}" for s in absent} - {g.gate for g in results}
     below = any(g.outcome == "failed" and not g.detail.startswith(UNMEASURED) for g in results)
-    too_much = bool(due) and lost / due > max_unmeasured
-    if too_much:
+    if too_much := bool(due) and lost / due > max_unmeasured:
         shares = f"{lost / due:.0%}, more than {max_unmeasured:.0%} allowed"
-        unmeasured.append(f"{lost:,} of {counted(due, 'score')} could not be computed ({shares})")
-    reasons = (*unmeasured, *undecided, *failed)
-    code = 2 if never and not below else 3 if too_much or undecided else 1 if failed else 0
-    if code:
-        return Verdict(code, reasons, results)
-    several = f"all {len(results)} gates passed" if results else "no gates declared"
-    passed = "the gate passed" if len(results) == 1 else several
-    if any(gate.stand_in for gate in results):
-        passed = f"{passed} (stand-in)"
-    return Verdict(0, (passed,), results)
+        causes.append(f"{lost:,} of {counted(due, 'score')} could not be computed ({shares})")
+    outcomes = {gate.outcome for gate in results}
+    undecided = bool(over) or too_much or "undecided" in outcomes
+    code = 2 if never and not below else 3 if undecided else 1 if "failed" in outcomes else 0
+    return Verdict(code, tuple(causes), results)

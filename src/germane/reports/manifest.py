@@ -1,47 +1,21 @@
-"""Build the manifest's entries on the judge, on cost, and on whose labels each mean is computed from."""
+"""Read a manifest's entries: the judge and its cost, and whose labels each mean is computed from."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from germane.clean import mask_urls
-from germane.encoding import now
 from germane.folder.rows import Tables
 from germane.measures.measure import Measure
 from germane.measures.ranked import belonging_to
 from germane.places.table import Source
-from germane.reports.data import JUDGE_COUNTS, JudgeLine
 from germane.reports.summary import Basis, known_measure
+from germane.tables.judgements import JUDGE_COUNTS, JudgeLine
 from germane.types import FrozenDict, Json
-from germane.version import __version__
 
 __all__ = ["judge_in_all", "models_in"]
-
-if TYPE_CHECKING:  # `germane rank` starts without a judge
-    from germane.judges.judge import Judge
-    from germane.judging.spending import Spent
-    from germane.places.settings import Settings
-
-
-def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """Return a manifest's version, date, judge and settings; `Report.build` adds counts of rows."""
-    return {
-        "germane": __version__,
-        "created": now(),
-        "judge": judge_entry(judge, spent),
-        "settings": {"against": settings.against, "scale": settings.scale, "rubric": settings.rubric},
-    }
-
-
-def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """Return the manifest's entry for the judge: its name, identity (URLs masked), and cost."""
-    named: dict[str, Json] = {"source": None, "identity": None, "stand_in": ""}
-    if judge is not None:
-        named = {"source": judge.name, "identity": mask_urls(judge.identity), "stand_in": judge.stand_in}
-    return {**named, **spent.as_json()}
 
 
 def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from html import escape
 from math import fsum, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 from msgspec import UNSET, UnsetType
 
 from germane.clean import some_of
@@ -21,15 +19,14 @@ from germane.folder.manifest import read_manifest, write_manifest
 from germane.folder.reader import StoredTables
 from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
-from germane.measures.measure import Measure
-from germane.reports.data import JudgeLine, ReportData
-from germane.reports.derived.cases import CASE_SCORE
+from germane.measures.measure import UNKNOWN, Measure
+from germane.reports.data import CASE_SCORE, ReportData
 from germane.reports.gates import REQUIRED, Gate, GateOutcome, GateResult, Verdict, check_gate, with_count
 from germane.reports.manifest import Bases
-from germane.reports.summary import MeasureSummary, Sampled, in_digits, slices_of, summarise
+from germane.reports.summary import MeasureSummary, Sampled, in_digits, summarise
 from germane.samples.files import read_text
 from germane.tables.cases import CaseScores
-from germane.tables.judgements import AskedCounts, asked_json
+from germane.tables.judgements import AskedCounts, JudgeLine, asked_json
 from germane.tables.scores import ScoreRow, ScoreTable
 from germane.types import Json, Status
 
@@ -72,7 +69,7 @@ class Report(ReportData):
         if gates is None:
             gates = [Gate.of_stored(gate) for gate in made.get("gates", ())]
         made["gates"] = [gate.stored() if manifest.get("eval_files") else str(gate) for gate in gates]
-        report = cls(tables, made, Verdict(0, ()), *_summaries(tables, made, corrected=corrected))
+        report = cls(tables, made, Verdict(0), *_summaries(tables, made, corrected=corrected))
         results = [result for gate in gates if gate.how != "change" for result in _checked(gate, report)]
         results += _required_gates(report)
         changes = [GateResult(**row) for row in made.get("changes", ())]
@@ -181,7 +178,7 @@ class Report(ReportData):
         return bool(names) and bool((self.tables.scores.value == 0).any())
 
     def __str__(self) -> str:
-        from germane.reports.text.terminal import render_plain
+        from germane.reports.text.overview import render_plain
 
         return render_plain(self, every=False)
 
@@ -266,8 +263,14 @@ def read_document(path: Path) -> ReportData:
         raise InputError(problem, fix="update germane", place=location)
     if document.scores is UNSET:
         raise InputError("this --json document has no scores", fix=fix, place=location)
-    table, seen = ScoreTable(), set[tuple[object, ...]]()
+    table, seen, ranges = ScoreTable(), set[tuple[object, ...]](), dict[str, tuple[float, float]]()
     for row in document.scores:
+        low, high = ranges.get(row.type) or ranges.setdefault(row.type, _limits(row.type))
+        for value in (row.value, *(row.bounds or ())):
+            if value is not None and not low - _SLACK <= value <= high + _SLACK:
+                problem = f"a score of {row.measure} is {value:g}, which is not between {low:g} and {high:g}"
+                again = "write the document again: germane run --json, or germane score REPORT"
+                raise InputError(problem, fix=again, place=location)
         try:
             table.add(row)
         except (ValueError, OverflowError) as error:
@@ -277,13 +280,19 @@ def read_document(path: Path) -> ReportData:
             problem = f"this --json document has two scores of {row.measure} for the sample {row.sample!r}"
             raise InputError(problem, fix="remove one of the two scores", place=location)
         seen.add(name)
-    _check_values(table, path)
-    return _of_scores(BlockRows(scores=table), {"judge": document.judge or {}})
+    tables, manifest = BlockRows(scores=table), {"judge": document.judge or {}}
+    return ReportData(tables, manifest, Verdict(0), *_summaries(tables, manifest))
 
 
-def _of_scores(tables: BlockRows, manifest: Mapping[str, Json]) -> ReportData:
-    """Return a report of these scores, without gates; its means are not corrected by people's labels."""
-    return ReportData(tables, manifest, Verdict(0, ()), *_summaries(tables, manifest))
+_SLACK = 1e-9  # of a value at an end of its measure's range
+
+
+def _limits(name: str) -> tuple[float, float]:
+    """Return the range of a measure's values; at most +-1e100, whose squares are finite, if it has no end."""
+    definition = Measure.remembered(name).definition
+    ours = definition.compute.__module__.startswith("germane.") and definition.formula != UNKNOWN
+    low, high = definition.range if ours else (-inf, inf)
+    return max(low, -1e100), min(high, 1e100)
 
 
 def _report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportData:
@@ -296,7 +305,8 @@ def _report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportD
         if row.cluster:
             cluster_of[row.sample] = row.cluster
     tables.cluster_of = cluster_of
-    report = _of_scores(tables, {"judge": {"source": ANOTHER_PROGRAM}, "results": True})
+    manifest: dict[str, Json] = {"judge": {"source": ANOTHER_PROGRAM}, "results": True}
+    report = ReportData(tables, manifest, Verdict(0), *_summaries(tables, manifest))
     report.where = results.path
     return report
 
@@ -341,7 +351,9 @@ def open_together(
 
 def _required_gates(report: Report) -> list[GateResult]:
     """Return a gate result per required grader: failed if any case's score is below its threshold."""
-    required, results = report.required, list[GateResult]()
+    graders, results = [of for graders in report.grader_sets for of in graders.values()], list[GateResult]()
+    required = [*dict.fromkeys(grader.name for grader in graders if grader.required is not None)]
+    required += [CASE_SCORE] * any(grader.threshold is not None for grader in graders)
     cases = list(report.cases()) if required else []
     for name in required:
         below = [case.sample for case in cases if name in case.failed_required]
@@ -371,10 +383,10 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
                 why = f"no case of {file.name} was evaluated: the selection leaves all of them out"
                 return [GateResult(gate=f"{gate} in {file.name}", outcome="undecided", detail=why)]
             keys = {report.tables.scores.samples[number] for number in file.keep.tolist()}
-            mine = partial(slices_of, (sample for sample in report.samples() if sample.key in keys))
-            results = check_gate(gate, file.summaries, report.case_scores, mine, file.keep)
+            samples = (sample for sample in report.samples() if sample.key in keys)
+            results = check_gate(gate, file.summaries, report.case_scores, samples, file.keep)
             return [result.replace(gate=f"{result.gate} in {file.name}") for result in results]
-    return check_gate(gate, report.summaries, report.case_scores, partial(slices_of, report.samples()))
+    return check_gate(gate, report.summaries, report.case_scores, report.samples())
 
 
 def _counted(tables: Tables) -> dict[str, Json]:
@@ -394,31 +406,6 @@ def _counted(tables: Tables) -> dict[str, Json]:
         "asked": asked_json(asked),
     }
     return {**counts, "beside": beside} if beside else counts
-
-
-_LARGEST = 1e100  # limit of values without an upper end: squares of it are finite
-_SLACK = 1e-9
-
-
-def _check_values(scores: ScoreTable, path: Path) -> None:
-    """Raise InputError if a score or bound in a `--json` document is outside its measure's range."""
-    ends = []
-    for _, name in scores.measures:
-        definition = Measure.remembered(name).definition
-        ours = definition.compute.__module__.startswith("germane.") and definition.formula != "unknown"
-        ends.append(definition.range if ours else (-inf, inf))
-    least, most = np.array(ends, dtype=np.float64).reshape(-1, 2).clip(-_LARGEST, _LARGEST).T
-    measure, rows = scores.measure, scores.taken()
-    for value, endless in ((rows.value, False), (rows.low, False), (rows.high, True)):
-        outside = (value < least[measure] - _SLACK) | (value > most[measure] + _SLACK)
-        outside &= ~(np.isinf(value) & endless)
-        if outside.any():
-            row = int(outside.argmax())
-            low, high = ends[measure[row]]
-            name = scores.measures[measure[row]][0]
-            problem = f"a score of {name} is {value[row]:g}, which is not between {low:g} and {high:g}"
-            fix = "write the document again: germane run --json, or germane score REPORT"
-            raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
 
 
 def panel_notes(asked: AskedCounts) -> dict[str, int]:

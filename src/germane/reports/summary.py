@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from germane.clean import some_of
 from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
-from germane.measures.measure import Measure, declared
+from germane.measures.measure import UNKNOWN, Measure
 from germane.places.table import Source
+from germane.show.table import Table
 from germane.statistics.intervals import CorrectedMean, Interval, IntervalEnds, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import STATUSES, ScoreTable
@@ -50,35 +51,31 @@ class Basis(Line, kw_only=True, rename=internal("labels", "stand_in", "outdated"
     interval_note: str = ""  # the remark that the interval is too narrow, if it is
 
     def __post_init__(self) -> None:
-        self.remarks = [*self._remarks(), *filter(None, [self.interval_note])]
-
-    @property
-    def references_mixed(self) -> bool:
-        """True if the judge was shown a reference for some verdicts and none for others."""
-        return bool(self.with_reference and self.without_reference)
-
-    def _remarks(self) -> Iterator[str]:
-        """Yield the remarks to print with the mean, e.g. "uncalibrated: no human labels"."""
+        """Set the remarks, e.g. "uncalibrated: no human labels"."""
+        remarks = []
         if self.source == "best":
             share = "" if self.mixed is None else f"{self.mixed:.0%} human, "
-            yield f"mixed: {share}not a corrected estimate"
+            remarks.append(f"mixed: {share}not a corrected estimate")
         elif self.source == "judge" and not self.calibrated:
             stored = "1 person's label is" if self.labels == 1 else f"{self.labels} people's labels are"
             note = f"{stored} stored; `germane audit` checks the judge against {'it' if self.labels == 1 else 'them'}"
-            yield f"uncalibrated: {note if self.labels else 'no human labels'}"
+            remarks.append(f"uncalibrated: {note if self.labels else 'no human labels'}")
         if self.outdated:
-            yield "people's labels were added since it was scored: run germane score REPORT -m MEASURE"
-        if self.references_mixed:
-            yield f"verdicts: {self.with_reference} with reference, {self.without_reference} without"
-
+            remarks.append(
+                "people's labels were added since it was scored: run germane score REPORT -m MEASURE"
+            )
+        if self.with_reference and self.without_reference:
+            counts = f"{self.with_reference} with reference, {self.without_reference} without"
+            remarks.append(f"verdicts: {counts}")
         for name, mean in self.beside.items():
             if not name.startswith("Judged"):
-                yield f"{name} {mean:.4f}"
+                remarks.append(f"{name} {mean:.4f}")
             elif mean < 1.0:
                 top = f"top-{name.rpartition('@')[2]} " if "@" in name else ""
                 share = "over 99%" if mean > 0.995 else f"{mean:.0%}"
                 some = f"{share} of the {top}results have a gold label"
-                yield some if mean else f"no {top}result has a gold label"
+                remarks.append(some if mean else f"no {top}result has a gold label")
+        self.remarks = [*remarks, *filter(None, [self.interval_note])]
 
 
 class Sampled(Line):
@@ -92,7 +89,7 @@ class Sampled(Line):
 _SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))
 _REASONS = 100  # distinct reasons of one measure that are kept
 _INTERNAL = (
-    *("measure", "type", "system", "mean_bounds", "low", "high"),
+    *("measure", "type", "system", "slice", "mean_bounds", "low", "high"),
     *("edges", "due", "scores", "failed", "why"),
 )
 
@@ -113,6 +110,8 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
     measure: str
     type: str
     system: str = ""
+    slice: str = ""
+    """The name of the slice that the summary is over; "" for all cases."""
     mean: float | None
     interval: IntervalEnds | None = None
     interval_method: str | None = None
@@ -191,9 +190,10 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
 def known_measure(name: str) -> Measure | None:
     """Return the measure with this name; None if it is not germane's, as for an eval file's grader."""
     try:
-        return Measure.parse(name)
+        measure = Measure.parse(name)
     except InputError:
         return None
+    return None if measure.definition.formula == UNKNOWN else measure
 
 
 def canonical_name(name: str) -> str:
@@ -203,10 +203,7 @@ def canonical_name(name: str) -> str:
 
 def range_of(canonical: str) -> tuple[float, float]:
     """Return a measure's lowest and highest value, given its canonical name; 0 and 1 if it is unknown."""
-    if stated := declared(canonical):
-        return stated.range
-    measure = known_measure(canonical)
-    return measure.definition.range if measure else (0.0, 1.0)
+    return Measure.remembered(canonical).definition.range
 
 
 def check_change(canonical: str, change: float, problem: str, location: SourceLocation | None = None) -> None:
@@ -221,16 +218,12 @@ def check_change(canonical: str, change: float, problem: str, location: SourceLo
 
 def higher_is_better(canonical: str) -> bool:
     """Return True if higher values of the measure are better, also if germane does not know the measure."""
-    if stated := declared(canonical):
-        return stated.higher
-    measure = known_measure(canonical)
-    return measure is None or measure.definition.better == "higher"
+    return Measure.remembered(canonical).definition.better == "higher"
 
 
 def is_diagnostic(canonical: str) -> bool:
     """Return True if a measure describes the labels or lists (e.g. Judged@10), not how good they are."""
-    if (measure := known_measure(canonical)) is None:
-        return False
+    measure = Measure.remembered(canonical)
     return measure.definition.diagnostic or measure.settings.get("part") == "residual"
 
 
@@ -398,6 +391,36 @@ def with_measures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
     for text, measure in rows:
         measures_of.setdefault(text, {})[measure] = None
     return (f"{text} ({', '.join(measures)})" for text, measures in measures_of.items())
+
+
+COUNTS = ("skipped", "incomplete", "errors")  # scores without a value, counted beside a mean
+_STYLES = {"corrected": "bold", "mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
+
+
+def means_table(
+    summaries: Sequence[MeasureSummary], counts: Sequence[str] | None = None, of_all: str = "n"
+) -> Table:
+    """Return the table of means: a line per summary, with columns of slices and systems if they differ.
+
+    `counts` names the columns of `COUNTS` to show; None means those that are not all 0. `of_all` is the
+    heading of the column with the number of scores.
+    """
+    zero = "0" if counts else "-"
+    if counts is None:
+        counts = [name for name in COUNTS if any(getattr(summary, name) for summary in summaries)]
+    several = len({summary.system for summary in summaries}) > 1
+    names = [*["slice"] * any(line.slice for line in summaries), *["system"] * several, "measure"]
+    corrected = ["corrected", "interval"] if any(line.corrected for line in summaries) else []
+    heads = [*names, *corrected, "mean", "interval", of_all, *counts]
+    table = Table(heads, "l" * len(names) + "r", styles=_STYLES)
+    for line in summaries:
+        cells = [getattr(line, name) or "-" for name in names]
+        if corrected:
+            mean = line.corrected
+            cells += [in_digits(mean.mean), interval_in_words(mean.ends)] if mean else ["-", "-"]
+        cells += [line.in_words(), line.interval_in_words(), line.count_in_words()]
+        table.add([*cells, *(str(getattr(line, count) or zero) for count in counts)])
+    return table
 
 
 def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:

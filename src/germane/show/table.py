@@ -1,8 +1,9 @@
-"""Tables for a terminal, as plain text, Markdown and TeX, and the lines of CSV files."""
+"""Tables and texts for a terminal, as plain text, Markdown and TeX, and the lines of CSV files."""
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
@@ -10,17 +11,21 @@ from germane.clean import cell as spreadsheet_cell
 from germane.clean import clean, markdown_text
 
 if TYPE_CHECKING:
-    from rich.console import JustifyMethod, RenderableType
+    from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 
-__all__ = ["Table", "TextDocument", "csv_lines"]
+__all__ = ["Stack", "Table", "TextDocument", "csv_lines", "plain_text"]
 
 
 class Table:
     """A table of text with headings, rows, a title above and notes below; control characters are removed.
 
     `align` has a letter per column, l (left) or r (right); further columns are aligned like the last letter.
-    `styles` maps headings to the rich styles of their columns in a terminal.
+    `styles` maps headings to the rich styles of their columns in a terminal. A rich console prints the table
+    in the first form that fits its width: as columns, as texts above their numbers, or as a line per row.
     """
+
+    edge = True
+    """Whether a terminal shows the table with space around it."""
 
     def __init__(
         self,
@@ -56,56 +61,52 @@ class Table:
             yield "  ".join(padded).rstrip()
         yield from (f"  {clean(note)}" for note in self.notes)
 
-    def rich(self, *, edge: bool = True) -> RenderableType:
-        """Return the table for a rich console; `edge` adds space at its left and right edge."""
-        from rich.box import SIMPLE_HEAD
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render the table, with its title and notes, in the first form that fits the console's width."""
         from rich.cells import cell_len
+        from rich.text import Text
+
+        widths = [max(map(cell_len, cells)) for cells in zip(self.heads, *self.rows, strict=True)]
+        numbers = [at for at, side in enumerate(self.align) if side == "r"]
+        both = 0 < len(numbers) < len(self.align)
+        if sum(widths) + 3 * len(widths) - (1 if self.edge else 3) <= options.max_width:
+            rows = self._columns()
+        elif both and sum(widths[at] + 2 for at in numbers) <= options.max_width:
+            rows = self._stacked(widths, numbers)
+        else:
+            named = (zip(self.heads, row, strict=True) for row in self.rows)
+            rows = [Text("  ".join(f"{head} {cell}".strip() for head, cell in cells)) for cells in named]
+        title = [Text(self.title)] if self.title else []
+        yield Stack([*title, *rows, *(Text(f"  {clean(note)}", style="dim") for note in self.notes)])
+
+    def _columns(self) -> Iterable[RenderableType]:
+        """Return the table as a rich table."""
+        from rich.box import SIMPLE_HEAD
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        from germane.show.terminal import FittedTable, hanging
-
-        table = RichTable(box=SIMPLE_HEAD, show_edge=edge, pad_edge=False)
+        table = RichTable(box=SIMPLE_HEAD, show_edge=self.edge, pad_edge=False)
         for head, side in zip(self.heads, self.align, strict=True):
             justify: JustifyMethod = "left" if side == "l" else "right"
             table.add_column(Text(head), justify=justify, style=self.styles.get(head))
         for row, bold in zip(self.rows, self.bold, strict=True):
             table.add_row(*(Text(cell, style="bold" if at in bold else "") for at, cell in enumerate(row)))
-        widths = [max(map(cell_len, cells)) for cells in zip(self.heads, *self.rows, strict=True)]
-        records = []
-        for row in self.rows:
-            cells = (f"{head} {cell}".strip() for head, cell in zip(self.heads, row, strict=True))
-            records.append(Text("  ".join(cells)))
-        layouts: list[tuple[int, Sequence[RenderableType]]] = [
-            (sum(widths) + 3 * len(widths) - 1 - 2 * (not edge), [table]),
-            *self._stacked(widths),
-            (0, records),
-        ]
-        title = [Text(self.title)] if self.title else []
-        notes = (Text(f"  {clean(note)}", style="dim") for note in self.notes)
-        return hanging([*title, FittedTable(layouts), *notes])
+        return [table]
 
-    def _stacked(self, widths: Sequence[int]) -> Iterator[tuple[int, Sequence[RenderableType]]]:
-        """Yield a layout for narrow terminals, each row's texts above its numbers, if it has both."""
+    def _stacked(self, widths: Sequence[int], numbers: Sequence[int]) -> Iterable[RenderableType]:
+        """Yield each row's texts and below them its cells of the columns `numbers`, in columns."""
         from rich.cells import cell_len
         from rich.text import Text
 
-        numbers = [at for at, side in enumerate(self.align) if side == "r"]
-        if not 0 < len(numbers) < len(self.align):
-            return
-
-        def numbers_of(row: Sequence[str], bold: Collection[int] = ()) -> Text:
-            """Return the numbers of a row, each as wide as its column."""
+        for row, bold in zip((self.heads, *self.rows), (numbers, *self.bold), strict=True):
+            texts = (cell for cell, side in zip(row, self.align, strict=True) if side == "l" and cell)
+            yield Text("" if row is self.heads else "  ".join(texts))
             cells = (" " * (widths[at] + 2 - cell_len(row[at])) + row[at] for at in numbers)
             styles = ("bold" if at in bold else self.styles.get(self.heads[at], "") for at in numbers)
-            return Text.assemble(*zip(cells, styles, strict=True))
-
-        width = sum(widths[at] + 2 for at in numbers)
-        lines = [Text(), numbers_of(self.heads, numbers), Text("─" * width)]
-        for row, bold in zip(self.rows, self.bold, strict=True):
-            texts = (cell for cell, side in zip(row, self.align, strict=True) if side == "l" and cell)
-            lines += [Text("  ".join(texts)), numbers_of(row, bold)]
-        yield width, [*lines, Text()]
+            yield Text.assemble(*zip(cells, styles, strict=True))
+            if row is self.heads:
+                yield Text("─" * sum(widths[at] + 2 for at in numbers))
+        yield Text()
 
     def print(self, out: TextIO) -> None:
         """Print the table: fitted to the width of a terminal, with lines and bold, else as plain text."""
@@ -114,7 +115,8 @@ class Table:
             return
         from rich.console import Console
 
-        Console(file=out, highlight=False).print(self.rich(edge=False))
+        self.edge = False
+        Console(file=out, highlight=False).print(self)
 
     def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
         """Return headings and rows, escaped; a bold cell is put in `bold` in place of @, as in `**@**`."""
@@ -185,3 +187,46 @@ def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterato
         writer.writerow(map(spreadsheet_cell, row))
         yield out.getvalue()
         out.seek(out.truncate(0))
+
+
+_LABEL = re.compile(r"[a-z]+ {2,}| +")
+
+
+class Stack:
+    """Texts and tables, one below the other, for a rich console.
+
+    Lines of text that are too long wrap with a hanging indent: as wide as the label at their start
+    (`judge    `), else of two columns.
+    """
+
+    def __init__(self, rows: Iterable[RenderableType]) -> None:
+        self.rows = list(rows)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render the rows, each line of a text wrapped to the width with its continuations indented."""
+        from rich.text import Text
+
+        for row in self.rows:
+            if not isinstance(row, Text) or row.no_wrap:
+                yield row
+                continue
+            for line in row.split("\n", allow_blank=True):
+                match = _LABEL.match(line.plain)
+                lead = match.end() if match else 0
+                indent = lead if match and match[0].strip() else lead + 2
+                if line.cell_len <= options.max_width or options.max_width < 2 * indent:
+                    yield line
+                    continue
+                first, *rest = line[lead:].wrap(console, options.max_width - indent)
+                yield line[:lead] + first
+                yield from (Text(" " * indent) + text for text in rest)
+
+
+def plain_text(renderable: RenderableType, width: int) -> str:
+    """Return what a console of `width` columns prints for a rich renderable, without colour."""
+    from rich.console import Console
+
+    out = io.StringIO()
+    console = Console(file=out, width=width, no_color=True, legacy_windows=False, force_jupyter=False)
+    console.print(renderable, highlight=False)
+    return "\n".join(clean(line).rstrip() for line in out.getvalue().rstrip().split("\n"))

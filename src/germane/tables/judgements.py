@@ -1,4 +1,4 @@
-"""The table of judgements: one flat row per answer of a judge, and counts of how the judge was asked."""
+"""The table of judgements: one flat row per answer of a judge; counts of how it was asked, and its cost."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, TypeAlias
 
-from msgspec import convert, to_builtins
+import msgspec
+from msgspec import UNSET, UnsetType, convert, to_builtins
 
-from germane.encoding import digest, encode
+from germane.clean import counted
+from germane.encoding import Line, digest, encode, internal
 from germane.tables.scores import SampleKey
 from germane.types import NOTHING, Json, Judgement, Usage
 
@@ -146,3 +148,64 @@ def load_judgement(row: dict[str, Json]) -> Judgement:
     values = {name: row[name] for name in row if name in _OWN}
     values["provenance"] = {name: value for name, value in row.items() if name not in _OWN}
     return convert(values, Judgement)
+
+
+JUDGE_COUNTS = ("calls", "cached", "shared", "requests", "errors")  # in a judge's entry
+
+
+class Tokens(Line):
+    """The number of tokens sent to a judge (input) and received from it (output)."""
+
+    input: int
+    output: int
+
+
+class JudgeLine(Line, rename=internal("identity")):
+    """The judge and its cost, over all sessions of the evaluation.
+
+    `calls` counts questions asked and paid for, `cached` those answered by an earlier evaluation, `shared`
+    those that this evaluation had already asked, and `errors` those without an answer, whether or not a
+    request was sent. `requests` includes those sent again. `estimated` is true if an endpoint reported no
+    tokens and the numbers are estimates. `stand_in` is the warning about a judge that only stands in for a
+    model.
+    """
+
+    source: str | None
+    calls: int
+    cached: int
+    shared: int
+    requests: int
+    errors: int
+    tokens: Tokens
+    cost_usd: float | None
+    estimated: bool | UnsetType = UNSET
+    stand_in: str | UnsetType = UNSET
+    identity: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def stored(cls, entry: Mapping[str, Json] | None) -> JudgeLine:
+        """Return the judge of a manifest or `--json` document; raises ValidationError if it is damaged."""
+        given = entry or {}
+        none = {"source": None, "cost_usd": None, "tokens": {"input": 0, "output": 0}}
+        counts = dict.fromkeys(JUDGE_COUNTS, 0)
+        return convert({**none, **counts, **given, "_identity": given.get("identity") or {}}, cls)
+
+    def __post_init__(self) -> None:
+        self.stand_in = self.stand_in or UNSET
+
+    @property
+    def spent(self) -> str:
+        """The cost of judging as text: calls, cached answers, requests, tokens and price."""
+        share = f" ({self.cached / (self.calls + self.cached):.0%})" if self.cached else ""
+        words = [counted(self.calls, "call"), f"{self.cached} cached{share}"]
+        if self.shared:
+            words.append(f"{self.shared} shared")
+        if self.requests or self.tokens.input or self.tokens.output:
+            words.append(counted(self.requests, "request"))
+            about = "about " if self.estimated else ""
+            words.append(f"{about}{self.tokens.input:,} + {self.tokens.output:,} tokens")
+            unknown = "price unknown (--price)"
+            words.append(unknown if self.cost_usd is None else f"{about}${self.cost_usd:.4f}")
+        if self.errors:
+            words.append(f"{self.errors} failed")
+        return ", ".join(words)

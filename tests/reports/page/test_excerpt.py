@@ -11,8 +11,7 @@ import pytest
 from germane import evaluate
 from germane.reports.explain import Explainer
 from germane.reports.formats import write
-from germane.reports.page.excerpt import Excerpt
-from germane.reports.page.headline import answer, next_steps, weakest
+from germane.reports.page.data import Excerpt, answer, next_steps, weakest
 from germane.reports.report import Report
 from germane.types import Json
 
@@ -103,10 +102,10 @@ class TestHeadline:
     def test_the_worst_slice_is_named(self, report: Report) -> None:
         """With its interval, and whether that is beyond chance; none where there is one slice."""
         slices = report.slices("tags")
-        found = weakest(report, slices)
+        found = weakest(report, [line for one in slices for line in one.summaries])
         assert (found["name"], found["mean"]) == ("rare", "0.0000")
         assert "8 queries" in found["text"][0]
-        assert weakest(report, slices[:1]) is None
+        assert weakest(report, slices[0].summaries) is None
 
     def test_the_next_thing_to_do_fits_the_report(self, report: Report) -> None:
         """Labels that are missing, a judge that is none, then the worst queries; a failed gate comes first."""

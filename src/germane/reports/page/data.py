@@ -1,31 +1,43 @@
-"""The data of a report's HTML page: tables of queries, and compressed texts that are loaded on demand."""
+"""The data of a report's HTML page: its queries, compressed texts, charts, and the texts at its top."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
 from msgspec import UNSET, to_builtins
 
-from germane.clean import some_of
-from germane.encoding import encode
+from germane.clean import counted, some_of
+from germane.encoding import encode, relevance_items
+from germane.errors import InputError
+from germane.folder.rows import BlockRows, Tables
 from germane.measures.measure import Measure
+from germane.places.lists import turns
 from germane.reports.correction.draws import fingerprint, pool_of
 from germane.reports.correction.targets import choose_targets
 from germane.reports.data import ReportData
-from germane.reports.derived.explained import ExplainedLine
 from germane.reports.explain import Explainer, Facts
 from germane.reports.gates import Gate
-from germane.reports.page.excerpt import SEED, Excerpt
-from germane.reports.page.headline import answer, in_a_sentence, next_steps, weakest
-from germane.reports.summary import MeasureSummary, higher_is_better
+from germane.reports.plots import Chart, differences_of, ranks
+from germane.reports.summary import (
+    LIKE_THESE,
+    MeasureSummary,
+    higher_is_better,
+    in_digits,
+    interval_in_words,
+    is_diagnostic,
+)
+from germane.reports.text.explanation import ExplainDocument, ExplainedLine, LabelLine
+from germane.reports.text.overview import notes_of, remarks_of
 from germane.statistics.correction import drawing_order
 from germane.tables.columns import batched
-from germane.tables.scores import SampleKey
-from germane.types import Json
+from germane.tables.judgements import JudgementTable, result_item
+from germane.tables.scores import SampleKey, ScoreTable
+from germane.types import Json, Sample
 
 SOURCES = {
     "gold": "gold labels",
@@ -40,21 +52,111 @@ _DRAWN = 1000  # the largest number of places drawn for labels
 _BARS = 10  # of a histogram
 LabelSlot: TypeAlias = tuple[int, int, int, str]  # a query, call and rank, each from 0, and the item
 _COLUMNS = ("id", "system", "trial", "query", "tags", "missed", "gold", "bad")
-Strips: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
-"""By source of labels, the system and the rank strip of each sample: the label's sign per passage."""
+SEED = 0
+"""The seed of the random queries, and of the random order in which the page offers contexts for labels."""
+
+MOST = 1200  # queries on the page of a larger report
+
+
+class Excerpt:
+    """The queries of a report that its page shows: all, or a random sample of a large report's queries.
+
+    As the sample is random, charts over it and labels drawn from it represent all queries. `total` is the
+    number of queries of the `whole` report, `kept` that of the queries on the page; `report` has these alone:
+    it is the whole report, or a part of it in memory.
+    """
+
+    def __init__(self, whole: ReportData, most: int = MOST) -> None:
+        self.whole, keys = whole, whole.tables.scores.samples
+        case = whole.case_scores.case
+        self.total = int(case.max(initial=-1)) + 1
+        self.kept = min(self.total, most)
+        keep, summaries = np.arange(len(case)), whole.summaries
+        if self.kept < self.total:
+            drawn = np.random.default_rng(SEED).choice(self.total, most, replace=False)
+            keep = np.flatnonzero(np.isin(case, drawn))
+            summaries = tuple(whole.summaries_of(keep))
+        self.report = _cut(whole, {keys[number] for number in keep.tolist()}, summaries)
+
+    def of_other(self, other: ReportData) -> ReportData:
+        """Return another report, cut to the queries that are on this page."""
+        ids = self.report.case_scores.numbers
+        return _cut(other, {key for key in other.tables.scores.samples if key[0] in ids}, other.summaries)
+
+    @property
+    def share(self) -> float:
+        """The share of the report's queries that are on the page, from 0 to 1."""
+        return self.kept / self.total if self.total else 1.0
+
+    def in_words(self) -> str:
+        """Return "1,200 of 5,000": the queries on the page and in the report; "" if all are on the page."""
+        return f"{self.kept:,} of {self.total:,}" if self.kept < self.total else ""
+
+
+def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[MeasureSummary]) -> ReportData:
+    """Return the report if these are all its samples, else one in memory of these and these summaries."""
+    tables: Tables = report.tables
+    if len(keys) == len(tables.scores.samples):
+        return report
+    samples = list(tables.samples_of(keys))
+    places = list(tables.places_of(keys))
+    items = {*(row.item for row in places), *(item for sample in samples for item in _passages_of(sample))}
+    scores = ScoreTable(tables.scores.of_samples(keys))
+    items.update(result_item(sample.key, name) for sample in samples for name in report.measures)
+    numbers = tables.grader_numbers() if len(tables.graders) > 1 else {}
+    rows = BlockRows(
+        samples=samples,
+        places=places,
+        judgements=JudgementTable(tables.judgements_of(items)),
+        labels=list(tables.labels_of(items)),
+        scores=scores,
+        graders=list(tables.graders),
+        graded=numbers,
+    )
+    return ReportData(rows, report.manifest, report.verdict, summaries)
+
+
+def _passages_of(sample: Sample) -> Iterator[str]:
+    """Yield the item (the key of people's labels) of each passage that a sample retrieved."""
+    pairs = [
+        (query, context.passage)
+        for own, contexts in sample.lists()
+        for context in contexts
+        for query in {sample.query, own}
+    ]
+    yield from relevance_items(pairs, turns(sample)) if pairs else ()
 
 
 def page_data(
-    excerpt: Excerpt, baseline: ReportData | None = None
-) -> tuple[dict[str, Json], tuple[list[bytes], list[bytes]], Strips]:
-    """Return the data that a page shows at once, compressed blocks of details and texts, and label strips."""
-    report, passages = excerpt.whole, dict[str, int]()
-    details, queries, slots = _queries(excerpt.report, passages)
+    report: ReportData,
+    baseline: ReportData | None = None,
+    *,
+    excerpt: Excerpt | None = None,
+    **sections: Json,
+) -> tuple[dict[str, Json], tuple[list[bytes], list[bytes]], dict[str, list[Chart]]]:
+    """Return the data that a page shows at once, compressed blocks of details and texts, and charts by kind.
+
+    The page compares the report with a `baseline` if one is given. `excerpt` None means all queries or, for
+    a large report, a random sample. `sections` are more sections of the page, by name: `audit`,
+    `comparison`, `stages` (without the documents) and `diagnosis`, each the `--json` document of that
+    command.
+    """
+    excerpt, passages = excerpt or Excerpt(report), dict[str, int]()
+    details, queries, slots, lists = _queries(excerpt.report, passages)
     blocks = _blocks(details, _DETAILS), _blocks(list(passages), _TEXTS)
     systems = [report.systems[at] for at in queries["system"]]
-    strips_of = {of: list(zip(systems, strips, strict=True)) for of, strips in queries["strips"].items()}
+    charts = {
+        f"ranks-{of}": ranks(excerpt.report, list(zip(systems, strips, strict=True)), SOURCES[of])
+        for of, strips in queries["strips"].items()
+    }
+    if baseline is not None:
+        with suppress(InputError):
+            charts["differences"] = differences_of(report, baseline)
     has_tags = next(report.tables.values_of("tags"), None) is not None
     slices = report.slices("tags") if has_tags and not report.by else report.own_slices()[0]
+    of_slices = [line for value in slices for line in value.summaries]
+    cases = report.cases() if report.has_verdicts else ()
+    failed = [case.failed for case in cases if case.verdict is not None]
     manifest, judge = report.manifest, report.judge
     data: dict[str, Json] = {
         "name": report.folder.name if report.folder else report.name or "report",
@@ -70,10 +172,10 @@ def page_data(
         },
         "settings": manifest.get("settings") or {},
         "verdict": {**report.verdict.as_json(), "word": report.verdict.word},
-        "cases": _verdict_counts(report),
+        "cases": {"total": len(failed), "failed": sum(failed)} if failed else None,
         "stopped": report.stopped,
         "answer": answer(report),
-        "weakest": weakest(report, slices),
+        "weakest": weakest(report, of_slices),
         "next": next_steps(report),
         "systems": list(report.systems),
         "measures": [_measure(line, report) for line in report.summaries],
@@ -82,19 +184,22 @@ def page_data(
             for gate in map(Gate.of_stored, manifest.get("gates") or ())
         ],
         "slices": [
-            {"name": value.name, "system": line.system, "measure": line.measure, "mean": line.mean, "n": line.n}
-            for value in slices
-            for line in value.summaries
+            {"name": line.slice, **{name: getattr(line, name) for name in ("system", "measure", "mean", "n")}}
+            for line in of_slices
         ],
         "names": list(report.measures),
         "lower": [name for name in report.measures if not higher_is_better(report[name].type)],
-        "sources": {source: SOURCES[source] for source in strips_of},
+        "sources": {source: SOURCES[source] for source in queries["strips"]},
         "queries": queries,
         "sizes": {"details": _DETAILS, "texts": _TEXTS},
         "label": _label_order(slots, queries["id"], excerpt),
-        "baseline": _baseline(excerpt, baseline, details) if baseline is not None else None,
+        "baseline": _baseline(excerpt, baseline, lists) if baseline is not None else None,
+        "remarks": remarks_of(report),
+        "notes": list(notes_of(report)),
+        **dict.fromkeys(("audit", "comparison", "stages", "diagnosis")),
+        **sections,
     }  # fmt: skip
-    return data, blocks, strips_of
+    return data, blocks, charts
 
 
 def _blocks(rows: Sequence[Json], size: int) -> list[bytes]:
@@ -104,19 +209,22 @@ def _blocks(rows: Sequence[Json], size: int) -> list[bytes]:
 
 def _queries(
     report: ReportData, passages: dict[str, int]
-) -> tuple[list[Facts], dict[str, Any], list[LabelSlot]]:
-    """Return each query's details, columns with a value per query, and passages to label; fill `passages`."""
+) -> tuple[list[Facts], dict[str, Any], list[LabelSlot], list[Json]]:
+    """Return each query's details, columns with a value per query, passages to label, and last rankings.
+
+    Fills `passages` with the passages' texts, each with its number.
+    """
     systems = {name: number for number, name in enumerate(report.systems)}
     columns: dict[str, Any] = {name: [] for name in _COLUMNS}
     measured: list[dict[str, ExplainedLine]] = []
     strips: dict[str, list[str]] = {source: [] for source in SOURCES}
     details: list[Facts] = []
     slots: dict[tuple[str, str], LabelSlot] = {}
+    lists: list[Json] = []
     for number, (sample, document) in enumerate(Explainer(report).facts_of_all()):
-        facts: Facts = to_builtins(document)
         measured.append({line.measure: line for line in document.measures})
-        lists = [call["contexts"] for call in facts["calls"]]
-        signs = [[_signs(context["labels"]) for context in of] for of in lists]
+        lists.append(_last_list(document))
+        signs = [[_signs(place.labels) for place in call.contexts] for call in document.calls]
         for at, of_source in enumerate(strips.values()):
             of_source.append("|".join("".join(of[at] for of in call) for call in signs))
         row = (
@@ -125,48 +233,42 @@ def _queries(
             sample.trial,
             sample.query,
             list(sample.tags),
-            len(facts["missing"]),
+            len(document.missing),
             sum(grade > 0 for grade in (sample.qrels or {}).values()),
             sum(line.status in {"error", "incomplete"} for line in document.measures),
         )
         for name, value in zip(_COLUMNS, row, strict=True):
             columns[name].append(value)
-        for call, contexts in enumerate(lists):
-            for rank, context in enumerate(contexts):
+        facts: Facts = to_builtins(document)
+        for at, call in enumerate(facts["calls"]):
+            for rank, context in enumerate(call["contexts"]):
+                item = context.pop("item")  # 32 signs that hardly compress: the drawn ones alone are kept
                 if context["text"].strip():
-                    slots.setdefault((sample.id, context["item"]), (number, call, rank, context["item"]))
-        details.append(_stored(facts, passages))
+                    slots.setdefault((sample.id, item), (number, at, rank, item))
+                if context["id"] is None:
+                    context["name"] = item[:8]
+                context["text"] = passages.setdefault(context["text"], len(passages))
+        details.append({name: value for name, value in facts.items() if value not in (None, [], "")})
     by_measure = [[of.get(name) for of in measured] for name in report.measures]
     columns["values"] = [[line and _rounded(line.value) for line in of] for of in by_measure]
     columns["status"] = ["".join(line.status[0] if line else "-" for line in of) for of in by_measure]
     columns["strips"] = {source: strips[source] for source in _sources(report, strips)}
-    return details, columns, list(slots.values())
+    return details, columns, list(slots.values()), lists
 
 
-def _stored(facts: Facts, passages: dict[str, int]) -> Facts:
-    """Return a query's details with texts replaced by their numbers in `passages`, without empty fields."""
-    for context in (context for call in facts["calls"] for context in call["contexts"]):
-        item = context.pop("item")  # 32 signs that hardly compress: the drawn ones alone are kept
-        if context["id"] is None:
-            context["name"] = item[:8]
-        context["text"] = passages.setdefault(context["text"], len(passages))
-    return {name: value for name, value in facts.items() if value not in (None, [], "")}
-
-
-def _signs(labels: Sequence[Facts]) -> str:
+def _signs(labels: Sequence[LabelLine]) -> str:
     """Return four signs for a passage's labels by gold, judge, people, and people or else the judge."""
-    of = {label["source"]: _sign(label) for label in labels}
+    of = {label.source: _sign(label) for label in labels}
     gold, judge, human = (of.get(source, ".") for source in ("gold", "judge", "human"))
     return gold + judge + human + (judge if human == "." else human)
 
 
-def _sign(label: Facts) -> str:
+def _sign(label: LabelLine) -> str:
     """Return a label's sign: A-D for relevant with grade 0-3, a-d for not relevant, ? without a verdict."""
-    if label["relevant"] is None:
+    if label.relevant is None or label.grade is None:
         return "?"
-    grade = label["grade"]
-    level = (3 if grade else 0) if isinstance(grade, bool) else min(max(int(grade), 0), 3)
-    return "ABCD"[level] if label["relevant"] else "abcd"[level]
+    level = (3 if label.grade else 0) if isinstance(label.grade, bool) else min(max(int(label.grade), 0), 3)
+    return "ABCD"[level] if label.relevant else "abcd"[level]
 
 
 def _sources(report: ReportData, strips_of: Mapping[str, Sequence[str]]) -> list[str]:
@@ -175,14 +277,6 @@ def _sources(report: ReportData, strips_of: Mapping[str, Sequence[str]]) -> list
     label = [source for source, strips in strips_of.items() if any(set(of) - {".", "|"} for of in strips)]
     shown = [source for source in label if source != "best" or source in read]
     return sorted(shown, key=[*read, *SOURCES].index) or ["judge"]
-
-
-def _verdict_counts(report: ReportData) -> Json:
-    """Return how many cases have a verdict, and how many of them failed; None if no case has one."""
-    if not report.has_verdicts:
-        return None
-    verdicts = [case.failed for case in report.cases() if case.verdict is not None]
-    return {"total": len(verdicts), "failed": sum(verdicts)} if verdicts else None
 
 
 def _measure(summary: MeasureSummary, report: ReportData) -> Json:
@@ -231,11 +325,10 @@ def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerp
     }
 
 
-def _last_list(facts: Facts) -> list[Json]:
+def _last_list(document: ExplainDocument) -> list[Json]:
     """Return a sample's last ranking as pairs of a passage's id and its four label signs."""
-    contexts = facts["calls"][-1]["contexts"] if facts.get("calls") else []
-    names = (context["id"] or context.get("name") or context["item"][:8] for context in contexts)
-    return [[name, _signs(context["labels"])] for name, context in zip(names, contexts, strict=True)]
+    places = document.calls[-1].contexts if document.calls else []
+    return [[place.id or place.item[:8], _signs(place.labels)] for place in places]
 
 
 def _rounded(value: float | None) -> float | None:
@@ -243,24 +336,114 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 6)
 
 
-def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Facts]) -> Json:
+def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Json]) -> Json:
     """Return the baseline's rankings and scores by the page's samples; null where it lacks the sample."""
     report, baseline = excerpt.report, excerpt.of_other(whole)
     measures = [name for name in report.measures if name in baseline]
     rows: dict[SampleKey, Json] = {}
     for sample, document in Explainer(baseline).facts_of_all():
-        facts: Facts = to_builtins(document)
         values = {line.measure: _rounded(line.value) for line in document.measures}
-        rows[sample.key] = {"places": _last_list(facts), "values": [values.get(name) for name in measures]}
+        rows[sample.key] = {"places": _last_list(document), "values": [values.get(name) for name in measures]}
     # one system alone is compared with every one, whatever its name
     only = baseline.systems[0] if len(baseline.systems) == 1 else None
     keys = ((s.id, s.system if only is None else only, s.trial) for s in report.samples())
-    folder = baseline.folder or whole.folder
     return {
-        "name": folder.name if folder else "baseline",
+        "name": whole.folder.name if whole.folder else "baseline",
         "measures": measures,
         "rows": list(map(rows.get, keys)),
-        "now": [_last_list(facts) for facts in now],
+        "now": now,
         "signs": list(SOURCES),
         "gone": sum(case not in excerpt.whole.case_scores.numbers for case in whole.case_scores.numbers),
     }
+
+
+_LEAST = 5  # cases of a slice that may be called the worst
+_STEPS = 3  # the largest number of suggested steps
+
+
+def answer(report: ReportData) -> Json:
+    """Return the first measure's name, mean, meaning and interval for the page; None without a mean."""
+    lines = _first(report)
+    if not lines:
+        return None
+    best = _best(lines)
+    ends, mean = best.interval, best.in_words()
+    if best.corrected is not None:
+        ends, mean = best.corrected.ends, f"{in_digits(best.corrected.mean)} corrected"
+    words = [f"95% interval {interval_in_words(ends)}, {LIKE_THESE}."] if ends else []
+    words += [f"The judge's own mean is {best.in_words()}."] if best.corrected else []
+    if len(lines) > 1:
+        others = ", ".join(f"{line.system} {in_digits(line.mean)}" for line in lines if line is not best)
+        words.append(f"The best of {len(lines)} systems; the others: {others}.")
+    name = f"{best.measure} of {best.system}" if len(lines) > 1 else best.measure
+    meaning = in_a_sentence(Measure.remembered(best.type).definition.doc)
+    return {"name": name, "mean": mean, "text": [name for name in (meaning, *words) if name]}
+
+
+def in_a_sentence(doc: str) -> str:
+    """Return the first sentence of a measure's docstring."""
+    first = " ".join(doc.split("\n\n", maxsplit=1)[0].split()).partition(". ")[0].rstrip(".")
+    return f"{first}." if first else ""
+
+
+def weakest(report: ReportData, slices: Sequence[MeasureSummary]) -> Json:
+    """Return the slice with the worst mean of the first measure; None for fewer than two large slices."""
+    lines = _first(report)
+    if not lines:
+        return None
+    overall = _best(lines)
+    name = overall.measure, overall.system
+    results = [line for line in slices if (line.measure, line.system) == name and line.n >= _LEAST]
+    if len(results) < 2:
+        return None
+    good = Measure.remembered(overall.type).definition.good
+    worst = min(results, key=lambda line: good(line.mean or 0.0))
+    ends, mean = worst.interval, overall.mean or 0.0
+    below = ends is not None and good(ends[0]) < good(mean) and good(ends[1]) < good(mean)
+    where = counted(worst.n, "query") + (f", 95% interval {interval_in_words(ends)}" if ends else "")
+    of_system = f" of {overall.system}" if overall.system else ""
+    sure = "The whole interval is worse than" if below else "That may be chance: the interval holds"
+    words = [
+        f"{overall.measure}{of_system} over {where}.",
+        f"{sure} the mean of all, {in_digits(mean)}.",
+        f"It is the worst of {len(results)} slices, so some of the gap is how it was picked.",
+    ]
+    return {"name": worst.slice, "mean": in_digits(worst.mean), "system": overall.system, "text": words}
+
+
+def next_steps(report: ReportData) -> list[Json]:
+    """Return up to three next steps, most urgent first: a sentence with a link in the page or a command."""
+    judge, where = report.judge, report.where or "REPORT"
+    steps: list[tuple[str, str, str]] = []
+    if lost := max((summary.failed for summary in report.summaries), default=0):
+        missing = f"Ask again for the {counted(lost, 'score')} that could not be measured."
+        steps.append((missing, f"germane run --resume {where}", "queries?only=errors"))
+    if lost and judge.source == "labels":
+        missing = f"Label more passages: {counted(lost, 'score')} could not be measured without their labels."
+        steps = [(missing, f"germane label {where}", "label")]
+    if any(gate.outcome == "failed" for gate in report.verdict.gates):
+        steps.append(("Read the queries that are below a gate, the worst first.", "", "queries?only=gate"))
+    if judge.stand_in:
+        what = f"Judge with a model: {judge.source} stands in for one and compares words only."
+        steps.append((what, "germane run SAMPLES --judge MODEL", ""))
+    elif any(line.basis.source == "judge" and not line.basis.calibrated for line in report.summaries):
+        what = "Label some passages: labels show how far the judge can be trusted, and correct its means."
+        steps.append((what, f"germane label {where}", "label"))
+    if "results" in report.manifest:  # of another program, which alone can ask again
+        steps = []
+    if report.measures:
+        steps.append(("Read the worst queries.", "", "queries"))
+    return [{"text": text, "command": command, "link": link} for text, command, link in steps[:_STEPS]]
+
+
+def _first(report: ReportData) -> list[MeasureSummary]:
+    """Return each system's summary of the first measured measure that rates quality (not e.g. Judged@10)."""
+    summaries = [summary for summary in report.summaries if summary.mean is not None]
+    first = next((line for line in summaries if not is_diagnostic(line.type)), next(iter(summaries), None))
+    return [summary for summary in summaries if first is not None and summary.measure == first.measure]
+
+
+def _best(lines: Sequence[MeasureSummary]) -> MeasureSummary:
+    """Return the summary with the best mean."""
+    good = Measure.remembered(lines[0].type).definition.good
+    return max(lines, key=lambda summary: good(summary.mean or 0.0))

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 
 from germane.encoding import encode
-from germane.reports.plots import dark_colours
+from germane.reports.plots import Chart, dark_colours
 from germane.types import Json
 
 _MAIN = "main.js"
@@ -19,7 +19,7 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class)\b)", r
 
 
 def page_html(
-    data: Mapping[str, Json], blocks: Iterable[Iterable[bytes]], charts: Mapping[str, str]
+    data: Mapping[str, Json], blocks: Iterable[Iterable[bytes]], charts: Mapping[str, Iterable[Chart]]
 ) -> Iterator[str]:
     """Yield the text of the HTML page: `data`, compressed `blocks` that are read on demand, and charts."""
     script, style = script_text(), _file("page.css") + dark_colours("main")
@@ -33,8 +33,9 @@ def page_html(
         for number, block in enumerate(packed):
             text = base64.b85encode(block).translate(_SAFE).decode()
             yield f'<script type="text/plain" id="block-{group}-{number}">{text}</script>\n'
-    for kind, svg in charts.items():
-        yield f'<template id="chart-{kind}">{svg}</template>\n'
+    for kind, drawn in charts.items():
+        for number, chart in enumerate(drawn):
+            yield f'<template id="chart-{kind}-{number}">{chart.svg()}</template>\n'
     yield tail.replace("{{script}}", script)
 
 

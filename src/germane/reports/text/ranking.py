@@ -1,8 +1,8 @@
-"""Tables of means, and the output of `germane rank`: tables, values per query, trec_eval's format."""
+"""The output of `germane rank`: tables of means and of values per query, files, trec_eval's format."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
@@ -10,56 +10,19 @@ import numpy as np
 
 from germane.clean import clean
 from germane.errors import InputError
-from germane.reports.data import ReportData, Slice
-from germane.reports.summary import higher_is_better, in_digits, interval_in_words
+from germane.reports.data import ReportData
+from germane.reports.summary import higher_is_better, in_digits, means_table
 from germane.samples.files import whole_file, write_whole
 from germane.show.table import Table, csv_lines
 from germane.tables.columns import to_frame
 from germane.tables.scores import SampleKey
-
-STYLES = {"corrected": "bold", "mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
-COUNTS = ("skipped", "incomplete", "errors")  # scores without a value, counted beside a mean
-
-
-def means_table(
-    report: ReportData,
-    slices: Iterable[Slice] | None = None,
-    first: str = "",
-    counts: Sequence[str] | None = None,
-    of_all: str = "n",
-) -> Table:
-    """Return the table of means, with a line per measure and system for the whole report or for each slice.
-
-    `first` is the heading of the column of slice names, `of_all` of the column with the number of scores.
-    `counts` names the columns of `COUNTS` to show; None means those that are not all 0.
-    """
-    zero = "0" if counts else "-"
-    lines = [("", summary) for summary in report.summaries]
-    if slices is not None:
-        lines = [(value.name, summary) for value in slices for summary in value.summaries]
-    if counts is None:
-        counts = [name for name in COUNTS if any(getattr(summary, name) for _, summary in lines)]
-    names = [*filter(None, [first]), *(["system"] if len(report.systems) > 1 else []), "measure"]
-    corrected = ["corrected", "interval"] if any(value.corrected for _, value in lines) else []
-    heads = [*names, *corrected, "mean", "interval", of_all, *counts]
-    table = Table(heads, "l" * len(names) + "r", styles=STYLES)
-    for name, value in lines:
-        called = {first: name, "system": value.system, "measure": value.measure}
-        numbers = [value.in_words(), value.interval_in_words(), value.count_in_words()]
-        if corrected:
-            mean = value.corrected
-            ends = interval_in_words(mean.ends) if mean else "-"
-            numbers = [in_digits(mean.mean) if mean else "-", ends, *numbers]
-        cells = [str(getattr(value, count) or zero) for count in counts]
-        table.add([*(called[head] or "-" for head in names), *numbers, *cells])
-    return table
 
 
 def ranked_table(report: ReportData) -> Table:
     """Return the means of `germane rank`: a column per system, the best mean bold, or else `means_table`."""
     measures, systems = list(report), report.systems
     if len(systems) == 1:
-        return means_table(report, counts=(), of_all="n/N")
+        return means_table(report.summaries, counts=(), of_all="n/N")
     table = Table(["measure", *systems])
     for name in measures:
         row = [report[name, system] for system in systems]
@@ -110,7 +73,6 @@ def check_output(path: Path) -> None:
 
 def write(report: ReportData, path: Path) -> None:
     """Write each query's values (.csv, .parquet), or the table of means (.md, or .tex with booktabs)."""
-    check_output(path)
     suffix = path.suffix.lower()
     if suffix in {".md", ".tex"}:
         table = ranked_table(report)
@@ -118,14 +80,13 @@ def write(report: ReportData, path: Path) -> None:
         write_whole(path, [markdown if suffix == ".md" else table.tex()])
         return
     rows = [(system, query, *values) for (query, system, _), values in per_query(report)]
-    header = ["system", "query", *report]
+    heads = ["system", "query", *report]
     if suffix == ".csv":
-        write_whole(path, csv_lines([header, *rows]))
+        write_whole(path, csv_lines([heads, *rows]))
         return
-    columns = map(list, zip(*rows, strict=True))
-    frame = to_frame(dict(zip(header, columns, strict=True)), "polars")
+    columns = zip(heads, map(list, zip(*rows, strict=True)), strict=True)
     with whole_file(path) as file:
-        frame.write_parquet(file)
+        to_frame(dict(columns), "polars").write_parquet(file)
 
 
 def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None]]]:

@@ -1,21 +1,28 @@
-"""Print a report in the terminal or as plain text, and collect the notes that all formats show."""
+"""A report as text: in a terminal, plain, and as Markdown for a pull request or a GitHub workflow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
-from germane.clean import clean, counted, shorten
-from germane.measures.measure import Measure
-from germane.reports.data import ReportData
-from germane.reports.derived.cases import CaseResult
+from germane.clean import clean, counted, markdown_text, shorten
+from germane.reports.data import CaseResult, ReportData
 from germane.reports.explain import strips
-from germane.reports.ranking import means_table
-from germane.reports.summary import INTERVALS, corrected_in_words, in_digits, interval_in_words, with_measures
-from germane.show.terminal import hanging, plain_text
-from germane.types import Score
+from germane.reports.summary import (
+    COUNTS,
+    INTERVALS,
+    corrected_in_words,
+    higher_is_better,
+    in_digits,
+    interval_in_words,
+    means_table,
+    range_of,
+    with_measures,
+)
+from germane.show.table import Stack, Table, plain_text
+from germane.types import Json, Score
 
 SIGNS = "■ relevant  □ not relevant  · unjudged  ? no verdict"
 _WORST = 5  # queries with the lowest scores, and failed cases
@@ -28,7 +35,7 @@ def render_plain(report: ReportData, width: int = 120, *, every: bool = True) ->
 
 def render(report: ReportData, *, every: bool = True) -> RenderableType:
     """Return the report for a rich console; without `every`, only the most important notes are shown."""
-    return hanging(_sections(report, every=every))
+    return Stack(_sections(report, every=every))
 
 
 def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
@@ -37,7 +44,7 @@ def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
     if problem:
         yield Text(f"no slices: {clean(problem)}", style="yellow")
     if slices:
-        yield means_table(report, slices, "slice").rich()
+        yield means_table([line for value in slices for line in value.summaries])
     yield from _worst(report)
     if failed := report.failed():
         yield Text(counted(len(failed), "failed case"), style="red")
@@ -51,9 +58,9 @@ def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
         yield Text(f"report   {clean(str(report.folder))}")
     for file in report.files:
         yield Text(f"\n{clean(file.name)}", style="bold")
-        yield means_table(report, [file]).rich()
+        yield means_table(file.summaries)
     if not report.files:
-        yield means_table(report).rich()
+        yield means_table(report.summaries)
     if any(summary.interval for summary in report.summaries):
         yield Text(f"  {INTERVALS}", style="dim")
     yield _verdict(report)
@@ -96,13 +103,6 @@ def notes_of(report: ReportData) -> Iterator[str]:
     """Yield a report's notes: a random sample of cases, why --until stopped, and problems during the run."""
     if sampled := report.manifest.get("sampled"):
         yield f"a random sample of {sampled['n']:,} of {sampled['of']:,} cases, seed {sampled['seed']}"
-    yield from _stop_reason(report)
-    notes = report.manifest.get("notes") or {}
-    yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
-
-
-def _stop_reason(report: ReportData) -> Iterator[str]:
-    """Yield a note on --until: the number of cases judged, and the intervals that are still too wide."""
     until = report.manifest.get("until") or {}
     widths = until.get("widths") or {}
     if widths:
@@ -113,6 +113,8 @@ def _stop_reason(report: ReportData) -> Iterator[str]:
         if width is not None and (ends is None or ends[1] - ends[0] > 2 * width):
             reached = interval_in_words(ends) if ends else "no interval"
             yield f"the interval of {summary.measure} is wider than --until asked for, +-{width:g}: {reached}"
+    notes = report.manifest.get("notes") or {}
+    yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
 
 
 def lowest(report: ReportData, most: int) -> list[Score]:
@@ -120,10 +122,8 @@ def lowest(report: ReportData, most: int) -> list[Score]:
     if not report.summaries or report.summaries[0].n == 0:
         return []
     first = report.summaries[0]
-    definition = Measure.remembered(first.type).definition
-    best = definition.range[0] if definition.better == "lower" else definition.range[1]
-    worst = report.worst(first.measure, most, first.system)
-    return [score for score in worst if score.value != best and definition.good(score.value or 0.0) < 1.0]
+    best = range_of(first.type)[higher_is_better(first.type)]
+    return [score for score in report.worst(first.measure, most, first.system) if score.value != best]
 
 
 def _worst(report: ReportData) -> Iterator[RenderableType]:
@@ -141,8 +141,7 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
     widths = [max(map(len, cells)) for cells in list(zip(*rows, strict=True))[:-1]]
     for *cells, query in rows:
         padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True) if width)
-        line = Text("  ".join(["", *padded, query]), no_wrap=True, overflow="ellipsis")
-        yield Group(line)  # not a line of `hanging`, which wraps
+        yield Text("  ".join(["", *padded, query]), no_wrap=True, overflow="ellipsis")
 
 
 def case_name(case: CaseResult) -> str:
@@ -166,3 +165,63 @@ def _verdict(report: ReportData) -> Text:
 
 _COLOUR = {0: "green", 3: "yellow", 130: "yellow"}
 _STYLE = {"failed": "red", "undecided": "yellow", "passed": "green"}
+
+
+_MOST_OUTCOMES, _MOST_GATES, _MOST_MEANS, _MOST_CASES, _MOST_LINES = 3, 6, 8, 10, 40
+
+
+def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -> Iterator[str]:
+    """Yield the report as Markdown for a pull request: verdict, gates, means and the ten worst queries.
+
+    At most 60 lines are visible; notes are folded away. `comparison`, the document of `germane compare
+    --json`, adds its outcomes at the top.
+    """
+    if comparison:
+        sentences = [row["sentence"] for row in comparison["comparisons"] if row["sentence"]]
+        yield from _first([f"**{markdown_text(text, 400)}**  \n" for text in sentences], _MOST_OUTCOMES)
+    word, (head, *gates) = report.verdict.word, report.verdict.lines()
+    yield f"**{word.capitalize()}** {markdown_text(head.removeprefix(f'verdict  {word}'), 600)}\n\n"
+    judge = report.judge
+    if judge.stand_in:
+        yield f"> {markdown_text(judge.stand_in)}\n\n"
+    yield from _first([f"- {markdown_text(line, 400)}\n" for line in gates], _MOST_GATES)
+    of_slices = [line for value in report.own_slices()[0] for line in value.summaries]
+    for summaries in (report.summaries, of_slices):
+        yield means_table(summaries, COUNTS).markdown(most=_MOST_MEANS)
+    if remarks := remarks_of(report):
+        yield f"{markdown_text('; '.join(remarks), 600)}\n\n"
+    yield from _worst_table(report)
+    texts = [INTERVALS, *remarks, *corrected_in_words(report.summaries)]
+    texts += [f"Judge: {judge.source}: {judge.spent}."] if judge.source else []
+    texts += [f"gate {gate}" for gate in gates[_MOST_GATES:]]
+    lines = [f"- {markdown_text(line, 400)}\n" for line in (*texts, *notes_of(report))]
+    yield f"<details><summary>Notes</summary>\n\n{''.join(lines[:_MOST_LINES])}\n</details>\n"
+
+
+def _first(lines: Sequence[str], most: int) -> Iterator[str]:
+    """Yield a paragraph of the first `most` lines and "and N more"; nothing if there are no lines."""
+    if lines:
+        yield from lines[:most]
+        more = len(lines) - most
+        yield f"\nand {more} more\n\n" if more > 0 else "\n"
+
+
+def _worst_table(report: ReportData) -> Iterator[str]:
+    """Yield a Markdown table of ten cases: failed cases first, then those with the lowest first measure."""
+    table = Table(["query", "score", "why"], "l")
+    failed = report.failed()
+    for case in failed[:_MOST_CASES]:
+        why = f"below its threshold: {', '.join(case.failed_required)}" if case.failed_required else ""
+        table.add([case_name(case), in_digits(case.score), why])
+    keys = {case.key for case in failed}
+    others = [score for score in lowest(report, _MOST_CASES + len(failed)) if score.key not in keys]
+    for strip, score, query in strips(report, others[: max(0, _MOST_CASES - len(failed))]):
+        name = score.sample + (f" of {score.system}" if score.system else "")
+        table.add([name, in_digits(score.value), shorten(f"{strip} {query}".strip(), 160)])
+    if table.rows:
+        lines = [counted(len(failed), "failed case")] if failed else []
+        if len(failed) < len(table.rows):
+            measure = markdown_text(report.summaries[0].measure)
+            lines.append(f"worst by {measure} ({SIGNS.replace('  ', ', ')})")
+        yield f"{', then the '.join(lines)}:\n\n"
+        yield table.markdown(most=_MOST_CASES)
