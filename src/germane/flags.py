@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -82,6 +83,13 @@ class Flag(NamedTuple):
     def several(self) -> bool:
         """True if the value is a list, because the flag may be repeated."""
         return self.many or "..." in self.spelling
+
+    @property
+    def absent(self) -> Any:
+        """The value of the option in a `Spec` if the flag is not given."""
+        if self.default is None and self.kind is bool:
+            return False
+        return () if self.default is None and self.several and self.read is not words else self.default
 
     @property
     def spellings(self) -> list[str]:
@@ -335,7 +343,8 @@ def options() -> dict[str, Flag]:
 
 def flags_of(verb: str, *, installed: bool = False) -> list[Flag]:
     """Return the flags of a verb: its arguments in order, and its options. `installed` also searches installed packages for add-ons."""
-    flags = [flag for flag in (*FLAGS, *addons.flags(installed=installed)) if verb in flag.verbs.split(",")]
+    added = chain.from_iterable(addon.flags for addon in addons.declared(installed=installed))
+    flags = [flag for flag in (*FLAGS, *added) if verb in flag.verbs.split(",")]
     if installed and verb == "run":
         options().update({flag.parameter: flag for flag in flags if flag.parameter != "output"})
     return flags

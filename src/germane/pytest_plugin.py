@@ -127,14 +127,18 @@ def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[R
     if state.problem or not records:
         return
     from germane.errors import GermaneError
-    from germane.testing import report_of, save_report
+    from germane.folder.manifest import read_manifest
+    from germane.testing import report_of
 
     stand_in, configured = config.getoption("--germane-allow-stand-in"), config.getini("germane_gates")
     try:
         state.report, state.unmeasured = report_of(records, asked, configured, allow_stand_in=stand_in)
         state.passed = state.report.verdict.passed
         if path is not None:
-            save_report(state.report, Path(path))
+            own = (Path(path) / "manifest.json").exists() and read_manifest(Path(path)).get(
+                "made_by"
+            ) == "pytest"
+            state.report.save(path, force=own)  # in place of an earlier session's
     except (GermaneError, OSError) as error:
         state.passed, state.problem = False, str(error)
 

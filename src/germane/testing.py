@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -18,11 +17,10 @@ from msgspec import structs
 
 from germane.encoding import canonical
 from germane.errors import GermaneError, InputError
-from germane.evaluation.choice import ledger_address, needs_judge, open_ledger, pick_judge, settings_of
+from germane.evaluation.choice import ledger_address, needs_judge, pick_judge
 from germane.evaluation.evaluate import asked_graders, report_on
 from germane.evaluation.evaluation import run_coroutine
 from germane.evaluation.spec import Spec, read_config
-from germane.folder.manifest import read_manifest
 from germane.folder.rows import BlockRows, merge
 from germane.judges import load_judge
 from germane.judges.fake import FakeJudge
@@ -187,11 +185,9 @@ def _measured(
     who: Judge | None = None
     if needed := needs_judge(graders):
         who = pick_judge(spec, needed) if judge is None else load_judge(judge)
-    stored = who is not None and who.stored
-    opened = open_ledger(ledger or ledger_address()) if stored else None
-    with nullcontext() if opened is None else closing(opened):
-        jobs = [Job(sample=sample, graders=graders)]
-        return run_coroutine(report_on(jobs, settings_of(spec, who), who, opened, spec=spec, gates=gates))
+    place = ledger or ledger_address() if who is not None and who.stored else None
+    jobs = [Job(sample=sample, graders=graders)]
+    return run_coroutine(report_on(jobs, who, place, spec=spec, gates=gates))
 
 
 def report_of(
@@ -234,15 +230,6 @@ def report_of(
     if repeats:
         merged.notes["repeats of a query with equal gold are trials of its case"] += repeats
     return Report.build(merged, made, gates=gates), unmeasured
-
-
-def save_report(report: Report, path: Path) -> None:
-    """Write the report of a pytest session to a folder.
-
-    A report of an earlier pytest session is replaced; that of another evaluation raises InputError.
-    """
-    earlier = (path / "manifest.json").exists() and read_manifest(path).get("made_by") == "pytest"
-    report.save(path, force=earlier)
 
 
 _GOLD = ("qrels", "gold", "evidence", "reference", "criterion", "answerable", "forbidden", "unsure")

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import germane
-from germane.cli.parser import parse
 from germane.cli.rank import files_of
-from germane.cli.verbs import VERBS, function_of, help_of
+from germane.cli.verbs import VERBS, function_of, help_of, parse
 from germane.evaluation import spec
 from germane.flags import FLAGS, GROUPS, SETTINGS, flags_of, options
 from tests.command import invoke

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from germane.cli import main, progress
+from germane.cli import main
+from germane.cli import run as progress
 from tests.server import Act, Asked, ModelServer
 
 

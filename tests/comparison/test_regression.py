@@ -107,8 +107,8 @@ def test_an_eval_file_gates_on_the_change(folder: Path, file: str, baseline: str
     assert [gate.gate for gate in report.verdict.gates] == ["change(RR)>-0.02"]
     again = Report.open(folder / "new")
     assert again.verdict == report.verdict
-    assert rescore(again, []).verdict == report.verdict
-    assert rescore(again, [], gates=["mean(RR)>=0"]).verdict.passed
+    assert rescore(folder / "new", []).verdict == report.verdict
+    assert rescore(folder / "new", [], gates=["mean(RR)>=0"]).verdict.passed
 
 
 def test_fail_on_regression_needs_no_gate(folder: Path) -> None:

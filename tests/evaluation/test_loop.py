@@ -126,11 +126,8 @@ BESIDE: dict[str, list[dict[str, Any]]] = {
 """Two samples whose questions have the same items, and show something else beside them."""
 
 
-@pytest.mark.parametrize("on_disk", [True, False])
 @pytest.mark.parametrize("measure", list(BESIDE))
-def test_verdicts_on_one_item_are_told_apart_by_what_was_shown(
-    tmp_path: Path, measure: str, *, on_disk: bool
-) -> None:
+def test_verdicts_on_one_item_are_told_apart_by_what_was_shown(tmp_path: Path, measure: str) -> None:
     """Scored again each sample has the verdict that was given beside its own reference, criterion or query."""
     rows = [
         {"id": str(n), "query": "q", "contexts": ["passage"], **row} for n, row in enumerate(BESIDE[measure])
@@ -144,10 +141,9 @@ def test_verdicts_on_one_item_are_told_apart_by_what_was_shown(
         return {"nuggets": [{"nugget": 1, "reasoning": "", "support": support}]}
 
     judge, against = FakeJudge(judged), "criterion" if "criterion" in BESIDE[measure][0] else "reference"
-    folder = tmp_path / "r" if on_disk else None
-    report = evaluate(rows, [measure], judge=judge, against=against, folder=folder)
+    report = evaluate(rows, [measure], judge=judge, against=against, folder=tmp_path / "r")
     assert [score.value for score in report.scores()] == [1.0, 0.0]
-    again = rescore(folder or report, parse_measures([measure]))
+    again = rescore(tmp_path / "r", parse_measures([measure]))
     assert [score.value for score in again.scores()] == [1.0, 0.0]
 
 

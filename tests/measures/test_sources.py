@@ -85,7 +85,7 @@ def test_a_score_does_not_depend_on_deeper_measures_of_the_run(tmp_path, source,
         FakeJudge({"relevance": judged}),
     )
     deep = evaluate([row], [measure, f"context_precision(labels={source})@10"], judge=fake)
-    stored = rescore(deep.save(tmp_path / "r"), parse_measures([measure]))
+    stored = rescore(deep.save(tmp_path / "r").folder or "", parse_measures([measure]))
     for report in (evaluate([row], measure, judge=fake), deep, stored):
         assert report[measure].mean == pytest.approx(value)
 

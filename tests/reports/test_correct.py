@@ -129,7 +129,7 @@ def test_everything_labelled_leaves_no_doubt(tmp_path: Path) -> None:
     assert line is not None
     assert (line["estimand"], line["set_interval"]) == ("queries", [found.mean, found.mean])
     ordered = report["context_precision"].corrected
-    human = rescore(report, parse_measures(["context_precision(labels=human)"])).summaries[0]
+    human = rescore(report.folder or "", parse_measures(["context_precision(labels=human)"])).summaries[0]
     assert ordered is not None
     assert ordered.mean == pytest.approx(human.mean)
 
@@ -195,14 +195,15 @@ def test_gates_stand_on_the_corrected_mean(tmp_path: Path) -> None:
     assert [gate.outcome for gate in report.verdict.gates] == ["passed", "passed", "failed", "passed"]
     assert "48 labels" in report.verdict.gates[0].detail
     assert "uncalibrated" not in report.verdict.gates[3].detail
-    again = rescore(report, parse_measures(["context_relevance"]), gates=gates[:1])
+    again = rescore(report.folder or "", parse_measures(["context_relevance"]), gates=gates[:1])
     assert again.verdict.exit_code == 0
 
 
 def test_scoring_again_keeps_people_s_labels(tmp_path: Path) -> None:
     """labels=human and labels=best read them by item, and the new report holds them."""
-    report = label(report_at(tmp_path / "r"))
-    again = rescore(report, parse_measures(["P(labels=human)@6", "P(labels=best)@6", "context_relevance"]))
+    label(report_at(tmp_path / "r"))
+    measures = parse_measures(["P(labels=human)@6", "P(labels=best)@6", "context_relevance"])
+    again = rescore(tmp_path / "r", measures)
     assert again["P(labels=human)@6"].mean == pytest.approx(people_mean())
     assert again["P(labels=best)@6"].mean == pytest.approx(people_mean())
     again.save(tmp_path / "s")

@@ -161,7 +161,7 @@ def _installed() -> Sequence[Addon]:
     return addons
 
 
-def _addons(*, installed: bool) -> Sequence[Addon]:
+def declared(*, installed: bool) -> Sequence[Addon]:
     """Return germane's own add-ons, and those of installed packages if `installed` or searched before."""
     return (*own().values(), *(_installed() if installed or _installed.cache_info().currsize else ()))
 
@@ -169,14 +169,9 @@ def _addons(*, installed: bool) -> Sequence[Addon]:
 def all_of(kind: str, *, installed: bool = False) -> dict[str, Any]:
     """Return what add-ons declare in the field `kind`, by name; `installed` includes installed packages."""
     names: dict[str, Any] = {}
-    for addon in _addons(installed=installed):
+    for addon in declared(installed=installed):
         names = names | {**getattr(addon, kind), **names}
     return names
-
-
-def flags(*, installed: bool = False) -> list[Any]:
-    """Return the add-ons' flags; `installed` also searches installed packages."""
-    return [flag for addon in _addons(installed=installed) for flag in addon.flags]
 
 
 _BROUGHT: Mapping[str, Mapping[str, str]] = {

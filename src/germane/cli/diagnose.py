@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from germane.cli.output import print_document
 from germane.cli.printing import latest_reports, print_console
-from germane.cli.values import print_document
 from germane.diagnosis.diagnosis import diagnose as diagnose_report
 from germane.diagnosis.formats import document_of, render_diagnosis, render_stages, stages_document
 from germane.diagnosis.stages import SystemStages, follow, follow_samples, of_hits

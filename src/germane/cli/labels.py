@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from germane.clean import clean, counted, shorten, some_of
-from germane.cli.values import print_document, refuse_input, say
+from germane.cli.output import print_document, refuse_input, say
 from germane.encoding import encode, encode_records
 from germane.errors import InputError
 from germane.labelling.corpus import Corpus

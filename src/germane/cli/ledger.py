@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from germane.clean import clean_json, counted
-from germane.cli.values import print_document, print_lines, say
+from germane.cli.output import print_document, print_lines, say
 from germane.encoding import encode
 from germane.errors import InputError
 from germane.evaluation.choice import ledger_address

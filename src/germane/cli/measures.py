@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from germane.cli.values import print_document, print_lines
+from germane.cli.output import print_document, print_lines
 from germane.measures import Measure  # noqa: F401 - importing them all is what defines them
 from germane.measures.declaration import find_measure, install
 from germane.measures.explaining import as_json, listing

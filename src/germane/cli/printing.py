@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from germane.clean import clean, mask_urls, without_controls
-from germane.cli.values import ignore_closed_stderr, print_document, refuse_input, say
+from germane.cli.output import ignore_closed_stderr, print_document, refuse_input, say
 from germane.encoding import json_of
 from germane.errors import InputError
 from germane.folder.manifest import read_manifest

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from germane.clean import clean, clean_lines
-from germane.cli.values import print_document, refuse_input
+from germane.cli.output import print_document, refuse_input
 from germane.errors import InputError
 from germane.evaluation import rank as ranking
 from germane.measures.declaration import parse_measures

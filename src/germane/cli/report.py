@@ -1,4 +1,4 @@
-"""The commands `germane report` and `germane explain`."""
+"""The commands `germane report`, `germane explain` and `germane score`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from pathlib import Path
 from msgspec import to_builtins
 
 from germane.clean import clean, clean_json
+from germane.cli.output import print_lines, refuse_input
 from germane.cli.printing import finish, latest_reports, opened
-from germane.cli.values import print_lines
 from germane.encoding import encode
 from germane.errors import InputError
+from germane.measures.declaration import parse_measures
+from germane.reports.data import ReportData
 from germane.reports.explain import explain_query
-from germane.reports.report import Report
+from germane.reports.report import Report, find_baseline
 from germane.reports.text.explanation import lines_of
 from germane.samples.urls import local
 
@@ -59,3 +61,44 @@ def explain(named: str | None, query: str | None, measure: str | None, *, json: 
         return
     width = shutil.get_terminal_size((100, 24)).columns
     print_lines("\n".join(map(clean, lines_of(facts, max(width, 60)))))
+
+
+def score(
+    folder: Path | None,
+    *,
+    measures: Sequence[str],
+    output: Sequence[Path],
+    gates: Sequence[str],
+    baseline: Path | None,
+    fail_on_regression: bool,
+    allow_stand_in: bool,
+    by: str | None,
+    verbose: bool,
+    json: bool,
+) -> int:
+    """Compute measures from a stored report, without judge calls.
+
+    Default report: the latest in germane-reports.
+    """
+    from germane.evaluation.rescore import rescore  # the other commands score nothing
+
+    folder = folder or latest_reports("score")[0]
+    for path in output:
+        refuse_input(path, [folder])
+    before: ReportData | None = None
+    if baseline is not None or fail_on_regression:
+        before = find_baseline(baseline and local(baseline))
+    files = [path for path in output if path.suffix]
+    folders = [path for path in output if not path.suffix]
+    first = folders[0] if folders else None
+    parsed = parse_measures(measures)
+    report = rescore(folder, parsed, gates=gates, allow_stand_in=allow_stand_in, by=by, folder=first)
+    if before is not None:
+        from germane.comparison.regression import settle_changes
+
+        settle_changes(report, before, every=fail_on_regression)
+        if first is not None:
+            report.store_verdict()
+    for path in folders[1:]:
+        report.save(path)
+    return finish(report, files, as_json=json, verbose=verbose, baseline=before)

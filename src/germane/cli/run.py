@@ -1,22 +1,33 @@
-"""The command `germane run`."""
+"""The command `germane run`, and its progress on stderr: a bar, or a line every 15 seconds."""
 
 from __future__ import annotations
 
+import logging
 import shlex
+import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
-from germane.addons import find, load
-from germane.clean import some_of
+from rich.console import Console
+
+from germane.clean import clean_lines, counted, some_of
+from germane.cli.output import ignore_closed_stderr, print_document, print_lines, say
 from germane.cli.printing import Outputs, check_writable, finish
-from germane.cli.progress import Progress
-from germane.cli.values import print_document, print_lines, say, spec_of
 from germane.errors import InputError, Interrupted
-from germane.evaluation.run import forecast, sources_of, stored_manifest
+from germane.evaluation.run import forecast
 from germane.evaluation.run import run as run_evaluation
-from germane.evaluation.spec import Spec
+from germane.evaluation.spec import OPTIONS, OUTPUTS, Callbacks, Spec
+from germane.judging.spending import Spent
+from germane.reports.data import ReportData
 from germane.reports.formats import json_document
-from germane.reports.report import Report
+
+__all__ = ["spec_of"]
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+    from germane.judging.asker import Asker
 
 
 def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose: bool, **flags: Any) -> int:
@@ -37,7 +48,6 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
     kept = [path for path in files if path not in outputs.urls]
     written = {"folder": outputs.folder, "outputs": kept, "store": outputs.store}
     chosen = spec_of({**flags, "resume": resume, **written})
-    sources_of(chosen)  # refuses options that do not go together
     if resume is not None and chosen.paths:
         _check_same_paths(chosen, resume)
     for path in files:
@@ -54,10 +64,9 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
             print_lines(expected.text())
         return 0
     outputs.refuse_other(replace=bool(chosen.force or chosen.get("part") or resume))
-
     try:
         with Progress(quiet=quiet) as callbacks:
-            report = _evaluated(chosen, callbacks)
+            report = run_evaluation(chosen, callbacks)
     except BaseException:
         if json and callbacks.so_far is not None:
             print_document(json_document(callbacks.so_far))
@@ -75,25 +84,148 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
     return code
 
 
-def _evaluated(chosen: Spec, callbacks: Progress) -> Report:
-    """Run the evaluation, in this process or by an engine."""
-    whole = chosen.resuming(stored_manifest(chosen))
-    engine = whole.get("engine")
-    if not engine:
-        return run_evaluation(chosen, callbacks)
-    if (target := find("engines", str(engine).partition(":")[0].strip())) is None:
-        fix = "write processes:8, dask, or dask:tcp://HOST:8786"
-        raise InputError(f"--engine {engine!r} is not an engine", fix=fix)
-    report: Report
-    report, callbacks.baseline = load(target)(whole, callbacks)
-    return report
-
-
 def _check_same_paths(chosen: Spec, resume: Path) -> None:
     """Raise InputError if --resume names other data than the report's, unless the report's data has moved."""
-    before = chosen.resuming(stored_manifest(chosen)).report.get("paths", ())
+    before = chosen.resumed()[0].report.get("paths", ())
     stored = {Path(path).resolve() for path in before}
     if all(path.exists() for path in stored) and stored != {Path(path).resolve() for path in chosen.paths}:
         problem = f"{resume} is an evaluation of {some_of(before)}, not of {some_of(chosen.paths)}"
         again = f"germane run --resume {resume}, without a path, continues it"
         raise InputError(problem, fix=f"{again}; leave out --resume to begin a new run")
+
+
+def spec_of(flags: Mapping[str, Any]) -> Spec:
+    """Return the Spec given by the flags of `run` or `questions`."""
+    for name in ("ledger", "no_cache", "resume"):
+        if flags.get("replay") is not None and flags.get(name):
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"--replay and {flag} cannot be combined", fix=f"leave {flag} out")
+    if flags.get("reask") and not flags.get("resume"):
+        fix = "write germane run --resume REPORT --judge JUDGE --reask, or leave out --reask"
+        raise InputError("--reask needs --resume REPORT: it continues a report with another judge", fix=fix)
+    for name in ("part", "engine"):
+        if flags.get(name) == "":  # of a variable that is not set: the whole would be run, in each job
+            raise InputError(f"--{name} is empty", fix="give it a value, or leave it out")
+    values = {name: value for name, value in flags.items() if name in OPTIONS or name in OUTPUTS}
+    for name in ("ledger", "replay"):
+        values[name] = address = values.get(name) or None
+        if address is not None and "://" in address:
+            from germane.ledger.sqlite import password_apart
+
+            values[name] = password_apart(address)
+    if not values["paths"] and not flags.get("resume"):
+        if not Path("evals").is_dir():
+            fix = "name an eval file, a data file or a folder; `germane init` creates an example"
+            raise InputError("no path to evaluate is given, and there is no folder evals/ here", fix=fix)
+        say("evaluating evals/")
+        values["paths"] = ["evals"]
+    return Spec.of(**values)
+
+
+_FIRST, _BETWEEN = 1.0, 15.0
+"""Seconds to the first line of progress on stderr, and between two, if stderr is not a terminal."""
+
+
+class Progress(Callbacks):
+    """Shows on stderr how much of a run is done, the time left, the cost and the errors so far, and prints its warnings."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.wants_forecast = not quiet
+        self.so_far: ReportData | None = None
+        self.baseline: ReportData | None = None
+        self._quiet = quiet
+        self._next = time.monotonic() + _FIRST
+        self._bar: Bar | None = None
+        self._log = logging.Handler(logging.WARNING)
+        self._log.emit = lambda record: self.warn(record.getMessage())  # type: ignore[method-assign]
+        self.hint = ""
+        self._expected: Spent | None = None
+        self._began: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        logging.getLogger("germane").addHandler(self._log)
+        console = Console(stderr=True)
+        if console.is_terminal:
+            from rich.progress import BarColumn, TextColumn
+            from rich.progress import Progress as Bar
+            from rich.table import Column
+
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=None, table_column=Column(ratio=1)),
+                TextColumn("{task.fields[more]}", table_column=Column(overflow="fold")),
+            )
+            self._bar = Bar(*columns, console=console, transient=True, expand=True)
+            self._bar.add_task("starting", total=None, more="")
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("germane").removeHandler(self._log)
+        if self._bar is not None:
+            self._bar.stop()
+
+    def warn(self, text: str) -> None:
+        """Print a warning on stderr, above the progress bar if there is one."""
+        self.note(f"warning: {text}")
+
+    def note(self, text: str) -> None:
+        """Print a message on stderr, above the progress bar if there is one."""
+        if self._bar is None:
+            say(text)
+        else:
+            with ignore_closed_stderr():
+                self._bar.console.print(clean_lines(text), markup=False, highlight=False)
+
+    def on_forecast(self, total: Spent) -> None:
+        """Show the progress of judging from now on as a share of this expected total."""
+        self._expected = total
+        self.on_progress("judging", 0, total.calls, self._spending(Spent()))
+
+    def on_stopping(self) -> None:
+        """Print that the run was interrupted and waits only for the requests in flight."""
+        self.note("interrupted: finishing the requests in flight; press Ctrl-C again to abandon them")
+
+    def on_baseline(self, baseline: ReportData) -> None:
+        """Keep the baseline of an evaluation."""
+        self.baseline = baseline
+
+    def on_judgements(self, asker: Asker) -> None:
+        """Show how many questions are answered or, after a forecast, how many of the paid calls are made."""
+        if self._expected is not None:
+            done = asker.spent.calls
+            self.on_progress("judging", done, max(self._expected.calls, done), self._spending(asker.spent))
+        elif asker.answered:  # else the whole is known in a moment
+            self.on_progress("looking up answers", asker.answered, asker.expected)
+
+    def _spending(self, spent: Spent) -> str:
+        """Return a text with the cost and number of errors so far."""
+        cost, whole = "", self._expected.cost if self._expected else None
+        if spent.cost is not None and (spent.cost or whole):
+            cost = f"${spent.cost:.4f}" + (f" of about ${whole:.4f}" if whole else "")
+        return ", ".join(filter(None, [cost, counted(spent.errors, "error") if spent.errors else ""]))
+
+    def on_failures(self, command: str) -> None:
+        """Keep the hint on how to ask failed questions again, for the end of the run."""
+        self.hint = f"ask again what failed: {command}"
+
+    def on_stopped(self, report: ReportData) -> None:
+        """Keep the report of a run that stopped, for --json."""
+        self.so_far = report
+
+    def on_progress(self, what: str, done: int, total: int, more: str = "") -> None:
+        """Show how much of the task `what` is done, the time left, and the text `more`."""
+        now = time.monotonic()
+        began = self._began.setdefault(what, now)
+        about = "~" if self._expected is not None and self._expected.estimated and what == "judging" else ""
+        left = ""
+        if 0 < done < total:
+            minutes, seconds = divmod(round((now - began) / done * (total - done)), 60)
+            left = f"{minutes}:{seconds:02} left"
+        text = ", ".join(filter(None, [f"{done:,} of {about}{total:,}", left, more]))
+        if self._bar is not None:
+            task = self._bar.task_ids[0]
+            self._bar.update(task, description=what, completed=done, total=total, more=text)
+        elif not self._quiet and now >= self._next:
+            self._next = now + _BETWEEN
+            say(f"{what}: {text}")

@@ -9,7 +9,7 @@ from typing import Literal
 
 from germane.clean import clean, counted
 from germane.cli.init import shipped
-from germane.cli.values import print_document, print_lines, say
+from germane.cli.output import print_document, print_lines, say
 from germane.errors import InputError, SourceLocation
 from germane.evalfiles.evalfile import EvalFile, GraderSpec, read_eval_file
 from germane.evaluation.plan import Plan, named_files

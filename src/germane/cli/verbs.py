@@ -1,4 +1,4 @@
-"""The verbs of the command line: their functions, and the help that lists them.
+"""The verbs of the command line: their functions, the parser of their flags, and their help.
 
 The parameters of a verb's function are its flags, by the table of flags. It calls the library, prints, and returns the exit
 code; None is 0. Its docstring is the verb's help.
@@ -6,35 +6,48 @@ code; None is 0. Its docstring is the verb's help.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import argparse
+import shutil
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
+from inspect import cleandoc
 from keyword import iskeyword
+from math import inf, isfinite
 from pathlib import Path
 from textwrap import fill
+from typing import Any, NoReturn
 
 from germane import addons
-from germane.cli.parser import no_such, paragraphs, parse, width
+from germane.clean import mask_urls
+from germane.cli.output import say
 from germane.errors import InputError
+from germane.flags import GROUPS, OUTPUT, Flag, flags_of
 from germane.version import __version__
 
-_MODULES = {
-    "init": ("init", "demo"),
-    "run": ("run",),
-    "rank": ("rank",),
-    "score": ("score",),
-    "compare": ("compare",),
-    "diagnose": ("stages", "diagnose"),
-    "report": ("report", "explain"),
-    "label": ("label",),
-    "audit": ("audit",),
-    "labels": ("labels check", "labels move"),
-    "measures": ("measures",),
-    "validate": ("validate",),
-    "ledger": ("ledger stats", "ledger export", "ledger import"),
-}
+_MODULES = (
+    ("init", ("init", "demo")),
+    ("run", ("run",)),
+    ("rank", ("rank",)),
+    ("report", ("score",)),
+    ("compare", ("compare",)),
+    ("diagnose", ("stages", "diagnose")),
+    ("report", ("report", "explain")),
+    ("label", ("label",)),
+    ("audit", ("audit",)),
+    ("labels", ("labels check", "labels move")),
+    ("measures", ("measures",)),
+    ("validate", ("validate",)),
+    ("ledger", ("ledger stats", "ledger export", "ledger import")),
+)
 """The verbs of each module, in the order of the help; a module is imported when one of its verbs is called."""
-VERBS = {verb: module for module, verbs in _MODULES.items() for verb in verbs}
+VERBS = {
+    verb: (module, f"{name}_" if iskeyword(name := verb.rpartition(" ")[2]) else name)
+    for module, verbs in _MODULES
+    for verb in verbs
+}
+"""The module and the function of each verb."""
 
 _ABOUT = {
     "": "How good is the retrieval of a RAG system, what does that number rest on, and did a change help?",
@@ -46,25 +59,20 @@ _ABOUT = {
 
 def function_of(verb: str) -> Callable[..., int | None]:
     """Return the function that runs a verb (`label`, `ledger stats`)."""
+    module, name = VERBS.get(verb, ("", ""))
+    own = f"germane.cli.{module}"
     result: Callable[..., int | None]
-    if (module := VERBS.get(verb)) is None:
-        result = addons.load(addons.find("verbs", verb)[0])
-    else:
-        result = getattr(import_module(f"germane.cli.{module}"), _function_name(verb))
+    result = getattr(import_module(own), name) if module else addons.load(addons.find("verbs", verb)[0])
     return result
-
-
-def _function_name(verb: str) -> str:
-    name = verb.rpartition(" ")[2]
-    return f"{name}_" if iskeyword(name) else name
 
 
 def help_of(verb: str) -> str:
     """Return the docstring of a verb's function, from the source: importing its module would import all that its verbs need."""
-    if (module := VERBS.get(verb)) is not None:
+    if verb in VERBS:
+        module, name = VERBS[verb]
         with suppress(OSError):  # there is no source, as in a zip archive
             source = Path(__file__).with_name(f"{module}.py").read_text("utf-8")
-            return source.partition(f"\ndef {_function_name(verb)}(")[2].split('"""', 2)[1]
+            return source.partition(f"\ndef {name}(")[2].split('"""', 2)[1]
     return function_of(verb).__doc__ or ""
 
 
@@ -88,7 +96,8 @@ def call(words: Sequence[str]) -> int:
         names = [name.removeprefix(f"{group} ") for name in known]
         what = "flag" if first.startswith("-") else "command"
         raise no_such(what, first, names, f"germane {group}".rstrip())
-    values = parse(verb, help_of(verb), rest[1:])  # prints help, if asked for, before any import
+    about = "" if {"-h", "--help"}.isdisjoint(rest) else help_of(verb)
+    values = parse(verb, about, rest[1:])  # prints help, if asked for, before any import
     return function_of(verb)(**values) or 0
 
 
@@ -112,3 +121,175 @@ def listing(group: str) -> str:
             head = f"  {name.removeprefix(f'{group} '):11} "
             lines.append(fill(words, width() - 2, initial_indent=head, subsequent_indent=" " * 14))
     return "\n".join(lines)
+
+
+def width() -> int:
+    """Return the width of help texts in columns."""
+    return min(shutil.get_terminal_size((80, 24)).columns, 100)
+
+
+def paragraphs(text: str) -> str:
+    """Return the paragraphs of a docstring, filled to the width of the terminal."""
+    joined = (" ".join(paragraph.split()) for paragraph in cleandoc(text).split("\n\n"))
+    return "\n\n".join(fill(paragraph, width() - 2) for paragraph in joined)
+
+
+def no_such(what: str, word: str, names: Iterable[str], command: str) -> InputError:
+    """Return the error for an unknown command or flag: it names the nearest known one, or where they are listed."""
+    from germane.samples.files import nearest
+
+    near = nearest(word, names, 0.6)
+    fix = f"did you mean {near}?" if near else f"see {command} --help"
+    return InputError(f"unknown {what} {word}", fix=fix)
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Formats help with each flag's value once, after its last spelling."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28, width=width() - 2)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        value = action.metavar if action.nargs != 0 else None
+        return " ".join(filter(None, (", ".join(action.option_strings), str(value or ""))))
+
+
+class _Once(argparse.Action):
+    """Keeps the last of repeated values and warns, since scripts may append theirs."""
+
+    previous: object = None
+
+    def __call__(
+        self, _: argparse.ArgumentParser, namespace: object, value: Any, flag: str | None = None
+    ) -> None:
+        if self.previous not in (None, value):
+            say(f"warning: {flag} is given twice: {value} is used, {self.previous} is ignored")
+        self.previous = value
+        setattr(namespace, self.dest, value)
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser that raises InputError."""
+
+    def print_help(self, file: object = None) -> None:
+        """Print help on stdout; a closed pipe is an error, not exit code 0."""
+        del file
+        print(self.format_help(), end="")
+
+    def error(self, message: str) -> NoReturn:
+        """Raise an InputError with the problem."""
+        raise InputError(message.removeprefix("argument "), fix=f"see {self.prog} --help")
+
+
+def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
+    """Return the values of a verb's parameters, or print its help with the description `about` and raise SystemExit."""
+    helping = not {"-h", "--help"}.isdisjoint(words)
+    flags = flags_of(verb, installed=helping)
+    parser = _parser(verb, flags, about if helping else None)
+    end = words.index("--") if "--" in words else len(words)
+    namespace, rest = parser.parse_known_intermixed_args(words[:end])
+    if rest:
+        if len(flags_of(verb, installed=True)) > len(flags):  # from here on they count
+            return parse(verb, about, words)
+        raise _unknown(rest[0], verb, flags)
+    values = vars(namespace)
+    more = list(words[end + 1 :])  # arguments, even words that begin with a dash
+    for flag in flags:
+        if flag.argument and flag.several:
+            values[flag.parameter] = [*(values[flag.parameter] or ()), *map(flag.kind, more)]
+            more = []
+        elif flag.argument and more and values[flag.parameter] is None:
+            values[flag.parameter] = flag.kind(more.pop(0))
+        given = values[flag.parameter] not in (None, [])
+        if not given and (flag.required or (flag.argument and not flag.spelling.startswith("["))):
+            parser.error(f"{flag.long.removesuffix('...')} is missing")
+        if given and flag.read is not None:
+            values[flag.parameter] = flag.read(values[flag.parameter], flag.long)
+    if more:
+        parser.error(f"unexpected argument {more[0]!r}")
+    return values
+
+
+def _unknown(word: str, verb: str, flags: Sequence[Flag]) -> InputError:
+    """Return the error for a word of the command line that is neither a flag nor an argument."""
+    name, command = word.partition("=")[0], f"germane {verb}"
+    if not word.startswith("-") or word == "-":
+        return InputError(f"unexpected argument {word!r}", fix=f"see {command} --help")
+    if owner := addons.absent("flags", name):
+        problem = f"{name} is a flag of the add-on {owner}, which is not installed"
+        return InputError(problem, fix=f"see {command} --help")
+    return no_such("flag", name, [each for flag in flags for each in flag.spellings], command)
+
+
+def _parser(verb: str, flags: Sequence[Flag], about: str | None) -> _Parser:
+    """Return the parser of a verb with these flags; with their help only if `about` describes the verb."""
+    parser = _Parser(
+        f"germane {verb}",
+        usage=" ".join([f"germane {verb}", *(flag.spelling for flag in flags if flag.argument), "[OPTIONS]"]),
+        description=about and paragraphs(about),
+        formatter_class=_HelpFormatter,
+        add_help=False,
+        allow_abbrev=False,
+    )
+    groups = {name: parser.add_argument_group(name) for name in GROUPS}
+    for flag in flags:
+        how: dict[str, Any] = {"help": flag.help_for(verb).replace("%", "%%")} if about is not None else {}
+        if not flag.argument:
+            how["dest"] = flag.parameter
+        if flag.kind is bool:
+            how |= {"action": "store_true"}
+        else:
+            default = None if flag.unset or verb == "run" else flag.default
+            how |= {"metavar": flag.metavar, "type": partial(_value_of, flag), "default": default}
+        if flag.argument:  # unknown flags are reported before missing arguments
+            how |= {"nargs": "*" if flag.several else "?"}
+        elif flag.many:
+            how |= {"action": "append", "default": []}
+        elif flag.kind is not bool:
+            how["action"] = _Once
+        groups[flag.group].add_argument(*(flag.spellings or [flag.parameter]), **how)
+    groups[OUTPUT].add_argument(
+        "-h", "--help", action="help", default=argparse.SUPPRESS, help="Show this help."
+    )
+    return parser
+
+
+def _value_of(flag: Flag, text: str) -> Any:
+    """Return the value of a flag given as this text; the error for an invalid one says what to write."""
+    try:
+        value = flag.kind(text)
+    except ValueError:
+        value = None
+    if flag.kind is Path and "://" in text:
+        value = _at_url(flag, text)
+    if flag.choices and value not in flag.choices:
+        value = None
+    if flag.kind in {int, float} and value is not None:
+        least = -inf if flag.least is None else flag.least
+        most = inf if flag.most is None else flag.most
+        value = value if isfinite(value) and least <= value <= most else None
+    if value is None:
+        raise argparse.ArgumentTypeError(f"invalid value {text!r}: expected {_expected(flag)}")
+    return value
+
+
+def _at_url(flag: Flag, url: str) -> Path:
+    """Return a local copy of the file at a URL, or the URL if the verb opens it; InputError for outputs."""
+    if flag.at_url == "kept":
+        return Path(url)
+    if flag.at_url == "refused":
+        problem = f"{flag.long.strip('.')} is written to, so it must be a local path, not {mask_urls(url)}"
+        raise InputError(problem, fix="name a local path")
+    from germane.samples.urls import local  # not at the top: most commands name none
+
+    return local(url)
+
+
+def _expected(flag: Flag) -> str:
+    """Describe the values that a flag takes: its choices, or its type with the bounds."""
+    if flag.choices:
+        return " or ".join(flag.choices)
+    bounds = "" if flag.least is None else f" >= {flag.least:g}"
+    if flag.most is not None:
+        bounds = f" from {flag.least or 0:g} to {flag.most:g}"
+    return {int: "an integer", float: "a number"}.get(flag.kind, "text") + bounds

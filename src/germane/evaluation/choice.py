@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -43,7 +43,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from germane.judges.labels import LabelsJudge
-    from germane.judging.asker import Asker
+    from germane.judging.driver import AskJudge
     from germane.ledger.store import Ledger
 
 
@@ -52,19 +52,15 @@ class Router:
 
     def __init__(self, judge: Judge | None) -> None:
         self.judge = judge
+        self.ask: AskJudge | None = None
+        """Asks the evaluation's judge, for scripts that may call it."""
         self._programs: dict[str, Judge] = {}
-        self._ask: Any = None
-
-    def lend(self, asker: Asker) -> None:
-        """Let scripts that may call a judge ask the evaluation's judge, through its asker."""
-        if self.judge is not None:
-            self._ask = asker.judge
 
     def __call__(self, question: AnyQuestion) -> Judge:
         """Return the judge of a question. Raises InputError if no judge is named for it."""
         if program := question.by_program:
             if program not in self._programs:
-                self._programs[program] = load(program)(ask=self._ask)
+                self._programs[program] = load(program)(ask=self.ask)
             return self._programs[program]
         if self.judge is None:
             raise no_judge([question.kind])
@@ -221,27 +217,19 @@ LOOKED_AT = 10_000
 """Samples of data that are read to see which measures they allow."""
 
 
-class DefaultMeasures(NamedTuple):
-    """The default measures for data; `why` tells the user which labels they use.
-
-    If there are no measures, `why` says what the data lack, and `fix` what to add.
-    """
-
-    measures: tuple[str, ...]
-    why: str
-    fix: str = ""
-
-
 _OF_GOLD = ("nDCG@10", "R@10", "RR")
 _OF_RELEVANCE = ("context_precision", "context_relevancy(unit=context)")
 _OF_REFERENCES = ("context_recall",)
 
 
-def default_measures(samples: Iterable[Sample], judge: str, *, asked: bool = False) -> DefaultMeasures:
-    """Return the measures that the samples allow: from gold labels, or by a named judge.
+def default_measures(
+    samples: Iterable[Sample], judge: str, *, asked: bool = False
+) -> tuple[tuple[str, ...], str]:
+    """Return the measures that the samples allow, from gold labels or by a named judge, and a note on them.
 
     `judge` is the one that a flag, a file or the config names; one named in the environment alone is not
     used, so that defaults cost nothing. `asked` is True if a target is asked, which returns the contexts.
+    Raises InputError if the samples allow none.
     """
     retrieved = gold = references = False
     for sample in samples:
@@ -252,7 +240,7 @@ def default_measures(samples: Iterable[Sample], judge: str, *, asked: bool = Fal
         references = references or bool(sample.reference)
     if not retrieved:
         fix = 'write "contexts": [...] on each line, or name the system to query: --target NAME'
-        return DefaultMeasures((), "the data have no retrieved contexts", fix)
+        raise InputError("no measure is named, and the data have no retrieved contexts", fix=fix)
     by = "from people's labels" if judge == "labels" else f"judged by {judge}"
     sources: dict[tuple[str, ...], str] = {}
     if gold:
@@ -266,9 +254,10 @@ def default_measures(samples: Iterable[Sample], judge: str, *, asked: bool = Fal
             "write --judge MODEL or labels (GERMANE_JUDGE alone is not enough), -m nDCG@10,"
             ' or give gold: "qrels": {"d7": 1}'
         )
-        return DefaultMeasures((), "no judge is named, and the data have no gold labels", fix)
+        problem = "no measure is named, and no judge is named, and the data have no gold labels"
+        raise InputError(problem, fix=fix)
     why = "; ".join(f"{', '.join(names)} {source}" for names, source in sources.items())
-    return DefaultMeasures(tuple(chain.from_iterable(sources)), f"measured: {why}; choose others with -m")
+    return tuple(chain.from_iterable(sources)), f"measured: {why}; choose others with -m"
 
 
 def ledger_address(flag: str | None = None) -> str:

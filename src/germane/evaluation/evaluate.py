@@ -6,7 +6,7 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, closing, nullcontext
+from contextlib import ExitStack
 from functools import partial, wraps
 from itertools import chain, islice
 from pathlib import Path
@@ -143,23 +143,18 @@ async def aevaluate(
         max_calls=max_calls,
         folder=folder,
     )
-    settings = settings_of(spec, who)
     parsed = [Gate.parse(gate) for gate in gates]
-    jobs = (Job(sample=sample, graders=graders) for sample in questions)
     if replay is not None and ledger is not None:
         raise InputError("replay= and ledger= cannot be given together", fix="leave out ledger=")
-    opened = open_ledger(ledger, replay) if ledger is None or isinstance(ledger, str | Path) else None
-    with nullcontext() if opened is None else closing(opened):
-        return await report_on(
-            jobs,
-            settings,
-            who,
-            opened if ledger is None or opened is not None else cast("Ledger", ledger),
-            spec=spec,
-            gates=parsed,
-            target=None if target is None else _target_of(target, workers),
-            progress=_in_notebook() if progress is None else progress,
-        )
+    return await report_on(
+        (Job(sample=sample, graders=graders) for sample in questions),
+        who,
+        ledger,
+        spec=spec,
+        gates=parsed,
+        target=None if target is None else _target_of(target, workers),
+        progress=_in_notebook() if progress is None else progress,
+    )
 
 
 def _defaults(
@@ -170,10 +165,8 @@ def _defaults(
 
     rest = iter(samples)
     first = list(islice(rest, LOOKED_AT))
-    chosen = default_measures(first, "" if judge is None else load_judge(judge).name, asked=asked)
-    if not chosen.measures:
-        raise InputError(f"no measure is named, and {chosen.why}", fix=chosen.fix)
-    return chosen.measures, chain(first, rest)
+    name = "" if judge is None else load_judge(judge).name
+    return default_measures(first, name, asked=asked)[0], chain(first, rest)
 
 
 def _target_of(target: Any, workers: int | None) -> Target:
@@ -192,8 +185,8 @@ class Runner:
     """Runs one evaluation: answers the questions of jobs, stores the rows, and builds the report.
 
     `spec` has the limits (unless `budget` is given), the ledger to replay, and the settings that decide the
-    verdict. `asker` is an open Asker for the same judge and ledger; by default one is created, with `asking`
-    as its further arguments.
+    verdict. `asker` is an Asker for the same judge and ledger; by default one is created, with `asking` as
+    its further arguments. It must be open while `run` is called.
     """
 
     def __init__(
@@ -211,14 +204,10 @@ class Runner:
         self.judge, self.settings, self.spec, self.store, self.ledger = judge, settings, spec, store, ledger
         self.tables: Tables = store if isinstance(store, BlockRows) else store.tables
         self.budget = budget or Budget(spec.max_cost, spec.max_calls)
-        self._router, self._lent = Router(judge), asker is not None
-        self._replay = str(mask_urls(str(spec.replay or "")))
-        self.asker = asker or Asker(self._router, ledger, budget=self.budget, replay=self._replay, **asking)
-        self._router.lend(self.asker)
-
-    def open(self) -> AbstractAsyncContextManager[Asker]:
-        """Return a context in which `run` may be called; at its end, requests in flight are finished."""
-        return nullcontext(self.asker) if self._lent else self.asker
+        self._replay, router = str(mask_urls(str(spec.replay or ""))), Router(judge)
+        self.asker = asker or Asker(router, ledger, budget=self.budget, replay=self._replay, **asking)
+        if judge is not None:
+            router.ask = self.asker.judge
 
     async def run(self, jobs: Iterable[Job]) -> None:
         """Judge and score jobs, and add their rows to the store."""
@@ -257,26 +246,29 @@ class Runner:
 
 async def report_on(
     jobs: Iterable[Job],
-    settings: Settings,
     judge: Judge | None,
-    ledger: Ledger | None = None,
+    ledger: Ledger | Path | str | None = None,
     *,
     spec: Spec = Spec(),  # noqa: B008 - it never changes
+    settings: Settings | None = None,
     gates: Sequence[Gate] = (),
     target: Target | None = None,
     progress: bool = False,
-    asker: Asker | None = None,
 ) -> Report:
     """Return the report on jobs, judged with the ledger, limits and folder given. See `aevaluate`.
 
-    With `spec.replay` only the ledger answers. An `asker` that is passed (for the same judge and ledger)
-    stays open.
+    A ledger that is a path is opened and closed; with `spec.replay` only that one answers. `settings` are by
+    default those of `spec`.
     """
     writer, resumed = None, False
     asking: dict[str, Any] = {}
     if progress and judge is not None:
         asking["on_progress"] = partial(_show_progress, judge)
     with ExitStack() as opened:
+        if ledger is not None and not isinstance(ledger, str | Path):
+            known: Ledger | None = ledger
+        elif (known := open_ledger(ledger, spec.replay)) is not None:
+            opened.callback(known.close)
         if spec.folder:
             writer = FolderWriter(spec.folder).lock()
             opened.callback(writer.close)
@@ -286,16 +278,16 @@ async def report_on(
                 asking["earlier"] = earlier
             writer.start()
             write_manifest(writer.path, {}, "running")
-            asking |= {} if ledger is None else {"keep": writer.keep}
-            if ledger is None and judge is not None:
-                ledger = own = open_ledger(writer.path / "ledger.sqlite")
+            asking |= {} if known is None else {"keep": writer.keep}
+            if known is None and judge is not None:
+                known = own = open_ledger(writer.path / "ledger.sqlite")
                 opened.callback(own.close)  # type: ignore[union-attr]
-        store = writer or BlockRows()
-        runner = Runner(judge, settings, spec, store, ledger, asker=asker, **asking)
+        settings = settings or settings_of(spec, judge)
+        runner = Runner(judge, settings, spec, writer or BlockRows(), known, **asking)
         if target is not None:
             answers = TargetAnswers(writer.path if writer else None, resumed=resumed)
             jobs = await _answered(jobs, target, answers, runner.tables.notes, progress=progress)
-        async with runner.open():
+        async with runner.asker:
             await runner.run(jobs)
         report, _ = runner.report(runner.asker.spent, gates=gates)
         if writer is not None:
@@ -394,9 +386,7 @@ def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
             plain = parse_measures([value]) if isinstance(value, str) else (value.require_cutoff(),)
             result.update(dict.fromkeys(graders_of(plain)))
         elif hasattr(value, "grade"):
-            from germane.graders.specs import scored  # only graders of cases need it
-
-            result[scored(value)] = None
+            result[value.scored] = None
         else:
             fix = 'write "nDCG@10" or context_precision @ 5'
             raise InputError(f"the list of measures contains {describe(value)}, not a measure", fix=fix)

@@ -84,18 +84,15 @@ async def answered_blocks(
             working = Working(block, await start(block.programs, find))
             asking.append((working, asyncio.ensure_future(finish(working.programs, ask))))
             while asking and (len(asking) == _AHEAD or asking[0][0].finished):
-                yield await _first(asking)
+                await asking[0][1]
+                yield asking.popleft()[0]
         while asking:
-            yield await _first(asking)
+            await asking[0][1]
+            yield asking.popleft()[0]
     finally:
         for _, asked in asking:
             asked.cancel()
         await asyncio.gather(*(asked for _, asked in asking), return_exceptions=True)
-
-
-async def _first(asking: deque[tuple[Working, asyncio.Task[None]]]) -> Working:
-    await asking[0][1]
-    return asking.popleft()[0]
 
 
 @dataclass(slots=True, eq=False)

@@ -221,6 +221,7 @@ class Forecaster:
         return [(judge, answer)]
 
     def _count(self, working: Working) -> None:
+        """Count the questions of a block for each measure, once per panel member."""
         jobs, lines = working.block.jobs, self.forecast.lines
         self.forecast.samples += len(jobs)
         for job in jobs:
@@ -230,29 +231,24 @@ class Forecaster:
         for number, name, program, passages in working.block.asking():
             estimated = jobs[number].sample.key in self._waiting
             for questions, answers in working.programs[program].trace:
-                which = range(len(answers)) if passages is None else passages
-                keys = [answers[at].judgement.key for at in which]
-                for at, key in zip(which, keys, strict=True):
-                    self._count_one(lines[name], questions[at], key, estimated=estimated)
-                known = (answer for key in keys for _, answer in self._found[key])
-                estimated = estimated or any(answer is None for answer in known)
+                unknown = False
+                for at in range(len(answers)) if passages is None else passages:
+                    key = answers[at].judgement.key
+                    again = self._seen.seen_before(key)
+                    for judge, answer in self._found[key]:
+                        unknown = unknown or answer is None
+                        if not judge.stored:
+                            continue
+                        if again:
+                            lines[name].shared += 1
+                        elif answer is not None and answer.usable:
+                            lines[name].cached += 1
+                        else:
+                            lines[name].estimated += estimated
+                            lines[name].asked.append((judge, questions[at]))
+                            self.forecast.certain += [] if estimated else [(judge, questions[at])]
+                estimated = estimated or unknown
         self._found.clear()
-
-    def _count_one(self, line: ForecastLine, question: AnyQuestion, key: str, *, estimated: bool) -> None:
-        """Count a question for a measure, once per panel member; `estimated` if it may not be needed."""
-        again = self._seen.seen_before(key)
-        for judge, answer in self._found[key]:
-            if not judge.stored:
-                continue
-            if again:
-                line.shared += 1
-            elif answer is not None and answer.usable:
-                line.cached += 1
-            else:
-                line.estimated += estimated
-                line.asked.append((judge, question))
-                if not estimated:
-                    self.forecast.certain.append((judge, question))
 
 
 def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Spent | None:

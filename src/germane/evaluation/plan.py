@@ -9,18 +9,17 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from itertools import islice, product
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import structs
 
-from germane.addons import required
+from germane.addons import all_of, load, required
 from germane.clean import mask_urls, some_of
 from germane.errors import InputError, SourceLocation
 from germane.evaluation.choice import (
     LOOKED_AT,
-    DefaultMeasures,
     default_measures,
     judge_words,
     needs_judge,
@@ -61,13 +60,6 @@ _CHECKED_BYTES = 100_000_000
 """The largest size of data, in bytes, that is read once before anything is paid, so that a bad last line costs nothing."""
 
 
-def part_of(spec: Spec) -> Part | None:
-    """Return the part in `--part`, None for a whole evaluation. Raises InputError if it is invalid."""
-    if not (text := spec.get("part")):
-        return None
-    return required("parts", "part", "--part", "run the whole evaluation").parse(text)
-
-
 @dataclass(slots=True)
 class Plan:
     """Everything that a run will do: the cases, their graders, the judge and the gates.
@@ -77,7 +69,10 @@ class Plan:
         measures: Measures from flags, which replace the files' own.
         usual: Measures for data files, for which no others are named.
         dry: True if nothing that an eval file names may be imported or run.
-        defaults: The `usual` measures chosen by the data, with the reason; None if they were named.
+        defaults: A note on the `usual` measures if the data chose them; "" if they were named.
+        sources: The add-ons that get judges' answers and whose options are given; for a resumed run, all.
+        share: The part of the cases to evaluate (`--part`); None for all.
+        drawn: The row numbers that `--sample` draws and its manifest entry; None without `--sample`.
         left_out: The number of cases that `--filter` left out, and the `--limit` if it left out any.
         count: The number of cases in all parts, once `cases` has been read to the end.
     """
@@ -90,16 +85,17 @@ class Plan:
     dry: bool = False
     notices: Notices = field(default_factory=Notices)
     settings: Settings = field(default_factory=Settings)
-    defaults: DefaultMeasures | None = None
+    defaults: str = ""
     gates: tuple[Gate, ...] = ()
     judge: Judge | None = None
+    sources: Sequence[Any] = ()
     labels: LabelFile | None = None
+    share: Part | None = None
+    drawn: tuple[frozenset[int], dict[str, Json]] | None = None
     stdin: OnDisk = field(default_factory=OnDisk)
     left_out: dict[str, int] = field(default_factory=dict, init=False)
     count: int = field(default=0, init=False)
     _made: dict[tuple[float | None, ...], tuple[Grader, ...]] = field(default_factory=dict)
-    _targets_files: dict[Path, Path] = field(default_factory=dict, init=False)
-    _drawn: tuple[frozenset[int], dict[str, Json]] | None = field(default=None, init=False)
     _document_ids: Callable[[Sample], Sample] | None = field(default=None, init=False)
 
     @classmethod
@@ -112,7 +108,8 @@ class Plan:
         spec = spec.in_project()
         if not spec.paths:
             raise InputError("no path to evaluate is given", fix="name an eval file, a data file or a folder")
-        if spec.until and (part_of(spec) or spec.get("engine")):
+        part = spec.get("part")
+        if spec.until and (part or spec.get("engine")):
             fix = "leave out --part and --engine, or write --sample 1000 instead of --until"
             raise InputError(
                 "--until cannot be combined with --part or --engine, which divide the cases", fix=fix
@@ -123,20 +120,29 @@ class Plan:
         plan = cls(
             paths=paths,
             files=files,
-            spec=spec.in_files(_agreed(files.values(), spec)),
+            spec=spec.in_files(_options_of(spec, files.values())) if files else spec,
             measures=parse_measures(named or (), Path() if source == "report" else None),
             usual=() if named else parse_measures(spec.config.get("measures", ()), Path()),
             dry=dry,
             notices=notices,
+            sources=[
+                load(source.make)(spec)
+                for source in all_of("sources").values()
+                if spec.resume or any(getattr(spec, name) for name in source.options)
+            ],
         )
+        spec = plan.spec
+        if part:
+            plan.share = required("parts", "part", "--part", "run the whole evaluation").parse(part)
         if (trials := spec.given.get("trials", 1)) > 1 and not plan.asks_targets:
             problem = f"--trials {trials} needs a target to query; stored answers have one trial"
             raise InputError(problem, fix="name a target with --target, or leave out --trials")
         if spec.untrusted:
             _refuse_outputs(spec)
-        plan, spec = plan.with_defaults(), plan.spec
-        named = judge_words(spec)[0] if spec.repeat == 1 else ""
-        plan.settings = Settings.of(spec.against, spec.scale, spec.rubric).with_judge(named)
+        if not (plan.measures or plan.usual):
+            plan._choose_measures()
+        judges = judge_words(spec)[0] if spec.repeat == 1 else ""
+        plan.settings = Settings.of(spec.against, spec.scale, spec.rubric).with_judge(judges)
         plan.gates = _checked_gates(plan)
         plan.judge = _judge_of(plan)
         check_price(plan.judge, spec.max_cost)
@@ -145,71 +151,81 @@ class Plan:
 
             plan.labels = LabelFile(local(spec.labels)).passages()
             plan.settings = replace(plan.settings, labels=plan.labels.book)
+        if spec.sample is not None:
+            from germane.evaluation.sampling import draw_rows  # which few runs need
+
+            plan.drawn = draw_rows(plan.matching, spec.sample, spec.seed)
         return plan
 
-    @property
-    def share(self) -> Part | None:
-        """The part of the cases to evaluate (`--part`); None for all."""
-        return part_of(self.spec)
+    def _choose_measures(self) -> None:
+        """Choose measures that the data files allow. Raises InputError if they allow none."""
+        paths, spec = tuple(path for path in self.paths if path not in self.files), self.spec
+        if not paths:
+            return
+        named, _ = spec.first("judge", "given", "report", "files", "config")
+        nothing = parse_measures(["RR"])  # it makes no grader of a file
+        look = replace(self, measures=nothing, paths=paths, notices=Notices(), _made={})
+        samples = (planned.sample for planned in islice(look.matching(), LOOKED_AT))
+        try:
+            chosen, self.defaults = default_measures(
+                samples, mask_urls(str(named or "")), asked=bool(spec.targets)
+            )
+        except InputError as refused:
+            if spec.wanted is not None and next(look.matching(), None) is None:
+                raise _no_case(spec.wanted) from None
+            raise InputError(
+                f"{some_of(list(map(str, paths)), 3)}: {refused.problem}", fix=refused.fix
+            ) from None
+        self.usual = parse_measures(chosen)
 
-    def cases(self) -> Iterator[PlannedCase]:
-        """Yield the cases of this evaluation or its part. Raises InputError if `--filter` matches none."""
-        share, row = self.share, -1
-        for row, planned in enumerate(self.all_cases()):
-            if share is None or share.has(planned.sample.query):
-                planned.row = row
-                yield planned
-        self.count = row + 1
+    def cases(self, *, every: bool = False) -> Iterator[PlannedCase]:
+        """Yield the cases after --filter, --sample and --limit, in the order of the paths.
 
-    def all_cases(self) -> Iterator[PlannedCase]:
-        """Yield the cases of all parts in the order of the paths, after --filter, --sample and --limit."""
+        They are those of this part; with `every`, those of all parts. Raises InputError if `--filter` matches
+        none.
+        """
         chosen: Iterable[PlannedCase] = self.matching()
-        if (drawn := self.draw()) is not None:
-            rows, _ = drawn
+        if self.drawn is not None:
+            rows, _ = self.drawn
             chosen = (p for row, p in enumerate(islice(chosen, max(rows, default=-1) + 1)) if row in rows)
-        limit, ids, some = self.spec.limit, set[str](), False
+        share, limit, ids, row = None if every else self.share, self.spec.limit, set[str](), -1
         for planned in chosen:
             if limit is not None and planned.sample.id not in ids:
                 if len(ids) == limit:
                     self.left_out["limit"] = limit
                     continue
                 ids.add(planned.sample.id)  # a case is counted once for all its systems and trials
-            some = True
-            yield planned
-        if not some and self.spec.wanted is not None:
+            row += 1
+            if share is None or share.has(planned.sample.query):
+                planned.row = row
+                yield planned
+        if row < 0 and self.spec.wanted is not None:
             raise _no_case(self.spec.wanted)
-
-    def draw(self) -> tuple[frozenset[int], dict[str, Json]] | None:
-        """Return the row numbers that `--sample` draws and its manifest entry; None without `--sample`."""
-        if self.spec.sample is not None and self._drawn is None:
-            from germane.evaluation.sampling import draw_rows  # which few runs need
-
-            self._drawn = draw_rows(self.matching, self.spec.sample, self.spec.seed)
-        return self._drawn
+        self.count = row + 1
 
     def matching(self) -> Iterator[PlannedCase]:
         """Yield the cases that match `--filter`. Raises InputError for an id that occurs in two files."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[SampleKey, Path] = {}
         pattern, refused = self.spec.wanted, 0
-        for path in self.paths:
-            for planned in self._of(path):
-                sample = planned.sample
-                texts = (sample.id, *sample.tags)
-                if pattern is not None and not any(fnmatchcase(text, pattern) for text in texts):
-                    self.left_out["filter"] = refused = refused + 1
-                    continue
-                # within one file the reader has checked it
-                if several and (key := sample.key) in seen:
-                    first = seen[key]
-                    where = f"twice in the data of {path}" if first == path else f"in {first} and in {path}"
-                    fix = "give each file's samples a `system`, or run the files one by one"
-                    raise InputError(f"sample ids must be unique; {sample.id!r} occurs {where}", fix=fix)
-                if several:
-                    seen[key] = path
-                yield planned
+        for planned in chain.from_iterable(map(self._of, self.paths)):
+            sample, path = planned.sample, planned.source
+            texts = (sample.id, *sample.tags)
+            if pattern is not None and not any(fnmatchcase(text, pattern) for text in texts):
+                self.left_out["filter"] = refused = refused + 1
+                continue
+            # within one file the reader has checked it
+            if several and (key := sample.key) in seen:
+                first = seen[key]
+                where = f"twice in the data of {path}" if first == path else f"in {first} and in {path}"
+                fix = "give each file's samples a `system`, or run the files one by one"
+                raise InputError(f"sample ids must be unique; {sample.id!r} occurs {where}", fix=fix)
+            if several:
+                seen[key] = path
+            yield planned
 
     def _of(self, path: Path) -> Iterator[PlannedCase]:
+        """Yield the cases of an eval file, or of a data file."""
         file = self.files.get(path)
         for case in file.cases if file else ():
             graders = self.graders(file, case)
@@ -245,7 +261,9 @@ class Plan:
         given, contexts_from = self.spec.targets_file, file.contexts_from if file else "auto"
         targets_file = Path(given) if given else file.targets_file if file else None
         if targets and targets_file is None:
-            targets_file = self._targets_file_near(path.parent)
+            from germane.targets.targetsfile import find_targets_file  # most evaluations need none
+
+            targets_file = find_targets_file(path.parent)
         for sample in samples:
             for target, trial in asked:
                 system = target if several else sample.system
@@ -262,13 +280,6 @@ class Plan:
                     contexts_from=contexts_from,
                 )
 
-    def _targets_file_near(self, folder: Path) -> Path:
-        if folder not in self._targets_files:
-            from germane.targets.targetsfile import find_targets_file  # most evaluations need none
-
-            self._targets_files[folder] = find_targets_file(folder)
-        return self._targets_files[folder]
-
     def graders(self, file: EvalFile | None, case: Case | None = None) -> tuple[Grader, ...]:
         """Return the graders, with threshold, of a case in an eval file, or of its data if `case` is None.
 
@@ -284,14 +295,16 @@ class Plan:
             specs, threshold = case.graders, case.threshold
         key = (threshold, *map(id, specs))
         if key not in self._made:
-            leave = self._not_imported if self.dry else None
-            made = graders_of_specs(specs, file, self.settings, self.notices, leave=leave)
+
+            def leave(measure: str, spec: GraderSpec) -> None:
+                text = f"a dry run does not import {measure}, so the forecast lacks its calls"
+                self.notices(Notice(text, "", spec.node.location))
+
+            made = graders_of_specs(
+                specs, file, self.settings, self.notices, leave=leave if self.dry else None
+            )
             self._made[key] = tuple(replace(grader, threshold=threshold) for grader in made)
         return self._made[key]
-
-    def _not_imported(self, measure: str, spec: GraderSpec) -> None:
-        text = f"a dry run does not import {measure}, so the forecast lacks its calls"
-        self.notices(Notice(text, "", spec.node.location))
 
     def all_graders(self, own: EvalFile | None = None) -> tuple[Grader, ...]:
         """Return all graders of the plan's cases (or of its `own` file's), each once; no data are read."""
@@ -311,23 +324,6 @@ class Plan:
         data = (path for file in self.files.values() for path in file.data)
         plain = (path for path in (*self.paths, *data) if str(path) != "-")
         return [file for path in plain for file in (data_files(path) if path.is_dir() else [path])]
-
-    def with_defaults(self) -> Plan:
-        """Return the plan; if no measure is named, with those that the data allow. Raises InputError if they allow none."""
-        paths, spec = tuple(path for path in self.paths if path not in self.files), self.spec
-        if self.measures or self.usual or not paths:
-            return self
-        named, _ = spec.first("judge", "given", "report", "files", "config")
-        nothing = parse_measures(["RR"])  # it makes no grader of a file
-        look = replace(self, measures=nothing, paths=paths, notices=Notices(), _made={})
-        samples = (planned.sample for planned in islice(look.matching(), LOOKED_AT))
-        chosen = default_measures(samples, mask_urls(str(named or "")), asked=bool(spec.targets))
-        if not chosen.measures:
-            if spec.wanted is not None and next(look.matching(), None) is None:
-                raise _no_case(spec.wanted)
-            problem = f"{some_of(list(map(str, paths)), 3)}: no measure is named, and {chosen.why}"
-            raise InputError(problem, fix=chosen.fix)
-        return replace(self, usual=parse_measures(chosen.measures), defaults=chosen, _made={})
 
     # The run
 
@@ -354,7 +350,7 @@ class Plan:
         share = self.share
         if jobs is None:
             size = sum(file.stat().st_size for file in self.inputs)
-            jobs = map(self.job, self.all_cases()) if size <= _CHECKED_BYTES else ()
+            jobs = map(self.job, self.cases(every=True)) if size <= _CHECKED_BYTES else ()
         elif share is not None:
             return  # a measure that no sample of a part can have may be one of other parts
         for job in feasible(jobs, self.settings, self.gates):
@@ -362,34 +358,32 @@ class Plan:
                 yield job
 
 
-def _agreed(files: Iterable[EvalFile], spec: Spec) -> dict[str, Json]:
-    """Return the options set by the eval files. Raises InputError if values differ and no flag is given."""
+def _options_of(spec: Spec, files: Iterable[EvalFile]) -> dict[str, Json]:
+    """Return the options that eval files set. Raises InputError if values differ and no flag is given."""
     agreed: dict[str, Json] = {}
-    for name in IN_FILES:
-        values = dict.fromkeys(value for file in files if (value := getattr(file, name)) is not None)
-        if len(values) > 1 and not spec.first(name, "given", "report")[1]:
-            problem = f"the eval files set {name} to different values: {' and '.join(map(str, values))}"
+    for name, value in ((name, getattr(file, name)) for file in files for name in IN_FILES):
+        if value is None:
+            continue
+        if agreed.setdefault(name, value) != value and not spec.first(name, "given", "report")[1]:
+            problem = f"the eval files set {name} to different values: {agreed[name]} and {value}"
             raise InputError(problem, fix=f"run them one by one, or give --{name}")
-        if len(values) == 1:
-            agreed[name] = next(iter(values))
     return agreed
 
 
 def _checked_gates(plan: Plan) -> tuple[Gate, ...]:
     """Return the gates on known measures; drop a file's gate on a measure that -m excludes."""
-    graders, kept = plan.all_graders(), list[Gate]()
-    names = names_of(graders)
-    declared = (Gate.parse(*gate) for file in plan.files.values() for gate in file.gates)
-    for gate in (*declared, *map(Gate.parse, plan.spec.gates)):
-        if plan.measures and gate.location is not None and gate.measure not in names:
+    kept = list[Gate]()
+    declared = ((Gate.parse(*gate), file) for file in plan.files.values() for gate in file.gates)
+    for gate, own in (*declared, *((Gate.parse(gate), None) for gate in plan.spec.gates)):
+        graders = plan.all_graders(None if plan.measures else own)
+        names = {name for grader in graders for name in (grader.name, str(grader.measure))}
+        if plan.measures and own is not None and gate.measure not in names:
             text = f"the gate {gate} is ignored, since {gate.measure} is not among the measures of -m"
             plan.notices(Notice(text, "", gate.location))
             continue
         kept.append(gate)
-        named = gate.location.file if gate.location else None
-        own = next((file for file in plan.files.values() if str(file.path) == named), None)
         if graders:
-            gate.check_named(sorted(names_of(plan.all_graders(own)) if own else names))
+            gate.check_named(sorted(names))
     return tuple(kept)
 
 
@@ -451,11 +445,6 @@ def named_files(
 
             files[path] = read_eval_file(path, warn=warn)
     return tuple(dict.fromkeys(results)), files
-
-
-def names_of(graders: Iterable[Grader]) -> set[str]:
-    """Return the names by which gates may refer to graders."""
-    return {name for grader in graders for name in (grader.name, str(grader.measure))}
 
 
 def feasible(jobs: Iterable[Job], settings: Settings, gates: Iterable[Gate] = ()) -> Iterator[Job]:

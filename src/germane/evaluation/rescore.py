@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from germane.errors import InputError
 from germane.evaluation.evaluation import evaluate_jobs, run_coroutine
 from germane.folder.reader import StoredTables
-from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
 from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Spent
@@ -21,26 +20,14 @@ from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.reports.summary import MeasureSummary, slices_of
 from germane.tables.labels import LabelBook
-from germane.types import Json
 
-_OF_ROWS = {
-    "labels_size",
-    "graders",
-    "notes",
-    "beside",
-    "prompts",
-    "reads",
-    "references",
-    "asked",
-    "files",
-    "status",
-    "changes",
-}
+_OF_ROWS = {"labels_size", "graders", "notes", "beside", "prompts", "reads"}
+_OF_ROWS |= {"references", "asked", "files", "status", "changes"}
 """The entries of a manifest that are about its rows, which change when a report is scored again."""
 
 
 def rescore(
-    report: Report | Path | str,
+    report: Path | str,
     measures: Sequence[Measure],
     *,
     gates: Iterable[str] = (),
@@ -50,76 +37,55 @@ def rescore(
 ) -> Report:
     """Return a report with these measures, scored from a report's samples and judgements without calls.
 
-    `report` may be a path. The rows of a report in a folder are read one by one, and the new report is
-    written to `folder` or a temporary one. Without measures, only gates are decided again: these `gates`, or
-    the report's own. `by` is the field to slice by. Raises InputError if the report lacks verdicts.
+    The rows of the report in its folder are read one by one, and the new report is written to `folder` or a
+    temporary one. Without measures, only gates are decided again: these `gates`, or the report's own. `by` is
+    the field to slice by. Raises InputError if the report lacks verdicts.
     """
     parsed = [Gate.parse(gate) for gate in gates]
     changed = ({} if by is None else {"by": by}) | ({"allow_stand_in": True} if allow_stand_in else {})
     if not measures:
-        again = _decided_again(report if isinstance(report, Report) else Report.open(report), parsed, changed)
+        same = Report.open(report)
+        if by is not None:
+            same.slices(by)  # an unknown name is an error here
+        left_out = {"changes"} if gates else set()
+        entries = {name: value for name, value in same.manifest.items() if name not in left_out} | changed
+        again = Report.build(same.tables, entries, gates=parsed or None)
         return again if folder is None else again.save(folder)
-    opened = report if isinstance(report, Report) else StoredTables.open(report)
-    source, manifest = opened.tables if isinstance(opened, Report) else opened, opened.manifest
+    source = StoredTables.open(report)
     if by is not None:
         slices_of(source.samples, by)
     answers, people = StoredAnswers(source.judgements), list(source.people())
     existed = folder is not None and Path(folder).exists()
-    writer = _writer(source, folder)
+    writer = FolderWriter.temporary(source) if folder is None else FolderWriter(folder).lock()
     try:
-        rows = BlockRows()
-        settings, graders = Settings.stored(manifest, LabelBook(people) or None), graders_of(tuple(measures))
+        if folder is not None:
+            writer.refuse_other()
+            writer.start()
+        settings = Settings.stored(source.manifest, LabelBook(people) or None)
+        graders = graders_of(tuple(measures))
         jobs = (Job(sample=sample, graders=graders) for sample in source.samples)
-        run_coroutine(evaluate_jobs(jobs, answers.lookup, writer or rows, settings))
-        (writer or rows).append_labels(people)
-        if writer is not None:
-            writer.flush()
-        entry = {**(manifest.get("judge") or {}), **Spent(cached=answers.answered).as_json()}
-        kept = {name: value for name, value in manifest.items() if name not in _OF_ROWS}
-        made = {**kept, "judge": entry, **changed}
-        scored = Report.build(rows if writer is None else writer.tables, made, gates=parsed)
+        run_coroutine(evaluate_jobs(jobs, answers.lookup, writer, settings))
+        writer.append_labels(people)
+        writer.flush()
+        entry = {**(source.manifest.get("judge") or {}), **Spent(cached=answers.answered).as_json()}
+        kept = {name: value for name, value in source.manifest.items() if name not in _OF_ROWS}
+        scored = Report.build(writer.tables, {**kept, "judge": entry, **changed}, gates=parsed)
         if answers.unknown:
             _require_verdicts(scored.summaries, source)
-        if writer is not None and folder is not None:
+        if folder is not None:
             scored.finish(writer)
     except BaseException:
-        if writer is not None and not existed:
+        if not existed:
             shutil.rmtree(writer.path, ignore_errors=True)
         raise
     finally:
-        if writer is not None:
-            writer.close()
-    return scored if folder is None or writer is not None else scored.save(folder)
-
-
-def _writer(source: Tables, folder: Path | str | None) -> FolderWriter | None:
-    """Return the started writer of the new report, or None if the rows are in memory."""
-    if not isinstance(source, StoredTables):
-        return None
-    if folder is None:
-        return FolderWriter.temporary(source)
-    writer = FolderWriter(folder).lock()
-    try:
-        writer.refuse_other()
-        return writer.start()
-    except BaseException:
         writer.close()
-        raise
+    return scored
 
 
-def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> None:
+def _require_verdicts(summaries: Iterable[MeasureSummary], source: StoredTables) -> None:
     for summary in summaries:
         if summary.n == 0 and any("no stored judgement" in why for why, _ in summary.why):
             again = f"germane run --resume {source.folder or 'REPORT'} -m '{summary.measure}'"
             problem = f"{summary.measure} needs verdicts that are not in this report"
             raise InputError(problem, fix=f"ask the judge for them: {again}")
-
-
-def _decided_again(report: Report, gates: Sequence[Gate], changed: Mapping[str, Json]) -> Report:
-    """Return a report with the same scores in which these gates, or the report's own, are decided again."""
-    if "by" in changed:
-        report.slices(changed["by"])  # an unknown name is an error here
-    entries = {**report.manifest, **changed}
-    if gates:
-        entries.pop("changes", None)
-    return Report.build(report.tables, entries, gates=gates or None)

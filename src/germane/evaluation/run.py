@@ -15,7 +15,7 @@ from itertools import compress, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from germane.addons import all_of, load
+from germane.addons import all_of, find, load
 from germane.clean import mask_urls
 from germane.encoding import now
 from germane.errors import (
@@ -41,7 +41,7 @@ from germane.evaluation.evaluation import interruptible, interruptibly, run_coro
 from germane.evaluation.plan import Plan, feasible
 from germane.evaluation.spec import Callbacks, Spec
 from germane.folder.files import SESSION
-from germane.folder.manifest import read_manifest, write_manifest
+from germane.folder.manifest import write_manifest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
 from germane.judging.caller import in_own_loop
@@ -62,7 +62,7 @@ from germane.targets.answers import (
 )
 from germane.types import Json
 
-__all__ = ["command_to_resume", "forecast", "new_folder", "run", "stored_manifest"]
+__all__ = ["command_to_resume", "forecast", "new_folder", "run"]
 
 if TYPE_CHECKING:
     from germane.evaluation.forecast import Forecast, Forecaster
@@ -76,8 +76,8 @@ def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = 
 
     With `resume`, the run in that folder is continued: its options apply where none is given, its answers and
     judgements are used, and only missing or failed questions are asked. Another judge, which is asked
-    everything again, needs `reask`. `whole` is the folder of the evaluation that this run is a part of, named
-    in the advice to continue.
+    everything again, needs `reask`. An `engine` runs the evaluation in parts; `whole` is the folder of the
+    evaluation that this run is a part of, named in the advice to continue.
 
     Raises:
         InputError: Something in the input is wrong; nothing was paid for.
@@ -85,22 +85,18 @@ def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = 
         Interrupted: The run was interrupted (Ctrl-C); the message names the command that continues it.
     """
     callbacks = callbacks or Callbacks()
-    stored = stored_manifest(spec)
-    spec = spec.resuming(stored)
+    spec, stored = spec.resumed()
+    if engine := spec.get("engine"):
+        if (target := find("engines", str(engine).partition(":")[0].strip())) is None:
+            fix = "write processes:8, dask, or dask:tcp://HOST:8786"
+            raise InputError(f"--engine {engine!r} is not an engine", fix=fix)
+        report: Report
+        report, baseline = load(target)(spec, callbacks)
+        if baseline is not None:
+            callbacks.on_baseline(baseline)
+        return report
     with spec.confined():
         return _Run(Plan.of(spec, callbacks.warn), callbacks, stored, whole).run()
-
-
-def stored_manifest(spec: Spec) -> dict[str, Json]:
-    """Return the resumed report's manifest, or {}. Raises InputError if `germane run` did not write it."""
-    if not spec.resume:
-        return {}
-    stored = read_manifest(Path(spec.resume))
-    if "options" not in stored:
-        problem = f"the report {spec.resume} was not written by `germane run`, so it cannot be resumed"
-        call = f"evaluate(..., folder={str(spec.resume)!r})"
-        raise InputError(problem, fix=f"repeat the call that wrote it: {call} or germane score")
-    return stored
 
 
 def new_folder(spec: Spec, paths: tuple[Path, ...]) -> Path:
@@ -123,13 +119,6 @@ def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
     return shlex.join(["germane", "run", "--resume", str(folder), *flags, *url, *headers])
 
 
-def sources_of(spec: Spec) -> list[Any]:
-    """Return the add-ons that get judges' answers and whose options are given; for a resumed run, all."""
-    found = all_of("sources").values()
-    used = (one for one in found if spec.resume or any(getattr(spec, name) for name in one.options))
-    return [load(source.make)(spec) for source in used]
-
-
 def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
     """Return the questions that `run` would ask with these options, and their cost.
 
@@ -139,13 +128,14 @@ def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
     from germane.evaluation.forecast import Forecaster
     from germane.ledger.sqlite import is_there
 
-    callbacks, stored = callbacks or Callbacks(), stored_manifest(spec)
-    folder, spec = Path(spec.resume) if spec.resume else None, spec.resuming(stored)
+    callbacks = callbacks or Callbacks()
+    spec, stored = spec.resumed()
+    folder = Path(spec.resume) if spec.resume else None
     with spec.confined(), contextlib.ExitStack() as opened:
         plan = Plan.of(spec, callbacks.warn, dry=True)
         spec = plan.spec
-        if plan.defaults is not None:
-            callbacks.note(plan.defaults.why)
+        if plan.defaults:
+            callbacks.note(plan.defaults)
         if not (spec.reask or spec.replay):
             check_same_judge(stored, plan.judge)
         location = ledger_of(spec, folder)
@@ -188,9 +178,9 @@ class _Run:
         self.created: str = self.stored.get("created") or now()
         limits = self.share.of_limits(self.spec) if self.share else self.spec
         self.budget = Budget(limits.max_cost, limits.max_calls)
-        if not (self.spec.reask or self.spec.replay):
-            check_same_judge(self.stored, self.judge)
-        self.sources = sources_of(self.spec) if self.judge is not None else []
+        if stored and not (self.spec.reask or self.spec.replay):
+            check_same_judge(stored, self.judge)
+        self.sources = plan.sources if self.judge is not None else ()
         for source in self.sources:
             source.check(self.judge)
         self.models: dict[str, dict[str, str]] = {}
@@ -208,12 +198,17 @@ class _Run:
 
     def run(self) -> Report:
         """Ask the targets and the judge, score the cases, and return the report."""
-        if self.plan.defaults is not None:
-            self.callbacks.note(self.plan.defaults.why)
+        if self.plan.defaults:
+            self.callbacks.note(self.plan.defaults)
         cases = list(self.plan.cases()) if self.plan.asks_targets else None
         check_targets(cases or ())
         if self.spec.until:
-            self.stages = self._stages(cases)
+            from germane.evaluation.sampling import Stages, goals_of  # which few runs need
+
+            goals = goals_of(self.spec.until, self.plan.all_graders())
+            everything = self.plan.cases() if cases is None else cases
+            of = None if self.plan.drawn is None else self.plan.drawn[1]["of"]
+            self.stages = Stages(everything, goals, self.spec.seed, of)
         self._open(Path(self.spec.resume) if self.spec.resume else new_folder(self.spec, self.plan.paths))
         try:
             self._write_manifest("running")
@@ -311,7 +306,7 @@ class _Run:
         )
         try:
             with interruptible(self._stop, runner.asker.abort):
-                async with runner.open():
+                async with runner.asker:
                     await runner.run(self._todo() if jobs is None else jobs)
                     while self.stages is not None and self.stages.next(self.folder.tables.scores):
                         jobs = None if cases is None else await self._answered(cases)
@@ -325,36 +320,22 @@ class _Run:
 
     async def _open_questions(self, jobs: Sequence[Job] | None) -> list[tuple[Judge, AnyQuestion]]:
         """Return the unanswered questions that depend on known answers only, each with its judge."""
-        forecaster = self._forecaster()
+        from germane.evaluation.forecast import Forecaster
+
+        forecaster = Forecaster(self.judge, self.plan.settings, self.earlier, self.ledger)
         await forecaster.count(map(self.plan.job, self.plan.cases()) if jobs is None else jobs)
         return forecaster.forecast.certain
 
-    def _forecaster(self) -> Forecaster:
-        from germane.evaluation.forecast import Forecaster
-
-        return Forecaster(self.judge, self.plan.settings, self.earlier, self.ledger)
-
-    def _stages(self, cases: Sequence[PlannedCase] | None) -> Stages:
-        """Return the stages of `--until`. Raises InputError for an invalid goal."""
-        from germane.evaluation.sampling import Stages, goals_of  # which few runs need
-
-        drawn = self.plan.draw()
-        goals = goals_of(self.spec.until, self.plan.all_graders())
-        everything = self.plan.cases() if cases is None else cases
-        return Stages(everything, goals, self.spec.seed, None if drawn is None else drawn[1]["of"])
-
-    def _of_stage(self, cases: Iterable[PlannedCase]) -> Iterable[PlannedCase]:
-        return cases if self.stages is None else self.stages.of_stage(cases)
-
     def _todo(self) -> Iterator[Job]:
         """Yield the jobs of the current stage, from cases as they are read."""
-        return map(self._job, self._of_stage(self.plan.cases()))
+        cases = self.plan.cases()
+        return map(self._job, cases if self.stages is None else self.stages.of_stage(cases))
 
     async def _answered(self, cases: Sequence[PlannedCase]) -> list[Job]:
         """Return the jobs of the current stage, with the answers of their targets."""
         from germane.targets.python import prints_to_stderr
 
-        asked = list(self._of_stage(cases))
+        asked = list(cases if self.stages is None else self.stages.of_stage(cases))
         progress = partial(self.callbacks.on_progress, "asking the target")
         progress(0, len(asked))
         with prints_to_stderr():
@@ -383,12 +364,13 @@ class _Run:
         if not self.callbacks.wants_forecast:
             self.plan.check(jobs)
             return
-        from germane.evaluation.forecast import expectation
+        from germane.evaluation.forecast import Forecaster, expectation
 
         checked = self.plan.checked_jobs(jobs)
         if self.stages is not None and jobs is None:  # what later stages ask is not known yet
             checked = compress(checked, map(self.stages.holds, count()))
-        if (total := expectation(self._forecaster(), checked)) is not None:
+        forecaster = Forecaster(self.judge, self.plan.settings, self.earlier, self.ledger)
+        if (total := expectation(forecaster, checked)) is not None:
             self.callbacks.on_forecast(total)
 
     # the report, and what is written of it
@@ -447,8 +429,8 @@ class _Run:
             fields["eval_files"] = [[str(path), self.counts[path]] for path in plan.paths]
         if self.stages is not None:
             fields |= {"sampled": self.stages.sampled(), "until": self.stages.as_json()}
-        elif (drawn := plan.draw()) is not None:
-            fields["sampled"] = drawn[1]
+        elif plan.drawn is not None:
+            fields["sampled"] = plan.drawn[1]
         if plan.left_out:
             fields["left_out"] = dict(plan.left_out)
         return fields

@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
 
 from germane.clean import mask_urls
 from germane.errors import InputError, SourceLocation
-from germane.flags import SETTINGS, Flag, flags_of, options
+from germane.flags import SETTINGS, flags_of, options
+from germane.folder.manifest import read_manifest
 from germane.samples.files import repository_root, untrusted
 from germane.types import FrozenDict, Json
 
@@ -77,8 +78,22 @@ class Spec:
         """Return a copy with these options as those of the eval files; None counts as not given."""
         return replace(self, files=_of_values(values))
 
+    def resumed(self) -> tuple[Spec, dict[str, Json]]:
+        """Return a copy with the options of the report to resume, and its manifest; (self, {}) for a new run.
+
+        Raises InputError if `germane run` did not write the report, or its options are invalid.
+        """
+        if not self.resume:
+            return self, {}
+        stored = read_manifest(Path(self.resume))
+        if "options" not in stored:
+            problem = f"the report {self.resume} was not written by `germane run`, so it cannot be resumed"
+            call = f"evaluate(..., folder={str(self.resume)!r})"
+            raise InputError(problem, fix=f"repeat the call that wrote it: {call} or germane score")
+        return self.resuming(stored), stored
+
     def resuming(self, manifest: Mapping[str, Json]) -> Spec:
-        """Return a copy with the options of the resumed report. Raises InputError if they are invalid."""
+        """Return a copy with the options in a report's manifest. Raises InputError if they are invalid."""
         options = manifest.get("options") or {}
         if unknown := _unknown_options(options):
             problem = f"the report has options of an add-on that is not installed: {', '.join(unknown)}"
@@ -103,13 +118,14 @@ class Spec:
         return self.first(name)[0]
 
     def __getattr__(self, name: str) -> Any:
+        for source in _SOURCES:
+            if name in (values := getattr(self, source)):
+                return values[name]
+        if name in OPTIONS:
+            return OPTIONS[name].absent
         if name in OUTPUTS:
-            value, source = self.first(name)
-            return value if source else OUTPUTS[name]
-        if name not in OPTIONS:
-            raise AttributeError(f"an evaluation has no option {name!r}")
-        value, source = self.first(name)
-        return value if source else _default(OPTIONS[name])
+            return OUTPUTS[name]
+        raise AttributeError(f"an evaluation has no option {name!r}")
 
     def confined(self) -> AbstractContextManager[None]:
         """Return a context in which untrusted files run nothing and read nothing outside their repositories.
@@ -156,20 +172,6 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _default(flag: Flag) -> Any:
-    if flag.default is None and flag.kind is bool:
-        return False
-    return () if flag.default is None and get_origin(_type(flag)) is tuple and flag.several else flag.default
-
-
-def _type(flag: Flag) -> Any:
-    """Return the type of the values of a flag's option."""
-    if flag.read is not None:
-        return get_type_hints(getattr(flag.read, "func", flag.read))["return"]
-    kind = str if flag.kind is Path else flag.kind
-    return tuple[kind, ...] if flag.several else kind  # type: ignore[valid-type]
-
-
 def _unknown_options(stored: Mapping[str, Json]) -> list[str]:
     """Return the stored options that have a value but no flag, also of add-ons that are not loaded yet."""
     unknown = [name for name, value in stored.items() if value and name not in _stored_options()]
@@ -180,8 +182,16 @@ def _unknown_options(stored: Mapping[str, Json]) -> list[str]:
 
 def _stored_options() -> dict[str, Any]:
     """Return the options that a manifest has, each with the type of its value."""
-    types = {name: _type(flag) for name, flag in OPTIONS.items() if flag.holds != "command"}
-    return {**types, "folder": str, "outputs": tuple[str, ...], "store": str}
+    types: dict[str, Any] = {"folder": str, "outputs": tuple[str, ...], "store": str}
+    for name, flag in OPTIONS.items():
+        if flag.holds == "command":
+            continue
+        if flag.read is not None:
+            types[name] = get_type_hints(getattr(flag.read, "func", flag.read))["return"]
+        else:
+            kind = str if flag.kind is Path else flag.kind
+            types[name] = tuple[kind, ...] if flag.several else kind  # type: ignore[valid-type]
+    return types
 
 
 def read_config() -> tuple[FrozenDict, Path]:

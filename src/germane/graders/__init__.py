@@ -13,7 +13,7 @@ from germane.graders.grader import (
     together,
 )
 from germane.graders.measure_grader import MeasureGrader
-from germane.graders.specs import Where, grader_of, measure_named, scored
+from germane.graders.specs import Where, grader_of, measure_named
 
 __all__ = [
     "CaseGrader",
@@ -29,6 +29,5 @@ __all__ = [
     "grader_of",
     "is_answered",
     "measure_named",
-    "scored",
     "together",
 ]

@@ -13,7 +13,8 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationError, mod
 from germane import yamltext
 from germane.errors import GermaneError, InputError, Invalid, describe
 from germane.evalfiles.case import Case
-from germane.measures.graders import BORDERLINE, PASS, STRICT, define_grader
+from germane.measures.graders import BORDERLINE, DECLARED, PASS, STRICT, Grader, define_grader
+from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.questions.asking import Missing, Program
 from germane.samples.files import check_trusted
@@ -216,6 +217,19 @@ class CaseGrader(YamlModel, ABC):
         if self.required is True:
             return PASS if self.min_score is None else self.min_score
         return None if self.required is False else float(self.required)
+
+    @property
+    def scored(self) -> Grader:
+        """This grader in the form that computes scores for many samples at once; it is called with each case."""
+        return Grader(
+            measure=Measure.parse(self.stored_type),
+            name=self.label,
+            weight=self.weight,
+            required=self.gate,
+            strict=True,
+            by=self,
+            options=DECLARED,
+        )
 
     @property
     def asks(self) -> bool:

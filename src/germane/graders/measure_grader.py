@@ -68,7 +68,14 @@ class MeasureGrader(CaseGrader):
 
     @property
     def scored(self) -> Grader:
-        """This grader in the form that a `Job` needs to compute the measure for many samples at once."""
+        """This grader in the form that computes scores for many samples at once; a plain measure needs no case."""
+        if self.agentv or self.contexts is not None:
+            return replace(self.plain, strict=True, by=self, expected_relevant_count=None)
+        return self.plain
+
+    @property
+    def plain(self) -> Grader:
+        """This grader without options that replace the contexts or the values of the measure."""
         return Grader(
             measure=self.measure,
             name=self.name,
@@ -85,7 +92,7 @@ class MeasureGrader(CaseGrader):
         if self.contexts is not None:
             contexts = tuple(Context(text=text) for text in self.contexts)
             sample = structs.replace(sample, contexts=contexts, calls=None)
-        block = Block(jobs=[Job(sample=sample, graders=(self.scored,))], settings=self.settings)
+        block = Block(jobs=[Job(sample=sample, graders=(self.plain,))], settings=self.settings)
         results = yield from together(block.programs)
         outcome = block.outcomes(results)[0][self.label]
         return self.result(sample, outcome, self._explained(outcome, block, results))

@@ -15,7 +15,7 @@ from germane.evalfiles.evalfile import EvalFile, GraderSpec
 from germane.graders.grader import CaseGrader
 from germane.graders.measure_grader import MeasureGrader
 from germane.measures.declaration import FILE_MARK, find_measure
-from germane.measures.graders import DECLARED, Grader
+from germane.measures.graders import Grader
 from germane.measures.measure import Measure
 from germane.places.settings import Settings
 from germane.samples.files import Warn, nearest
@@ -205,29 +205,8 @@ def graders_of_specs(
         while name in graders or (name in written and not spec.has_name):
             number += 1
             name = f"{first}-{number}"
-        grader = scored(made.model_copy(update={"name": name}))
+        grader = made.model_copy(update={"name": name}).scored
         if isinstance(spec.spec, str):  # no more than the name of a measure
             grader = replace(grader, options=FrozenDict())
         graders[name] = grader
     return tuple(graders.values())
-
-
-def scored(grader: CaseGrader) -> Grader:
-    """Return a grader in the form that computes scores for many samples at once.
-
-    A measure without special options is computed from the samples alone; any other grader is called with each whole case.
-    """
-    measure = None
-    if isinstance(grader, MeasureGrader):
-        if not grader.agentv and grader.contexts is None:
-            return grader.scored
-        measure = grader.measure
-    return Grader(
-        measure=measure or Measure.parse(grader.stored_type),
-        name=grader.label,
-        weight=grader.weight,
-        required=grader.gate,
-        strict=True,
-        by=grader,
-        options=DECLARED,
-    )

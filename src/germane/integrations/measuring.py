@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,9 +25,10 @@ from germane.evaluation.choice import (
     pick_judge,
     settings_of,
 )
-from germane.evaluation.evaluate import aevaluate, asked_graders, report_on
+from germane.evaluation.evaluate import Runner, aevaluate, asked_graders
 from germane.evaluation.evaluation import run_coroutine
 from germane.evaluation.spec import Spec
+from germane.folder.rows import BlockRows
 from germane.judges import load_judge
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.judge import Judge, members_of
@@ -105,7 +106,7 @@ class SharedJudge:
     def __init__(self, given: Any, ledger: str | Path | None = None) -> None:
         self.given, self._place = given, ledger
         self._lock = threading.Lock()
-        self._judge: Judge | None = None
+        self._judge: Any = None
         self._session: _Session | None = None
 
     def measure(
@@ -128,105 +129,88 @@ class SharedJudge:
         self, samples: Sequence[Sample], measures: str | Sequence[str], against: str = "auto"
     ) -> Report:
         """Return the report on these samples."""
-        judge = self._shared(measures)
-        models = () if judge is None else map(model_of, members_of(judge))
-        # judges that are asked over their own connections and run no code of the user's
-        if judge is not None and all(each and each.service.provider in PROVIDERS for each in models):
-            asked = asyncio.run_coroutine_threadsafe(self._report(judge, samples, measures, against), _loop())
+        session = self._shared() if needs_judge(asked_graders(measures)) else None
+        if session is not None:
+            asked = asyncio.run_coroutine_threadsafe(session.report(samples, measures, against), _loop())
             return await asyncio.wrap_future(asked)
         own = judge_of(self.given)
         return await aevaluate(samples, measures, judge=own, against=against, ledger=self._place)
 
-    def _shared(self, measures: str | Sequence[str]) -> Judge | None:
-        """Return the judge, created on first use; None if no answers of a judge have to be stored."""
-        if not needs_judge(asked_graders(measures)):
-            return None
+    def _shared(self) -> _Session | None:
+        """Return the session of the judge, created on first use; None for one that runs the user's code."""
         with self._lock:
-            if self._judge is None:
-                judge = judge_of(self.given)
-                self._judge = None if judge is None else load_judge(judge)
-            return self._judge if keeps_answers(self._judge) else None
-
-    async def _report(
-        self, judge: Judge, samples: Sequence[Sample], measures: str | Sequence[str], against: str
-    ) -> Report:
-        """Compute the report; must run in the event loop that owns the judge's connections."""
-        graders = asked_graders(measures)
-        settings = settings_of(Spec.of(against=against), judge)
-        session = self._session
-        if session is None or session.judge is not judge or session.is_used_up:
-            if session is not None:
-                session.closing.set()
-            self._session = session = _Session(judge, self._place, session.task if session else None)
-            later = asyncio.get_running_loop().call_soon_threadsafe
-            weakref.finalize(self, later, session.closing.set).atexit = False
-        async with session as (asker, ledger):
-            jobs = (Job(sample=sample, graders=graders) for sample in read_questions(samples))
-            return await report_on(jobs, settings, judge, ledger, asker=asker)
+            if self._judge is None and (given := judge_of(self.given)) is not None:
+                self._judge = judge = load_judge(given)
+                models = map(model_of, members_of(judge))
+                # judges that are asked over their own connections
+                if keeps_answers(judge) and all(of and of.service.provider in PROVIDERS for of in models):
+                    self._session = session = _Session(judge, self._place)
+                    weakref.finalize(self, _close_soon, session).atexit = False
+            return self._session
 
 
 _REMEMBERED = 10_000
-"""The number of cached answers after which a session ends, to limit memory."""
+"""The number of cached answers after which a session starts anew, to limit memory."""
 
 
 class _Session:
-    """A judge with an open ledger and an Asker, in the event loop of `_loop`; it starts after `before` ends.
+    """A judge with an open Asker and ledger, in the event loop of `_loop`."""
 
-    It ends when `closing` is set and it has no users.
-    """
+    def __init__(self, judge: Judge, place: str | Path | None) -> None:
+        self._judge, self._place = judge, place
+        self._users, self._free = 0, asyncio.Condition()
+        self._opened = AsyncExitStack()
+        self._asker: Asker | None = None
+        self._ledger: Ledger | None = None
 
-    def __init__(self, judge: Judge, place: str | Path | None, before: asyncio.Task[None] | None) -> None:
-        self.judge = judge
-        self.closing = asyncio.Event()
-        self._users, self._idle = 0, asyncio.Event()
-        self._opened: asyncio.Future[tuple[Asker, Ledger | None]] = asyncio.get_running_loop().create_future()
-        self.task = asyncio.create_task(self._run(place, before))
-        _sessions.add(self)
+    async def report(self, samples: Sequence[Sample], measures: str | Sequence[str], against: str) -> Report:
+        """Return the report on these samples, with answers that all users share."""
+        graders, spec = asked_graders(measures), Spec.of(against=against)
+        jobs = (Job(sample=sample, graders=graders) for sample in read_questions(samples))
+        async with self._free:
+            while self._is_used_up():
+                if self._users:
+                    await self._free.wait()
+                else:
+                    await self.close()
+            if self._asker is None:
+                if (ledger := open_ledger(self._place)) is not None:
+                    self._opened.callback(ledger.close)
+                self._ledger = ledger
+                self._asker = await self._opened.enter_async_context(Asker(Router(self._judge), ledger))
+                _sessions.add(self)
+            self._users += 1
+        settings, judge = settings_of(spec, self._judge), self._judge
+        try:
+            runner = Runner(judge, settings, spec, BlockRows(), self._ledger, asker=self._asker)
+            await runner.run(jobs)
+            return runner.report(self._asker.spent)[0]
+        finally:
+            async with self._free:
+                self._users -= 1
+                self._free.notify_all()
 
-    @property
-    def is_used_up(self) -> bool:
-        """True if a new session is needed: the judge or questions failed, or too much is cached."""
-        if not self._opened.done() or self._opened.exception() is not None:
-            return self._opened.done()
-        asker = self._opened.result()[0]
+    def _is_used_up(self) -> bool:
+        """Return True if another Asker is needed: the judge or questions failed, or too much is cached."""
+        if (asker := self._asker) is None:
+            return False
         return asker.failed or (not self._users and (asker.spent.errors > 0 or asker.answered > _REMEMBERED))
 
-    async def _run(self, place: str | Path | None, before: asyncio.Task[None] | None) -> None:
-        """Keep the ledger and asker open in one task, since context variables must be reset in the task that set them."""
-        if before is not None:  # its end closes the connections of the judge, which may be the same one
-            await asyncio.wait([before])
-        try:
-            with ExitStack() as opened:
-                ledger = open_ledger(place)
-                if ledger is not None:
-                    opened.callback(ledger.close)
-                async with Asker(Router(self.judge), ledger) as asker:
-                    self._opened.set_result((asker, ledger))
-                    await self.closing.wait()
-                    if self._users:
-                        await self._idle.wait()
-        except Exception as error:  # noqa: BLE001 - whoever waits for it gets it
-            if not self._opened.done():
-                self._opened.set_exception(error)
-        finally:
-            _sessions.discard(self)
-
-    async def __aenter__(self) -> tuple[Asker, Ledger | None]:
-        self._users += 1
-        self._idle.clear()
-        asker, ledger = await self._opened
-        return asker, ledger
-
-    async def __aexit__(self, *_: object) -> None:
-        self._users -= 1
-        if not self._users:
-            self._idle.set()
+    async def close(self) -> None:
+        """Finish the requests in flight, and close the ledger and the judge's connections."""
+        self._asker = None
+        _sessions.discard(self)
+        await self._opened.aclose()
 
 
 _LAST_SECONDS = 5.0
 """Seconds that connections and ledgers have to close when the process ends."""
 _sessions: set[_Session] = set()
 _starting = threading.Lock()
+
+
+def _close_soon(session: _Session) -> None:
+    asyncio.run_coroutine_threadsafe(session.close(), _loop())
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -242,9 +226,7 @@ def _loop_of(_process: int) -> asyncio.AbstractEventLoop:
     threading.Thread(target=loop.run_forever, name="germane-integrations", daemon=True).start()
 
     async def end() -> None:
-        for session in _sessions:
-            session.closing.set()
-        await asyncio.gather(*[session.task for session in _sessions])
+        await asyncio.gather(*[session.close() for session in _sessions])
 
     def close() -> None:
         with suppress(TimeoutError):

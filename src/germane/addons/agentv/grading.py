@@ -16,7 +16,7 @@ import httpx2
 from pydantic import PlainValidator
 
 from germane.clean import fold
-from germane.cli.values import print_document, say
+from germane.cli.output import print_document, say
 from germane.encoding import replace_surrogates
 from germane.errors import AnswerError, InputError, JudgeError, SourceLocation
 from germane.evalfiles import Case
@@ -31,7 +31,7 @@ from germane.evaluation.choice import (
 from germane.evaluation.evaluate import report_on
 from germane.evaluation.evaluation import run_coroutine
 from germane.evaluation.spec import Spec
-from germane.graders import MeasureGrader, measure_named, scored
+from germane.graders import MeasureGrader, measure_named
 from germane.judges import Judge, LLMJudge
 from germane.judges.client.function import prompt_of
 from germane.judges.client.transport import Secrets
@@ -172,11 +172,11 @@ def grade(
 ) -> dict[str, Json]:
     """Grade a sample as a code judge does; InputError if it lacks a field, JudgeError if judging fails."""
     grader = MeasureGrader(measure=grader) if isinstance(grader, Measure) else grader
-    job = Job(sample=sample, graders=(scored(grader),), case=Case(sample=sample))
+    job = Job(sample=sample, graders=(grader.scored,), case=Case(sample=sample))
     if needs_judge(job.graders) and judge is None:
         raise no_judge([grader.label])
     settings = grader.settings.with_judge(judged_by(judge))
-    report = run_coroutine(report_on([job], settings, judge, ledger, spec=Spec()))
+    report = run_coroutine(report_on([job], judge, ledger, settings=settings))
     (score,) = report.scores()
     if lacking := report.manifest.get("over"):
         raise JudgeError(lacking)

@@ -24,7 +24,7 @@ from germane.encoding import now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, MissingPart, install_extra
 from germane.evaluation.choice import keeps_answers, ledger_of, open_ledger
 from germane.evaluation.plan import Plan
-from germane.evaluation.run import command_to_resume, new_folder, run, stored_manifest
+from germane.evaluation.run import command_to_resume, new_folder, run
 from germane.evaluation.spec import Callbacks, Spec
 from germane.folder.manifest import write_manifest
 from germane.folder.writer import FolderWriter
@@ -131,12 +131,11 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
     With `resume`, all parts are continued. Raises as `run` does, InputError if the engine cannot be used, and JudgeError if a
     worker is killed.
     """
-    stored = stored_manifest(spec)
-    resumed = spec.resuming(stored)
+    resumed, stored = spec.resumed()
     with resumed.confined():
         plan = Plan.of(resumed, callbacks.warn)
-        if plan.defaults is not None:
-            callbacks.note(plan.defaults.why)
+        if plan.defaults:
+            callbacks.note(plan.defaults)
         engine = str(plan.spec.get("engine") or "")
         _check(plan, parse_engine(engine)[0])
         whole = Path(spec.resume) if spec.resume else new_folder(plan.spec, plan.paths)

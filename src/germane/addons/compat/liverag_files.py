@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from germane.addons.compat.liverag import AGGREGATES, COLUMNS, ContextRecall, EvaluationResult, Parity
 from germane.clean import counted
-from germane.cli.values import print_lines, say
+from germane.cli.output import print_lines, say
 from germane.errors import InputError, SourceLocation, describe
 from germane.samples import named_rows
 from germane.samples.files import (

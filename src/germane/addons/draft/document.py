@@ -15,7 +15,7 @@ from germane.addons.draft.drafting import Attempt
 from germane.addons.draft.passages import DraftCorpus
 from germane.clean import clean, counted
 from germane.cli.keyboard import keyboard
-from germane.cli.values import print_document, print_lines
+from germane.cli.output import print_document, print_lines
 from germane.encoding import now
 from germane.errors import InputError
 from germane.samples.files import read_json_lines, write_whole

@@ -16,7 +16,7 @@ from germane.addons.draft.drafting import FIRST, Drafter
 from germane.addons.draft.passages import DraftCorpus, Turn, TurnOrder
 from germane.addons.draft.rivals import Search
 from germane.clean import counted
-from germane.cli.values import print_document, print_lines, say
+from germane.cli.output import print_document, print_lines, say
 from germane.errors import InputError, Interrupted, JudgeError, LimitReached
 from germane.evaluation.choice import ledger_address, no_judge, open_ledger, pick_judge
 from germane.evaluation.evaluation import run_coroutine
