@@ -1,4 +1,4 @@
-"""Print on stdout and stderr, as every verb does."""
+"""What the verbs share: printing on stdout and stderr, and the Spec given by flags."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from germane.clean import clean_json, clean_lines
 from germane.errors import InputError
 
-__all__ = ["print_document", "print_lines", "refuse_input", "say"]
+__all__ = ["print_document", "print_lines", "refuse_input", "say", "spec_of"]
+
+if TYPE_CHECKING:
+    from germane.evaluation.spec import Spec
 
 
 @contextmanager
@@ -61,3 +65,33 @@ def print_lines(text: str) -> None:
 def print_document(document: object) -> None:
     """Print a JSON document on one line, escaped so that CI servers find no commands in it."""
     print(clean_json(json.dumps(document, ensure_ascii=False, allow_nan=False)))
+
+
+def spec_of(flags: Mapping[str, Any]) -> Spec:
+    """Return the Spec given by the flags of `run` or `questions`."""
+    from germane.evaluation.spec import OPTIONS, OUTPUTS, Spec
+
+    for name in ("ledger", "no_cache", "resume"):
+        if flags.get("replay") is not None and flags.get(name):
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"--replay and {flag} cannot be combined", fix=f"leave {flag} out")
+    if flags.get("reask") and not flags.get("resume"):
+        fix = "write germane run --resume REPORT --judge JUDGE --reask, or leave out --reask"
+        raise InputError("--reask needs --resume REPORT: it continues a report with another judge", fix=fix)
+    for name in ("part", "engine"):
+        if flags.get(name) == "":  # of a variable that is not set: the whole would be run, in each job
+            raise InputError(f"--{name} is empty", fix="give it a value, or leave it out")
+    values = {name: value for name, value in flags.items() if name in OPTIONS or name in OUTPUTS}
+    for name in ("ledger", "replay"):
+        values[name] = address = values.get(name) or None
+        if address is not None and "://" in address:
+            from germane.ledger.sqlite import password_apart
+
+            values[name] = password_apart(address)
+    if not values["paths"] and not flags.get("resume"):
+        if not Path("evals").is_dir():
+            fix = "name an eval file, a data file or a folder; `germane init` creates an example"
+            raise InputError("no path to evaluate is given, and there is no folder evals/ here", fix=fix)
+        say("evaluating evals/")
+        values["paths"] = ["evals"]
+    return Spec.of(**values)

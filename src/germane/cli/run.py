@@ -5,24 +5,21 @@ from __future__ import annotations
 import logging
 import shlex
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 
 from germane.clean import clean_lines, counted, some_of
-from germane.cli.output import ignore_closed_stderr, print_document, print_lines, say
+from germane.cli.output import ignore_closed_stderr, print_document, print_lines, say, spec_of
 from germane.cli.printing import Outputs, check_writable, finish
 from germane.errors import InputError, Interrupted
 from germane.evaluation.run import forecast
 from germane.evaluation.run import run as run_evaluation
-from germane.evaluation.spec import OPTIONS, OUTPUTS, Callbacks, Spec
+from germane.evaluation.spec import Callbacks, Spec
 from germane.judging.spending import Spent
 from germane.reports.data import ReportData
 from germane.reports.formats import json_document
-
-__all__ = ["spec_of"]
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -92,34 +89,6 @@ def _check_same_paths(chosen: Spec, resume: Path) -> None:
         problem = f"{resume} is an evaluation of {some_of(before)}, not of {some_of(chosen.paths)}"
         again = f"germane run --resume {resume}, without a path, continues it"
         raise InputError(problem, fix=f"{again}; leave out --resume to begin a new run")
-
-
-def spec_of(flags: Mapping[str, Any]) -> Spec:
-    """Return the Spec given by the flags of `run` or `questions`."""
-    for name in ("ledger", "no_cache", "resume"):
-        if flags.get("replay") is not None and flags.get(name):
-            flag = f"--{name.replace('_', '-')}"
-            raise InputError(f"--replay and {flag} cannot be combined", fix=f"leave {flag} out")
-    if flags.get("reask") and not flags.get("resume"):
-        fix = "write germane run --resume REPORT --judge JUDGE --reask, or leave out --reask"
-        raise InputError("--reask needs --resume REPORT: it continues a report with another judge", fix=fix)
-    for name in ("part", "engine"):
-        if flags.get(name) == "":  # of a variable that is not set: the whole would be run, in each job
-            raise InputError(f"--{name} is empty", fix="give it a value, or leave it out")
-    values = {name: value for name, value in flags.items() if name in OPTIONS or name in OUTPUTS}
-    for name in ("ledger", "replay"):
-        values[name] = address = values.get(name) or None
-        if address is not None and "://" in address:
-            from germane.ledger.sqlite import password_apart
-
-            values[name] = password_apart(address)
-    if not values["paths"] and not flags.get("resume"):
-        if not Path("evals").is_dir():
-            fix = "name an eval file, a data file or a folder; `germane init` creates an example"
-            raise InputError("no path to evaluate is given, and there is no folder evals/ here", fix=fix)
-        say("evaluating evals/")
-        values["paths"] = ["evals"]
-    return Spec.of(**values)
 
 
 _FIRST, _BETWEEN = 1.0, 15.0

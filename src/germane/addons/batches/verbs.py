@@ -18,8 +18,7 @@ from germane.addons.batches.requests import (
     split_trivial,
 )
 from germane.clean import counted, some_of
-from germane.cli.output import print_document, refuse_input, say
-from germane.cli.run import spec_of
+from germane.cli.output import print_document, refuse_input, say, spec_of
 from germane.errors import InputError
 from germane.evaluation.choice import ledger_address
 from germane.folder.manifest import read_manifest
