@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +91,7 @@ class StoredTables(Tables):
     @cached_property
     def labels(self) -> list[Label]:
         """All labels: those on the samples' contexts and those that people added."""
-        return list(self._labels_where(None))
+        return list(self._all_labels())
 
     @cached_property
     def scores(self) -> ScoreTable:
@@ -104,13 +103,12 @@ class StoredTables(Tables):
     def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:
         """Yield the rows that may have one of these values in a field; other lines are not parsed."""
         keep = with_texts(field, values)
-        return self._labels_where(keep) if table == "labels" else iter(self._rows(table, keep))
+        return iter(self._rows(table, keep)) if table != "labels" else self._all_labels(keep)
 
-    def _labels_where(self, keep: Keep | None) -> Iterator[Label]:
-        others: Iterable[Label] = ()
+    def _all_labels(self, keep: Keep | None = None) -> Iterator[Label]:
+        yield from self._rows("labels", keep)
         if self._peoples is not None:
-            others = filter(by_people, StoredRows(self._peoples, label_in, keep))
-        return chain(self._rows("labels", keep), others)
+            yield from filter(by_people, StoredRows(self._peoples, label_in, keep))
 
     def values_of(self, field: str) -> Iterator[tuple[SampleKey, Any]]:
         """Yield (sample key, value) for each sample that has this field; nothing else is parsed."""

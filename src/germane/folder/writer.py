@@ -114,15 +114,6 @@ class FolderWriter:
         for end in (EARLIER, UNFINISHED):
             files_in(self.path, end)["judgements"].unlink(missing_ok=True)
 
-    def _set_aside(self) -> None:
-        """Append a killed session's judgements to the `.earlier` file, before its tables are overwritten."""
-        left = files_in(self.path, UNFINISHED)["judgements"]
-        if left.exists():
-            with self._append_earlier() as kept:
-                kept.writelines(line for _, _, line in TableFile(left).lines())
-                sync(kept)
-            left.unlink(missing_ok=True)
-
     def keep(self, answers: Iterable[Judgement]) -> None:
         """Write answers on samples that are not finished, so that the run can resume without the ledger."""
         if self._kept is None:
@@ -141,9 +132,13 @@ class FolderWriter:
         """Start empty tables and return the writer; files of killed sessions are kept until `finish`."""
         if self._held is None:
             self.lock()
-        self._set_aside()
-        for name, file in files_in(self.path, UNFINISHED).items():
-            self._files[name] = opened(file, REPLACE)
+        files = files_in(self.path, UNFINISHED)
+        if (left := files["judgements"]).exists():  # of a killed session
+            with self._append_earlier() as kept:
+                kept.writelines(line for _, _, line in TableFile(left).lines())
+                sync(kept)
+            left.unlink(missing_ok=True)
+        self._files = {name: opened(file, REPLACE) for name, file in files.items()}
         self._written = set()
         tables = self.tables
         tables.move_to(UNFINISHED)
@@ -157,7 +152,14 @@ class FolderWriter:
         self._write("samples", _sample_lines(rows, list(map(tables.number_of, rows.graders))))
         tables.clusters().update(rows.clusters())
         self._write("places", json_lines(rows.places))
-        self._write("judgements", map(judgement_line, self._new(rows.judgements)))
+        for some in batched(rows.judgements):
+            new = []
+            for judgement in some:
+                if (name := short_name(judgement.key.encode())) not in self._written:
+                    self._written.add(name)
+                    new.append(judgement)
+            count_asked(tables.asked, new)
+            self._write("judgements", map(judgement_line, new))
         self.append_labels(rows.labels)
         tables.scores.extend(rows.scores, distinct=True)
         self._write("scores", rows.scores.lines())
@@ -173,14 +175,6 @@ class FolderWriter:
         self.tables.forget("labels", "scores", "asked")
         self.tables.cluster_of = None
         self._files[name].writelines(lines)
-
-    def _new(self, judgements: Iterable[Judgement]) -> Iterator[Judgement]:
-        """Yield the judgements that were not written before, and add them to the counts."""
-        for judgement in judgements:
-            if (name := short_name(judgement.key.encode())) not in self._written:
-                self._written.add(name)
-                count_asked(self.tables.asked, [judgement])
-                yield judgement
 
     def _write(self, name: Table, texts: Iterable[bytes]) -> None:
         if (file := self._files.get(name)) is not None:  # a temporary report leaves out what its source holds

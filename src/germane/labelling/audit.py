@@ -192,7 +192,7 @@ def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
             if scale == label.scale:
                 pairs[scale].append((label.item, grade, float(label.answer)))
             elif {scale, label.scale} == {"graded", "binary"}:
-                both = yes(grade, scale), yes(float(label.answer), label.scale)
+                both = _yes(grade, scale), _yes(float(label.answer), label.scale)
                 pairs["binary"].append((label.item, *both))
         for scale, rows in pairs.items():
             items, judge, people = zip(*rows, strict=True)
@@ -202,7 +202,7 @@ def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
             yield result.replace(kind=kind, scale=scale)
 
 
-def yes(grade: float, scale: str) -> float:
+def _yes(grade: float, scale: str) -> float:
     """Return 1 if this grade means relevant on its scale, else 0."""
     return float(grade >= (1 if scale == "binary" else HELPS))
 
@@ -213,11 +213,11 @@ def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[JudgeAgree
         problem = "no judge was asked, so there are no verdicts to compare with people's labels"
         yield f"{problem}; run germane run SAMPLES --judge JUDGE"
         return
-    yield from not_counted(read.left_out)
+    yield from _not_counted(read.left_out)
     if not kinds:
         yield "there are no people's labels to compare the judge with; run germane label REPORT --budget 100"
     for line in kinds:
-        yield from (f"{line.kind}: {warning}" for warning in few_items(line.n, "label is", "labels are"))
+        yield from (f"{line.kind}: {warning}" for warning in _few_items(line.n, "label is", "labels are"))
         if (kappa := line.kappa_quadratic) is not None and kappa < SLIGHT:
             yield (
                 f"{line.kind}: the judge agrees with people hardly more than by chance (quadratic kappa"
@@ -235,13 +235,13 @@ def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[JudgeAgree
         yield f"{have} no usable answer ({', '.join(sorted(failed))}); run germane run --resume REPORT"
 
 
-def few_items(count: int, singular: str, plural: str) -> Iterator[str]:
+def _few_items(count: int, singular: str, plural: str) -> Iterator[str]:
     """Yield a warning if there are fewer than `FEW` labels, too few for an agreement to say much."""
     if count < FEW:
         yield f"{counted(count, singular, plural)} too few to trust the agreement; give {FEW} or more"
 
 
-def not_counted(labels: Iterable[Label]) -> Iterator[str]:
+def _not_counted(labels: Iterable[Label]) -> Iterator[str]:
     """Yield a note on the number of people's labels that do not count as they were not drawn at random."""
     if count := len(list(labels)):
         are = counted(count, "label is", "labels are")
@@ -337,12 +337,12 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
     if not votes or not all(graded):
         problem = "no passage is both judged in all of these reports and labelled by people"
         fix = "name reports on the same samples, and label one of them (germane label)"
-        raise InputError("; ".join([problem, *not_counted(left_out)]), fix=fix)
+        raise InputError("; ".join([problem, *_not_counted(left_out)]), fix=fix)
     items = [vote.item for vote in votes]
     query_of = {item: query for judge in read for item, query in judge.query_of.items()}
     queries = np.array([query_of[item] for item in items])
-    people = np.array([yes(float(vote.answer), vote.scale) for vote in votes])
-    answers = np.array([[yes(*mine[item]) if item in mine else np.nan for item in items] for mine in graded])
+    people = np.array([_yes(float(vote.answer), vote.scale) for vote in votes])
+    answers = np.array([[_yes(*mine[item]) if item in mine else np.nan for item in items] for mine in graded])
     failed = np.isnan(answers)
     verdicts = np.where(failed, 1 - people, answers)
     kappas = [cohen_kappa(confusion(row, people)) for row in verdicts]
@@ -372,25 +372,22 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
             cost_usd=report.judge.cost_usd,
         )
         lines.append(line)
-    n_items = len(set(items))
-    few = few_items(n_items, "labelled item is", "labelled items are")
+    failures = [
+        f"the judge {line.name} has no usable answer for {line.failed} of {counted(line.n, 'label')}, which count"
+        f" as wrong; ask again: germane run --resume {line.report or 'REPORT'}"
+        for line in lines
+        if line.failed
+    ]
+    few = _few_items(len(set(items)), "labelled item is", "labelled items are")
     stand_ins = [why for report in reports if (why := report.judge.stand_in)]
     return JudgesAudit(
         labels=len(votes),
-        items=n_items,
+        items=len(set(items)),
         best=names[best],
         not_distinguishable=[line.name for line in lines if not line.distinguishable],
         judges=lines,
-        warnings=[*_failures(lines), *not_counted(left_out), *few, *stand_ins],
+        warnings=[*failures, *_not_counted(left_out), *few, *stand_ins],
     )
-
-
-def _failures(lines: Sequence[JudgeOnLabels]) -> Iterator[str]:
-    for line in lines:
-        if line.failed:
-            on = f"for {line.failed} of {counted(line.n, 'label')}, which count as wrong"
-            again = f"ask again: germane run --resume {line.report or 'REPORT'}"
-            yield f"the judge {line.name} has no usable answer {on}; {again}"
 
 
 _HEADS = ("failed", "kappa (yes or no)", "agreement less the best", "p", "bias", "calls", "price")

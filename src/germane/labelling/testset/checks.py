@@ -169,10 +169,8 @@ def _one_system(data: TestSet) -> SetCheck:
             share = f"{of_system[best].mean():.0%} of the gold in its first {k}"
             example = f"{best or 'the unnamed system'}: {share}; {', '.join(rest)}"
             held = sum(rank <= k for query in queries for rank in query.ranks.get(best, {}).values())
-            note = (
-                "nearly all gold is in the first results of one system, as if only that system's results were"
-            )
-            note += " labelled; label results of every system"
+            note = "nearly all gold is in the first results of one system, as if only that system's results "
+            note += "were labelled; label results of every system"
             return _checked(name, held, total, [example], note, warn=True)
     note = f"several systems found the gold of {counted(common, 'query', 'queries')}, not one system alone"
     return _checked(name, 0, total, [], note, warn=False)
@@ -231,13 +229,12 @@ def _classes(queries: Sequence[TestQuery]) -> SetCheck:
     if not tagged:
         why = "no tag says how many documents answer a query, e.g. multi-hop, or that none does, e.g. unanswerable"
         return _unchecked("classes", why)
-    wrong = [(query, why) for query in tagged if (why := next(_contradictions(query), ""))]
-    examples, size = [f"{query.id}: {why}" for query, why in wrong], len(tagged)
-    note = f"{counted(size, 'tagged query agrees', 'tagged queries agree')} with the gold"
-    if wrong:
+    examples = [f"{query.id}: {why}" for query in tagged if (why := next(_contradictions(query), ""))]
+    note = f"{counted(len(tagged), 'tagged query agrees', 'tagged queries agree')} with the gold"
+    if examples:
         contradict = "tagged query contradicts its gold", "tagged queries contradict their gold"
-        note = f"{len(wrong)} of {counted(size, *contradict)}"
-    return _checked("classes", len(wrong), size, examples, note, warn=bool(wrong))
+        note = f"{len(examples)} of {counted(len(tagged), *contradict)}"
+    return _checked("classes", len(examples), len(tagged), examples, note, warn=bool(examples))
 
 
 def _known_class(name: str) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import combinations
 from typing import TypeAlias
 from unicodedata import normalize
@@ -129,18 +130,8 @@ _GRAM, _COUNTED, _HIGH, _SAME = 4, 4, 0.6, 1e-9
 
 def _longest_run(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
     """Return the longest run of consecutive words that occurs in both lists."""
-    places: Mapping[str, list[int]] = defaultdict(list)
-    for at, word in enumerate(second):
-        places[word].append(at)
-    before: dict[int, int] = {}
-    length, end = 0, 0
-    for at, word in enumerate(first, 1):
-        now = {place: before.get(place - 1, 0) + 1 for place in places.get(word, ())}
-        for run in now.values():
-            if run > length:
-                length, end = run, at
-        before = now
-    return tuple(first[end - length : end])
+    run = SequenceMatcher(None, first, second, autojunk=False).find_longest_match()
+    return tuple(first[run.a : run.a + run.size])
 
 
 SHORTEST = 5
