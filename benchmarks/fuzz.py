@@ -626,7 +626,7 @@ def use_labels(bench: Bench, path: Path) -> None:
                 isinstance(value, bool) if scale == "binary" else type(value) is int and low <= value <= high
             )
             check(value is None or fits or label.kind != "relevance", f"{value!r} on the scale {scale}")
-    labelled = LabelFile(path).passages()
+    labelled = LabelFile(path)
     check_report(evaluate([labelled.on(one)[0] for one in bench.samples], MEASURES[:3], judge="labels"))
 
 

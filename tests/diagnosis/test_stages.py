@@ -13,7 +13,7 @@ from scripts.reference_pages import schema_of
 
 from germane import evaluate
 from germane.diagnosis.formats import render_stages, stages_document
-from germane.diagnosis.stages import SystemStages, follow_samples
+from germane.diagnosis.stages import SystemStages, stages_of
 from germane.errors import InputError
 from germane.evaluation.rank import rank
 from germane.samples import samples_from
@@ -26,7 +26,7 @@ PUBLISHED = Path(__file__).parents[2] / "docs" / "schema" / "stages.schema.json"
 
 
 def one(row: dict[str, Any], **more: Any) -> SystemStages:
-    return follow_samples(samples_from([{"query": "a", **row}]), **more)[0]
+    return stages_of(samples_from([{"query": "a", **row}]), **more)[0]
 
 
 def lists(names: str, *ids: str) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ def test_without_stages_the_first_k_are_the_cut() -> None:
         {"id": "q1", "query": "a", "qrels": {"a": 1, "b": 1, "c": 1, "d": 1}, "contexts": [{"id": "a"}, {"id": "x"}, {"id": "b"}]},
         {"id": "q2", "query": "b", "contexts": [{"id": "c"}]},
     ]  # fmt: skip
-    (found,) = follow_samples(samples_from(samples), k=2)
+    (found,) = stages_of(samples_from(samples), k=2)
     assert [(line.name, line.relevant, line.lost) for line in found.stages] == [
         ("contexts", 2, 2),
         ("first 2", 1, 1),
@@ -118,7 +118,7 @@ def test_a_stage_that_a_sample_lacks_hands_on_what_it_got() -> None:
         {"id": "q1", "query": "a", "qrels": {"a": 1}, "stages": lists("bm25 rerank", "a", "a")},
         {"id": "q2", "query": "a", "qrels": {"a": 1}, "stages": lists("bm25 fusion rerank", "a", "x", "a")},
     ]
-    (found,) = follow_samples(samples_from(rows))
+    (found,) = stages_of(samples_from(rows))
     assert [(line.name, line.lost, line.saved) for line in found.stages] == [
         ("bm25", 0, 0),
         ("fusion", 1, 0),
@@ -176,7 +176,7 @@ def planted(
 def test_planted_losses_and_savings_are_found() -> None:
     """At the stage where they were planted and at no other, each one, and the change of recall is told from chance."""
     rows = planted(200, 1, drop=0.1, save=0.3)
-    (found,) = follow_samples(samples_from(rows))
+    (found,) = stages_of(samples_from(rows))
     dropped = sum(
         name not in row["stages"][1]["ids"] for row in rows for name in row["qrels"] if name[0] == "g"
     )
@@ -184,7 +184,7 @@ def test_planted_losses_and_savings_are_found() -> None:
     first, fused, final = found.stages
     assert (first.lost, fused.lost, fused.saved) == (200, dropped, saved)
     assert (final.lost, final.saved) == (0, 0)
-    (only,) = follow_samples(samples_from(planted(200, 1, drop=0.1)))
+    (only,) = stages_of(samples_from(planted(200, 1, drop=0.1)))
     assert only.stages[1].difference_interval is not None
     assert only.stages[1].difference_interval[1] < 0
 
@@ -211,7 +211,7 @@ def test_no_loss_is_told_from_chance_where_none_was_planted() -> None:
                     "stages": stages,
                 }
             )
-        (found,) = follow_samples(samples_from(rows))
+        (found,) = stages_of(samples_from(rows))
         ends = [line.difference_interval for line in found.stages[1:]]
         assert ends[0] is not None
         assert ends[1] is not None
@@ -321,14 +321,14 @@ def test_a_target_hands_its_stages_over() -> None:
     )
     mapped = compile_rule("^[^#]+")(done)
     assert [stage.ids for stage in mapped.stages] == [("d1", "d1", "d2")]
-    assert [tuple(line.ranks.values()) for line in follow_samples([mapped])[0].documents()] == [(1, 1)]
+    assert [tuple(line.ranks.values()) for line in stages_of([mapped])[0].documents()] == [(1, 1)]
 
 
 def test_one_stage_has_no_columns_of_changes() -> None:
     """There is none before it that it could differ from."""
     contexts = [{"id": "a", "text": "x"}]
     rows = samples_from([{"query": "q", "qrels": {"a": 1, "b": 1}, "contexts": contexts}])
-    assert "change" not in plain_text(render_stages(follow_samples(rows)), 120)
+    assert "change" not in plain_text(render_stages(stages_of(rows)), 120)
 
 
 def test_a_run_without_gold_is_told_what_it_needs(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from germane.cli.output import print_document
 from germane.cli.printing import latest_reports, print_console
 from germane.diagnosis.diagnosis import diagnose as diagnose_report
 from germane.diagnosis.formats import document_of, render_diagnosis, render_stages, stages_document
-from germane.diagnosis.stages import SystemStages, follow, follow_samples, of_hits
+from germane.diagnosis.stages import SystemStages, ranks_in_runs, stage_report, stages_of
 from germane.errors import InputError, SourceLocation
 from germane.reports.report import find_report
 from germane.samples.runs.hits import Hits
@@ -59,13 +59,13 @@ def _of_samples(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
                 fix="give --qrels GOLD",
             )
     if path.is_dir():
-        return follow_samples(find_report(path).samples(), rel=chosen.rel, k=chosen.k)
+        return stages_of(find_report(path).samples(), rel=chosen.rel, k=chosen.k)
     if path.exists() and suffix_of(path) not in READERS:
         fix = "name a report folder or a file of samples, or give gold labels for a run file: --qrels GOLD"
         raise InputError(
             "this is neither a report nor a file of samples", fix=fix, place=SourceLocation(str(path))
         )
-    return follow_samples(read_samples(path), rel=chosen.rel, k=chosen.k)
+    return stages_of(read_samples(path), rel=chosen.rel, k=chosen.k)
 
 
 def _of_runs(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
@@ -78,4 +78,4 @@ def _of_runs(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
     for run, stage in files:
         name, hits = hits_of(run, gold, **how)
         runs[stage or Path(name).stem] = hits
-    return [follow(of_hits(runs, rel=chosen.rel, k=chosen.k))]
+    return [stage_report(ranks_in_runs(runs, rel=chosen.rel, k=chosen.k))]

@@ -89,7 +89,7 @@ def page_sections(report: ReportData) -> dict[str, Any]:
     """Return the sections that only an HTML page has: the judge against people, stages, simulated changes."""
     from germane.diagnosis.diagnosis import diagnose
     from germane.diagnosis.formats import diagnosis_page
-    from germane.diagnosis.stages import follow_samples
+    from germane.diagnosis.stages import stages_of
     from germane.reports.page.data import Excerpt
 
     excerpt = Excerpt(report)
@@ -99,7 +99,7 @@ def page_sections(report: ReportData) -> dict[str, Any]:
 
         page["audit"] = audit_judge(report).as_json()
     with suppress(InputError):  # nothing relevant is known
-        page["stages"] = json_of(follow_samples(excerpt.report.samples()))  # without document ids
+        page["stages"] = json_of(stages_of(excerpt.report.samples()))  # without document ids
     with suppress(InputError):  # no measure is ranked
         page["diagnosis"] = diagnosis_page(diagnose(excerpt.report))
     return page

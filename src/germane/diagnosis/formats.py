@@ -67,7 +67,7 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
     yield Text("ends     " + ", ".join(f"{count:,} {where}" for where, count in report.ends.items()))
     documents = list(report.documents()) if every else list(islice(report.documents(lost=True), _SHOWN))
     more = report.relevant - report.stages[-1].relevant - len(documents)
-    heads = ["query", "document", "what became of it", "grade", *report.journeys.names]
+    heads = ["query", "document", "what became of it", "grade", *report.ranked.names]
     table = Table(
         heads, "lllr", title="every relevant document" if every else "lost documents, best ranks first"
     )

@@ -2,7 +2,7 @@
 
 A stage is a first-stage retriever, a fusion or a reranker, each with a ranked list. It loses a document that
 is in the list of the stage before and not in its own; the first stage loses the documents that it does not
-retrieve. Only the ranks of the relevant documents are kept, as arrays (`Journeys`), so that runs of millions
+retrieve. Only the ranks of the relevant documents are kept, as arrays (`DocumentRanks`), so that runs of millions
 of rows fit in memory. `germane stages --json` prints the records defined here.
 
 Samples without stages have two: the retrieved list, and its first k. An agent's searches are one stage, with
@@ -45,7 +45,7 @@ _Listed: TypeAlias = tuple[Sample, list[tuple[str, Ranks]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Journeys:
+class DocumentRanks:
     """The ranks of one system's relevant documents in the list of each retrieval stage, as arrays.
 
     Attributes:
@@ -73,7 +73,7 @@ class Journeys:
     notes: Sequence[str] = ()
 
 
-def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -> Journeys:
+def ranks_in_runs(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -> DocumentRanks:
     """Return the ranks of the documents of grade `rel` or more in the runs of several stages, in order.
 
     A query without results in a run has an empty list there. Queries without relevant documents are left out.
@@ -99,7 +99,7 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
         if hits.ignored:
             have = counted(hits.ignored, "query has", "queries have")
             notes.append(f"{name}: {have} no gold and are ignored")
-    journeys = Journeys(
+    ranked = DocumentRanks(
         names=list(stages),
         ranks=ranks[:, relevant],
         lengths=np.maximum(np.stack([hits.lengths for hits in runs]), 0)[:, kept],
@@ -109,19 +109,19 @@ def of_hits(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -
         grades=first.gold.rows.number[relevant],
         notes=notes,
     )
-    return _with_cut(journeys, k)
+    return _with_cut(ranked, k)
 
 
-def _with_cut(journeys: Journeys, k: int | None) -> Journeys:
+def _with_cut(ranked: DocumentRanks, k: int | None) -> DocumentRanks:
     """Return the ranks with the last stage's first k results added as one more stage; unchanged if k is None."""
     if k is None:
-        return journeys
-    last = journeys.ranks[-1]
+        return ranked
+    last = ranked.ranks[-1]
     return replace(
-        journeys,
-        names=[*journeys.names, f"first {k}"],
-        ranks=np.vstack([journeys.ranks, np.where(last <= k, last, 0)]),
-        lengths=np.vstack([journeys.lengths, np.minimum(journeys.lengths[-1], k)]),
+        ranked,
+        names=[*ranked.names, f"first {k}"],
+        ranks=np.vstack([ranked.ranks, np.where(last <= k, last, 0)]),
+        lengths=np.vstack([ranked.lengths, np.minimum(ranked.lengths[-1], k)]),
         cut=True,
     )
 
@@ -139,7 +139,7 @@ def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) ->
     return next((why for why, holds in reasons.items() if holds), "")
 
 
-def _journeys(samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: int | None) -> Journeys:
+def _document_ranks(samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: int | None) -> DocumentRanks:
     """Return one system's ranks; `left` counts the omitted samples by reason, for the notes."""
     notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in left.items()]
     staged = any(sample.stages for sample, _ in samples)
@@ -171,7 +171,7 @@ def _journeys(samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: 
             if grade >= rel:
                 rows.append((number, document, grade, [ranks.get(document, 0) for ranks in filled]))
     query, documents, grades, ranks = zip(*rows, strict=True)
-    journeys = Journeys(
+    ranked = DocumentRanks(
         names=names,
         ranks=np.array(ranks, np.int64).T.copy(),
         lengths=np.array(lengths, np.int64).T.copy(),
@@ -182,8 +182,8 @@ def _journeys(samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: 
         clusters=[sample.id if sample.cluster is None else sample.cluster for sample, _ in samples],
         notes=notes,
     )
-    longer = not staged and int(journeys.lengths[-1].max(initial=0)) > FIRST
-    return _with_cut(journeys, FIRST if k is None and longer else k)
+    longer = not staged and int(ranked.lengths[-1].max(initial=0)) > FIRST
+    return _with_cut(ranked, FIRST if k is None and longer else k)
 
 
 def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
@@ -243,7 +243,7 @@ class DocumentRow(Line):
     ranks: dict[str, int | None]
 
 
-class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="known", rows="documents")):
+class SystemStages(Line, kw_only=True, rename=internal("ranked", relevant="known", rows="documents")):
     """The stages of one system's retrieval, and what became of the relevant documents.
 
     `known` counts the relevant documents, `queries` the queries, `ends` the documents by outcome. For one
@@ -259,52 +259,52 @@ class SystemStages(Line, kw_only=True, rename=internal("journeys", relevant="kno
     stages: list[StageRow]
     rows: list[DocumentRow] = field(default_factory=list)
     notes: list[str]
-    journeys: Any
+    ranked: Any
 
     def documents(self, *, lost: bool = False) -> Iterator[DocumentRow]:
         """Yield a row per relevant document, in the order of the queries.
 
         With `lost`, yield those missing after the last stage: highest grade first, then best rank.
         """
-        journeys: Journeys = self.journeys
-        last, ends = _ends(journeys)
+        ranked: DocumentRanks = self.ranked
+        last, ends = _ends(ranked)
         order = np.arange(len(last))
         if lost:
             missing = np.flatnonzero(ends != RETURNED)
-            before = np.where(last >= 0, journeys.ranks[last, order], np.iinfo(np.int64).max)[missing]
-            order = missing[np.lexsort((before, -journeys.grades[missing]))]
+            before = np.where(last >= 0, ranked.ranks[last, order], np.iinfo(np.int64).max)[missing]
+            order = missing[np.lexsort((before, -ranked.grades[missing]))]
         for at in order.tolist():
-            ranks = [rank or None for rank in journeys.ranks[:, at].tolist()]
+            ranks = [rank or None for rank in ranked.ranks[:, at].tolist()]
             yield DocumentRow(
-                sample=journeys.queries[int(journeys.query[at])],
-                document=journeys.documents[at],
-                grade=int(journeys.grades[at]),
+                sample=ranked.queries[int(ranked.query[at])],
+                document=ranked.documents[at],
+                grade=int(ranked.grades[at]),
                 where=ends[at].item(),
-                lost=None if ends[at] == RETURNED else journeys.names[last[at] + 1],
-                ranks=dict(zip(journeys.names, ranks, strict=True)),
+                lost=None if ends[at] == RETURNED else ranked.names[last[at] + 1],
+                ranks=dict(zip(ranked.names, ranks, strict=True)),
             )
 
 
-def _ends(journeys: Journeys) -> tuple[Ints, NDArray[np.str_]]:
+def _ends(ranked: DocumentRanks) -> tuple[Ints, NDArray[np.str_]]:
     """Return the index of the last stage that has each relevant document (-1: none), and its outcome."""
-    stages = len(journeys.ranks)
-    last = np.where(journeys.ranks > 0, np.arange(stages)[:, None], -1).max(axis=0, initial=-1)
-    ends = [last == stages - 1, last < 0, (last == stages - 2) & journeys.cut]
+    stages = len(ranked.ranks)
+    last = np.where(ranked.ranks > 0, np.arange(stages)[:, None], -1).max(axis=0, initial=-1)
+    ends = [last == stages - 1, last < 0, (last == stages - 2) & ranked.cut]
     return last, np.select(ends, [RETURNED, NEVER, BELOW], LOST)
 
 
-def follow(journeys: Journeys, system: str = "") -> SystemStages:
+def stage_report(ranked: DocumentRanks, system: str = "") -> SystemStages:
     """Return how many relevant documents each stage found, lost and saved, and its recall with an interval.
 
     The recall of a query is the share of its relevant documents that are in the stage's whole list. Queries
     of one cluster, and the trials of a case, count as one unit in the intervals.
     """
-    rows, row = len(journeys.queries), journeys.query
-    mask, clusters = np.ones(len(row), np.bool_), journeys.clusters
+    rows, row = len(ranked.queries), ranked.query
+    mask, clusters = np.ones(len(row), np.bool_), ranked.clusters
     lines, narrow, before = list[StageRow](), dict[str, None](), mask
     recall_before: Floats | None = None
-    for number, name in enumerate(journeys.names):
-        found_by: Bools = journeys.ranks[number] > 0
+    for number, name in enumerate(ranked.names):
+        found_by: Bools = ranked.ranks[number] > 0
         recall = share_of(found_by, mask, row, rows)
         interval = mean_interval(recall, clusters=clusters, value_range=(0.0, 1.0))
         narrow |= dict.fromkeys(filter(None, [interval.note]))
@@ -320,23 +320,23 @@ def follow(journeys: Journeys, system: str = "") -> SystemStages:
             saved=int((found_by & ~before).sum()) if number else 0,
             difference=gain.difference if gain else None,
             difference_interval=gain.interval.ends if gain else None,
-            depth=int(journeys.lengths[number].max(initial=0)),
+            depth=int(ranked.lengths[number].max(initial=0)),
         )
         lines.append(line)
         before, recall_before = found_by, recall
-    ends = Counter(_ends(journeys)[1].tolist())
+    ends = Counter(_ends(ranked)[1].tolist())
     return SystemStages(
         system=system,
-        queries=len(set(clusters or journeys.queries)),
+        queries=len(set(clusters or ranked.queries)),
         relevant=len(row),
         ends={end: ends[end] for end in (RETURNED, BELOW, LOST, NEVER) if end in ends},
         stages=lines,
-        notes=[*journeys.notes, *narrow],
-        journeys=journeys,
+        notes=[*ranked.notes, *narrow],
+        ranked=ranked,
     )
 
 
-def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> list[SystemStages]:
+def stages_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> list[SystemStages]:
     """Return the stages of each system, for the documents of grade `rel` or more in samples with `qrels`.
 
     In a sample that lacks a stage of other samples, that stage has the list of the stage before. The contexts
@@ -358,6 +358,6 @@ def follow_samples(samples: Iterable[Sample], *, rel: int = 1, k: int | None = N
         fix = 'give samples gold ("qrels": {"d7": 1}) and contexts with ids, or "stages"'
         raise InputError(f"there is no relevant document to follow through the stages: {whys}", fix=fix)
     return [
-        follow(_journeys(some, left.get(system, Counter()), rel, k), system)
+        stage_report(_document_ranks(some, left.get(system, Counter()), rel, k), system)
         for system, some in systems.items()
     ]

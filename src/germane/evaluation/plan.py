@@ -149,7 +149,7 @@ class Plan:
         if spec.labels:
             from germane.labelling.files import LabelFile
 
-            plan.labels = LabelFile(local(spec.labels)).passages()
+            plan.labels = LabelFile(local(spec.labels))
             plan.settings = replace(plan.settings, labels=plan.labels.book)
         if spec.sample is not None:
             from germane.evaluation.sampling import draw_rows  # which few runs need

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 from msgspec import structs
 
@@ -57,8 +57,8 @@ def import_labels(
     answer, and labels that change nothing. Raises InputError if no row is about an item of the report.
     """
     kinds, documents = _labelable(report)
-    rows, results, others = LabelFile(path), list[Label](), 0
-    for location, row in rows.answered:
+    (answered, unfilled), results, others = _rows_of(path), list[Label](), 0
+    for location, row in answered:
         answer, scale = _answer(row, location)
         texts = {name: row.get(name) or None for name in ("who", "reason")}
         at, told = row.get("at") or now("milliseconds"), row.get("guideline") or guideline
@@ -76,8 +76,8 @@ def import_labels(
     if not results:
         problem = f"{path}: no row of {others} names a passage or claim of this report"
         fix = "write a row for an item of the report, or for a sample's id and a document's id"
-        if rows.unfilled and not others:
-            problem, fix = f"{path}: none of its {counted(rows.unfilled, 'row')} has an answer", _WRITE_GRADE
+        if unfilled and not others:
+            problem, fix = f"{path}: none of its {counted(unfilled, 'row')} has an answer", _WRITE_GRADE
         raise InputError(problem, fix=fix)
     answers = {(label.sample, label.item): label.answer for label in results if not label.who}
     same = all(label.who or answers[label.sample, label.item] == label.answer for label in results)
@@ -93,8 +93,8 @@ def import_labels(
     notes = []
     if others:
         notes.append(f"{counted(others, 'row does', 'rows do')} not name a passage or claim of this report")
-    if rows.unfilled:
-        notes.append(f"{counted(rows.unfilled, 'row has', 'rows have')} no answer yet")
+    if unfilled:
+        notes.append(f"{counted(unfilled, 'row has', 'rows have')} no answer yet")
     if unchanged:
         why = "the person's stored answer is the same or newer; to replace it leave the field `at` empty"
         notes.append(f"{counted(unchanged, 'label was', 'labels were')} not imported: {why}")
@@ -102,26 +102,17 @@ def import_labels(
 
 
 class LabelFile:
-    """People's labels in a file, or in the labels.jsonl of a report folder.
+    """People's labels of passages in a file, or in the labels.jsonl of a report folder.
 
-    `answered` holds the rows with an answer, each with its location in the file; `unfilled` counts those
-    without. `on` puts the labels of passages on the contexts of a sample, in place of those that the contexts
-    had. If a label of the sample names a person or is "unsure", or a passage has several labels, all labels
-    of that sample go into `book` instead, each with its person.
+    `on` puts the labels on the contexts of a sample, in place of those that the contexts had. If a label of
+    the sample names a person or is "unsure", or a passage has several labels, all labels of that sample go
+    into `book` instead, each with its person. Raises InputError if the file has no label of a passage.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path / LABELS if path.is_dir() else path
-        rows = [(SourceLocation(str(self.path), number), row) for number, row in _rows(self.path)]
-        self.answered = [(location, row) for location, row in rows if not _is_unfilled(row)]
-        self.unfilled = len(rows) - len(self.answered)
         self._labels, self.book = dict[str, list[Label]](), LabelBook()
-        self._scale: tuple[int, int] | None = None
-
-    def passages(self) -> Self:
-        """Read the labels of passages for `on`, and return self. Raises InputError if the file has none."""
         labels = []
-        for location, row in self.answered:
+        for location, row in _rows_of(path)[0]:
             if row.get("kind") in {None, "relevance"}:
                 answer, scale = _answer(row, location)
                 fields = {"kind": "relevance", "answer": answer, "scale": scale}
@@ -131,7 +122,7 @@ class LabelFile:
         alone = LabelBook(labels)
         if not len(alone):
             fix = "name a file of relevance labels, or a labelled report"
-            raise InputError(f"the file {self.path} has no label of a passage", fix=fix)
+            raise InputError(f"the file {path} has no label of a passage", fix=fix)
         for label in labels:
             if label.item in alone or alone.unsure(label.item):
                 self._labels.setdefault(label.item, []).append(label)
@@ -140,7 +131,6 @@ class LabelFile:
                 del some[:-1]  # the same label, repeated
         others = (label.scale for label in alone if label.scale not in {"graded", "binary"})
         self._scale = scale_ends(other) if (other := next(others, None)) else None
-        return self
 
     def on(self, sample: Sample) -> tuple[Sample, tuple[Label, ...]]:
         """Return the sample with the file's labels on its contexts, and the labels that were added to `book`."""
@@ -229,11 +219,18 @@ def _answer(row: _Row, location: SourceLocation) -> tuple[Json, str]:
     return value, scale or "graded"
 
 
-def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
-    """Return the rows of a file of labels with their line numbers; the extension names the format."""
+def _rows_of(path: Path) -> tuple[list[tuple[SourceLocation, _Row]], int]:
+    """Return the rows with an answer in a file or report folder, with locations, and the number without one.
+
+    The extension names the format. Raises InputError if there is no file, or a row cannot be read.
+    """
+    path = path / LABELS if path.is_dir() else path
     if not path.is_file():
         raise InputError(f"there is no file {path}", fix="name a .jsonl, .csv or qrels file of labels")
-    return {".jsonl": _json_rows, ".csv": _csv_rows}.get(suffix_of(path), _qrels_rows)(path)
+    read = {".jsonl": _json_rows, ".csv": _csv_rows}.get(suffix_of(path), _qrels_rows)
+    rows = [(SourceLocation(str(path), number), row) for number, row in read(path)]
+    answered = [(location, row) for location, row in rows if not _is_unfilled(row)]
+    return answered, len(rows) - len(answered)
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, _Row]]:

@@ -23,7 +23,7 @@ from germane.places.table import Floats
 from germane.reports.correction.draws import Pool, fingerprint, is_drawn, pool_of
 from germane.reports.correction.terms import ScoreTerms, score_terms
 from germane.reports.summary import MeasureSummary
-from germane.statistics.correction import POPULATIONS, between, corrected_mean, corrected_query_mean
+from germane.statistics.correction import POPULATIONS, corrected_mean, corrected_query_mean, merge_bounds
 from germane.statistics.intervals import CorrectedMean, mean_interval
 from germane.tables.labels import Label, LabelBook
 from germane.types import Json
@@ -146,7 +146,7 @@ class Corrections:
             if isinstance(mean, str):
                 return mean
             sides.append(mean)
-        return sides[0] if len(sides) == 1 else between(*sides, unsure=unsure)
+        return sides[0] if len(sides) == 1 else merge_bounds(*sides, unsure=unsure)
 
     def _why_none(self, kind: str) -> str:
         """Return why no randomly drawn label can correct a measure that reads verdicts of this kind."""

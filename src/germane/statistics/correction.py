@@ -190,7 +190,7 @@ def corrected_query_mean(
     return _estimated(base, mean, ends, human, ends_alone, inner.weight, value_range)
 
 
-def between(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> CorrectedMean:
+def merge_bounds(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> CorrectedMean:
     """Return one corrected mean from the means with all "unsure" labels taken as 0 (`low`) and as 1 (`high`).
 
     The mean is the middle of the two means, and the interval covers both intervals. `unsure` is their number.
