@@ -138,7 +138,8 @@ class FolderWriter:
                 kept.writelines(line for _, _, line in TableFile(left).lines())
                 sync(kept)
             left.unlink(missing_ok=True)
-        self._files = {name: opened(file, REPLACE) for name, file in files.items()}
+        for name, file in files.items():  # one by one, so that `close` finds them if one cannot be opened
+            self._files[name] = opened(file, REPLACE)
         self._written = set()
         tables = self.tables
         tables.move_to(UNFINISHED)

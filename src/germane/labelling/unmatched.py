@@ -16,14 +16,13 @@ from germane.types import Sample
 
 if TYPE_CHECKING:
     from germane.reports.data import ReportData
-    from germane.tables.scores import SampleKey
 
 Pair: TypeAlias = tuple[str, str]
 """A gold id, and the id of a retrieved document in another spelling."""
 
 _EXAMPLES = 3
 _MOST_SAMPLES = 1_000
-"""The most samples whose gold ids are compared with the retrieved ids, to find other spellings."""
+"""The most samples with a score of 0 whose gold ids are compared with the retrieved ids, to find other spellings."""
 
 
 def _spelling(name: str) -> str:
@@ -90,23 +89,18 @@ def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
 
     Each note comes with the number of gold ids, which is printed in front of the note.
     """
-    of_gold = [line for line in report.summaries if line.basis.source == "gold"]
-    if any(line.mean == 0 for line in of_gold):
+    of_gold = {(line.measure, line.mean) for line in report.summaries if line.basis.source == "gold"}
+    if any(mean == 0 for _, mean in of_gold):
         absent, total, listed = unknown_gold(report.samples())
         if absent:
             yield len(absent), absent_note(absent, total, listed)
             return
-    missing = _missing_gold(report, {line.measure for line in of_gold})
-    if pairs := near_misses(map(_missed, report.tables.samples_of(missing))):
-        yield near_note(pairs)
-
-
-def _missing_gold(report: ReportData, names: set[str]) -> set[SampleKey]:
-    """Return the keys of up to `_MOST_SAMPLES` samples that score 0 by a gold measure with one of these names."""
     table = report.tables.scores
-    numbers = [number for number, (name, _) in enumerate(table.measures) if name in names]
+    numbers = [number for number, (name, _) in enumerate(table.measures) if name in dict(of_gold)]
     rows = np.flatnonzero((table.value == 0) & np.isin(table.measure, numbers))
-    return {table.samples[sample] for sample in np.unique(table.sample[rows])[:_MOST_SAMPLES].tolist()}
+    zero = {table.samples[sample] for sample in np.unique(table.sample[rows])[:_MOST_SAMPLES].tolist()}
+    if pairs := near_misses(map(_missed, report.tables.samples_of(zero))):
+        yield near_note(pairs)
 
 
 def _missed(sample: Sample) -> tuple[list[str], list[str]]:
