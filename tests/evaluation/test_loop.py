@@ -13,7 +13,7 @@ from germane.errors import InputError
 from germane.evaluation.rescore import rescore
 from germane.evaluation.run import run
 from germane.evaluation.spec import Spec
-from germane.folder.files import StoredRows, TableFile, judgement_in
+from germane.folder.files import TableFile, judgement_in
 from germane.folder.manifest import SCHEMA_VERSION
 from germane.judges import FakeJudge, LLMJudge
 from germane.judging.recorded import StoredAnswers
@@ -111,7 +111,7 @@ def test_the_first_judgement_of_an_item_counts(in_folder: bool, however: bool, t
     stored: Any = rows
     if in_folder:
         (tmp_path / "judgements.jsonl").write_bytes(b"".join(map(judgement_line, rows)))
-        stored = StoredRows(TableFile(tmp_path / "judgements.jsonl"), judgement_in)
+        stored = TableFile(tmp_path / "judgements.jsonl", judgement_in)
     ((found,),) = StoredAnswers(stored, however=however).values([[question]])
     assert found.grade == 3
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.folder.files import StoredRows, TableFile, judgement_in
+from germane.folder.files import TableFile, judgement_in
 from germane.judging.recorded import StoredAnswers
 from germane.questions.asking import Unanswered
 from germane.questions.relevance import Passages, Relevance
@@ -38,7 +38,7 @@ def test_typed_answers_of_several_lists(tmp_path: Path, *, on_disk: bool) -> Non
     """Each list has its own answers in its order; what failed, cannot be used or is not there says why."""
     file = tmp_path / "judgements.jsonl"
     file.write_bytes(b"".join(map(judgement_line, _judgements())))
-    answers = StoredAnswers(StoredRows(TableFile(file), judgement_in) if on_disk else _judgements())
+    answers = StoredAnswers(TableFile(file, judgement_in) if on_disk else _judgements())
     asked = [
         Passages([(QUERY, NEW), (QUERY, GOOD)]),
         Passages([]),

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import IO, Any, Literal, TypeAlias
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, SourceLocation
@@ -29,7 +29,6 @@ __all__ = ["KEY", "Table", "TableFile"]
 
 _log = logging.getLogger("germane")
 
-T = TypeVar("T")
 Table: TypeAlias = Literal["samples", "places", "judgements", "labels", "scores"]
 """The name of a table of a report folder."""
 
@@ -89,15 +88,31 @@ def sync(file: IO[bytes]) -> None:
 # lines
 
 
+def object_in(line: bytes) -> dict[str, Any]:
+    """Return the JSON object in a line. Raises ValueError or RecursionError if there is none."""
+    row = decode(line)
+    if not isinstance(row, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - as other lines that are no row
+    return row
+
+
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """A file of JSON lines that is read as a stream; a missing file counts as empty.
+    """The rows in a file of JSON lines, which is read anew each time that they are iterated over.
 
-    A last line that was cut off is skipped in a file that is still being written and in labels.jsonl, which
-    is appended to; in all other files it is an error.
+    `decode` returns the row in a line; lines for which `keep` returns False are left out of the rows. A
+    missing file counts as empty. A last line that was cut off is skipped in a file that is still being
+    written and in labels.jsonl, which is appended to; in all other files it is an error.
     """
 
     path: Path
+    decode: Callable[[bytes], Any] = object_in
+    keep: Keep | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        for number, _, line in self.lines():
+            if self.keep is None or self.keep(line):
+                yield self.decoded(number, line)
 
     def lines(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield the line number, the byte offset and the bytes of each line."""
@@ -118,10 +133,10 @@ class TableFile:
             note_torn(self.path, number)
         return is_torn
 
-    def decoded(self, number: int, line: bytes, decode: Callable[[bytes], T]) -> T:
-        """Return `decode(line)`. Raises InputError with the line number if the line is damaged."""
+    def decoded(self, number: int, line: bytes) -> Any:
+        """Return the row in a line. Raises InputError with the line number if the line is damaged."""
         try:
-            return decode(line)
+            return self.decode(line)
         except InputError as invalid:
             error = invalid
         except (ValueError, RecursionError):
@@ -144,31 +159,6 @@ class TableFile:
         """Return the SHA-256 of the file, in hex."""
         with self.path.open("rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRows(Generic[T]):
-    """Rows of a table in a file, which is read anew each time that the rows are iterated over.
-
-    `decode` returns the row in a line; lines for which `keep` returns False are left out.
-    """
-
-    file: TableFile
-    decode: Callable[[bytes], T]
-    keep: Keep | None = None
-
-    def __iter__(self) -> Iterator[T]:
-        for number, _, line in self.file.lines():
-            if self.keep is None or self.keep(line):
-                yield self.file.decoded(number, line, self.decode)
-
-
-def object_in(line: bytes) -> dict[str, Any]:
-    """Return the JSON object in a line. Raises ValueError or RecursionError if there is none."""
-    row = decode(line)
-    if not isinstance(row, dict):
-        raise ValueError("not a JSON object")  # noqa: TRY004 - as other lines that are no row
-    return row
 
 
 def judgement_in(line: bytes) -> Judgement:
@@ -240,8 +230,8 @@ def keep_people(path: Path) -> None:
     stored, new = files_in(path)["labels"], files_in(path, UNFINISHED)["labels"]
     if not new.exists():
         return
-    if labels := list(filter(by_people, StoredRows(TableFile(stored), label_in))):
-        written = set(StoredRows(TableFile(new), label_in))
+    if labels := list(filter(by_people, TableFile(stored, label_in))):
+        written = set(TableFile(new, label_in))
         with opened(new, APPEND) as file:
             file.writelines(json_lines(label for label in labels if label not in written))
             sync(file)

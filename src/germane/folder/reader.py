@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,13 @@ from germane.folder.files import (
     LABELS,
     TABLES,
     UNFINISHED,
-    Keep,
-    StoredRows,
     Table,
     TableFile,
     complete_killed,
     files_in,
     judgement_in,
     label_in,
+    object_in,
     opened,
     torn_bytes,
     with_texts,
@@ -54,11 +54,12 @@ class StoredTables(Tables):
 
     def move_to(self, end: str, others: Mapping[Table, TableFile] | None = None) -> None:
         """Read the rows from the files with this suffix from now on; of some tables, from `others`."""
-        self.files = {name: TableFile(path) for name, path in files_in(self.path, end).items()}
+        files = files_in(self.path, end).items()
+        self.files = {name: TableFile(path, _DECODERS.get(name, object_in)) for name, path in files}
         self.files |= others or {}
-        self.samples, self.places, self.judgements = map(self._rows, TABLES[:3])
+        self.samples, self.places, self.judgements = (self.files[name] for name in TABLES[:3])
         # until a new report replaces the folder's old one, people's labels stay in the old labels.jsonl
-        self._peoples = TableFile(self.path / LABELS) if end else None
+        self._peoples = TableFile(self.path / LABELS, label_in) if end else None
         self.forget("labels")
 
     def forget(self, *names: str) -> None:
@@ -84,14 +85,10 @@ class StoredTables(Tables):
         path = Path(path)
         return cls(path, read_manifest(path), UNFINISHED)
 
-    def _rows(self, table: Table, keep: Keep | None = None) -> StoredRows[Any]:
-        """Return the rows of a table; iterating over them raises InputError if a line is damaged."""
-        return StoredRows(self.files[table], _DECODERS[table], keep)
-
     @cached_property
     def labels(self) -> list[Label]:
         """All labels: those on the samples' contexts and those that people added."""
-        return list(self._all_labels())
+        return [*self.files["labels"], *filter(by_people, self._peoples or ())]
 
     @cached_property
     def scores(self) -> ScoreTable:
@@ -103,17 +100,14 @@ class StoredTables(Tables):
     def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:
         """Yield the rows that may have one of these values in a field; other lines are not parsed."""
         keep = with_texts(field, values)
-        return iter(self._rows(table, keep)) if table != "labels" else self._all_labels(keep)
-
-    def _all_labels(self, keep: Keep | None = None) -> Iterator[Label]:
-        yield from self._rows("labels", keep)
-        if self._peoples is not None:
-            yield from filter(by_people, StoredRows(self._peoples, label_in, keep))
+        yield from replace(self.files[table], keep=keep)
+        if table == "labels" and self._peoples is not None:
+            yield from filter(by_people, replace(self._peoples, keep=keep))
 
     def values_of(self, field: str) -> Iterator[tuple[SampleKey, Any]]:
         """Yield (sample key, value) for each sample that has this field; nothing else is parsed."""
         word = encode(field) + b":"
-        for row in StoredRows(self.files["samples"], _decode_fields, lambda line: word in line):
+        for row in TableFile(self.files["samples"].path, _decode_fields, lambda line: word in line):
             if (value := getattr(row, field)) is not None and value != ():
                 yield (row.id, row.system, row.trial), value
 
@@ -123,7 +117,7 @@ class StoredTables(Tables):
 
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
         """Yield (item, answer as JSON) of the judgements without a parent; a failed one's answer is None."""
-        for row in StoredRows(self.files["judgements"], _decode_answer):
+        for row in TableFile(self.files["judgements"].path, _decode_answer):
             if row.parent is None:
                 yield row.item, bytes(row.answer) if row.error is None else None
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from germane.encoding import short_name
-from germane.folder.files import StoredRows, TableFile, judgement_in, object_in
+from germane.folder.files import TableFile, judgement_in
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import LabelChoice
@@ -45,10 +45,10 @@ class StoredAnswers:
         self.answered, self.unknown, self._however = 0, 0, however
         self._index, self._rows = dict[bytes, int](), list[Judgement]()
         self._file: TableFile | None = None
-        if isinstance(judgements, StoredRows):
-            self._file = judgements.file
+        if isinstance(judgements, TableFile):
+            self._file = TableFile(judgements.path)
             for number, offset, line in self._file.lines():
-                row = self._file.decoded(number, line, object_in)
+                row = self._file.decoded(number, line)
                 self._add(offset, row, row.get("parent"), row.get("error"))
             return
         self._rows = list(judgements)
