@@ -30,7 +30,7 @@ from germane.diagnosis.stages import SystemStages
 from germane.encoding import Line
 from germane.evalfiles import EvalFile
 from germane.flags import FLAGS, SETTINGS, Flag, flags_of
-from germane.folder.manifest import SCHEMA_VERSION
+from germane.folder.files import SCHEMA_VERSION
 from germane.graders.measure_grader import MeasureGrader
 from germane.labelling.audit import AuditDocument, JudgesAudit
 from germane.labelling.goldaudit import GoldAudit

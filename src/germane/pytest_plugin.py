@@ -127,7 +127,7 @@ def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[R
     if state.problem or not records:
         return
     from germane.errors import GermaneError
-    from germane.folder.manifest import read_manifest
+    from germane.folder.files import read_manifest
     from germane.testing import report_of
 
     stand_in, configured = config.getoption("--germane-allow-stand-in"), config.getini("germane_gates")

@@ -13,8 +13,7 @@ from germane.errors import InputError
 from germane.evaluation.rescore import rescore
 from germane.evaluation.run import run
 from germane.evaluation.spec import Spec
-from germane.folder.files import TableFile, judgement_in
-from germane.folder.manifest import SCHEMA_VERSION
+from germane.folder.files import SCHEMA_VERSION, TableFile, judgement_in
 from germane.judges import FakeJudge, LLMJudge
 from germane.judging.recorded import StoredAnswers
 from germane.measures.declaration import parse_measures

@@ -18,7 +18,7 @@ from germane.clean import clean, mask_urls, without_controls
 from germane.cli.output import ignore_closed_stderr, print_document, refuse_input, say
 from germane.encoding import json_of
 from germane.errors import InputError
-from germane.folder.manifest import read_manifest
+from germane.folder.files import read_manifest
 from germane.reports import formats
 from germane.reports.data import ReportData
 from germane.reports.report import Report, complete_in, reports_in

@@ -139,7 +139,9 @@ def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) ->
     return next((why for why, holds in reasons.items() if holds), "")
 
 
-def _document_ranks(samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: int | None) -> DocumentRanks:
+def _document_ranks(
+    samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: int | None
+) -> DocumentRanks:
     """Return one system's ranks; `left` counts the omitted samples by reason, for the notes."""
     notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in left.items()]
     staged = any(sample.stages for sample, _ in samples)

@@ -31,7 +31,7 @@ from germane.evaluation.choice import (
 )
 from germane.evaluation.evaluation import evaluate_jobs, run_coroutine
 from germane.evaluation.spec import Spec
-from germane.folder.manifest import read_manifest, write_manifest
+from germane.folder.files import read_manifest, write_manifest
 from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, Judges

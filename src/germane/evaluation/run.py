@@ -40,8 +40,7 @@ from germane.evaluation.evaluate import Runner
 from germane.evaluation.evaluation import interruptible, interruptibly, run_coroutine
 from germane.evaluation.plan import Plan, feasible
 from germane.evaluation.spec import Callbacks, Spec
-from germane.folder.files import SESSION
-from germane.folder.manifest import write_manifest
+from germane.folder.files import SESSION, write_manifest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
 from germane.judging.caller import in_own_loop

@@ -19,7 +19,7 @@ import msgspec
 from germane.clean import mask_urls
 from germane.errors import InputError, SourceLocation
 from germane.flags import SETTINGS, flags_of, options
-from germane.folder.manifest import read_manifest
+from germane.folder.files import read_manifest
 from germane.samples.files import repository_root, untrusted
 from germane.types import FrozenDict, Json
 

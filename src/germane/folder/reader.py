@@ -25,10 +25,10 @@ from germane.folder.files import (
     label_in,
     object_in,
     opened,
+    read_manifest,
     torn_bytes,
     with_texts,
 )
-from germane.folder.manifest import read_manifest
 from germane.folder.rows import Tables
 from germane.tables.columns import json_lines
 from germane.tables.labels import Label, by_people

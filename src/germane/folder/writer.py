@@ -24,14 +24,15 @@ from germane.folder.files import (
     TableFile,
     acquire,
     complete_killed,
+    draft_manifest,
     files_in,
     keep_people,
     opened,
     publish,
+    read_manifest,
     release,
     sync,
 )
-from germane.folder.manifest import draft_manifest, read_manifest
 from germane.folder.reader import StoredTables, numbered
 from germane.folder.rows import Tables
 from germane.tables.columns import batched, json_lines

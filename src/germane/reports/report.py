@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from germane.clean import some_of
 from germane.encoding import Line
 from germane.errors import InputError, SourceLocation
-from germane.folder.manifest import read_manifest, write_manifest
+from germane.folder.files import read_manifest, write_manifest
 from germane.folder.reader import StoredTables
 from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter

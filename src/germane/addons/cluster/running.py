@@ -26,7 +26,7 @@ from germane.evaluation.choice import keeps_answers, ledger_of, open_ledger
 from germane.evaluation.plan import Plan
 from germane.evaluation.run import command_to_resume, new_folder, run
 from germane.evaluation.spec import Callbacks, Spec
-from germane.folder.manifest import write_manifest
+from germane.folder.files import write_manifest
 from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
 from germane.reports.report import Report, find_baseline
