@@ -75,7 +75,9 @@ def test_what_is_in_a_report() -> None:
     assert Measure.parse("context_precision@2") in report
     for absent in ("AP", "no such measure", ("context_precision@2", "bm25"), 3):
         assert absent not in report
-    with pytest.raises(KeyError, match="no such measure was not measured; measured: context_precision@2, P"):
+    with pytest.raises(
+        KeyError, match="no such measure was not computed; computed measures: context_precision@2, P"
+    ):
         report["no such measure"]
     with pytest.raises(KeyError, match="not measured of bm25"):
         report["context_precision@2", "bm25"]

@@ -65,7 +65,8 @@ def test_an_unknown_slice_names_what_there_is() -> None:
     """As an error where it was asked for; in a report that is being printed as a line."""
     report = evaluate(SAMPLES, "RR")
     with pytest.raises(
-        InputError, match=r"metadata field 'color'; name one that samples have: hard, lang:de, lang:en, topic"
+        InputError,
+        match=r"metadata field 'color'; use one of the samples' tags or fields: hard, lang:de, lang:en, topic",
     ):
         report.slices("color")
     report.by = "color"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -54,12 +55,13 @@ def _case(report: ReportData, case: CaseResult) -> Element:
         lines.append(f"{score.measure}: {in_digits(score.value)}{f' ({score.why})' if score.why else ''}")
         of_mean = report[score.measure, case.system or ""].remarks()  # whose labels holds for each score too
         lines += [f"  {remark}" for remark in of_mean if remark.startswith(("uncalibrated", "mixed"))]
+    places: Mapping[str, Sequence[Json]] = report.manifest.get("places") or {}
     kind, why = _ENDED.get(case.verdict, (None, ""))
     if case.failed and case.failed_required:
         why = f"below the threshold of a required grader: {', '.join(case.failed_required)}"
     elif case.undecided_required:
         why = f"a required grader has no score: {', '.join(case.undecided_required)}"
-    return _test("cases", name, kind, why, "\n".join(lines), _location(report, case))
+    return _test("cases", name, kind, why, "\n".join(lines), places.get(case.sample))
 
 
 _ENDED: dict[CaseVerdict | None, tuple[str, str]] = {
@@ -82,25 +84,17 @@ def _test(
         result = SubElement(test, kind, message=_xml(why))
         if kind != "skipped":
             result.set("type", suite)
-            result.text = f"{_xml(why)}\n{_lines(message)}"  # GitLab shows the text, others the message
+            result.text = (
+                f"{_xml(why)}\n{_xml(message, clean_lines)}"  # GitLab shows the text, others the message
+            )
     if message:
-        SubElement(test, "system-out").text = _lines(message)
+        SubElement(test, "system-out").text = _xml(message, clean_lines)
     return test
 
 
-def _xml(text: str) -> str:
-    """Return a one-line text without the characters that XML does not allow."""
+def _xml(text: str, clean: Callable[[str], str] = clean) -> str:
+    """Return a text, made harmless by `clean`, without the characters that XML does not allow."""
     return _NOT_XML.sub("", clean(text))
-
-
-def _lines(text: str) -> str:
-    """Return a multi-line text without the characters that XML does not allow."""
-    return _NOT_XML.sub("", clean_lines(text))
-
-
-def _location(report: ReportData, case: CaseResult) -> Sequence[Json] | None:
-    """Return the file and line that declare a case, or None."""
-    return (report.manifest.get("places") or {}).get(case.sample)
 
 
 def github_commands(report: ReportData, workspace: Path | None = None) -> Iterator[str]:
@@ -109,11 +103,10 @@ def github_commands(report: ReportData, workspace: Path | None = None) -> Iterat
     A failed case is an error if a required grader failed, else a warning. Texts are escaped, so that none can
     end a command or begin another. File names are relative to GitHub's `workspace`, else as they were given.
     """
-    failed = [case for case in report.cases() if case.failed]
-    for case in failed[:_MOST]:
-        location = _location(report, case)
+    places: Mapping[str, Sequence[Json]] = report.manifest.get("places") or {}
+    for case in islice((case for case in report.cases() if case.failed), _MOST):
         at = " title=germane"
-        if location:
+        if location := places.get(case.sample):
             file = _data(_within(str(location[0]), workspace)).replace(":", "%3A").replace(",", "%2C")
             at = f" file={file},line={location[1]},title=germane"
         below = f": {', '.join(case.failed_required)} below the threshold" if case.failed_required else ""

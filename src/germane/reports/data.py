@@ -22,7 +22,7 @@ from germane.errors import InputError
 from germane.folder.rows import Tables
 from germane.measures.measure import Measure
 from germane.reports.gates import Gate, GateResult, Verdict, decide
-from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
+from germane.reports.summary import MeasureSummary, canonical_name, higher_is_better, slices_of, summarise
 from germane.tables.cases import CaseScores
 from germane.tables.columns import Frame, to_frame
 from germane.tables.judgements import JudgeLine
@@ -387,11 +387,10 @@ class ReportData:
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
         """Return the `n` worst scores of a measure (the highest if lower is better), ties in input order."""
         summary = self[measure] if system is None else self[measure, system]
-        table, good = self.tables.scores, Measure.remembered(summary.type).definition.good
-        rows = table.rows_of((summary.measure, summary.type), system)
-        values, positions = np.unique(table.taken(rows).value, return_inverse=True)
-        goodness = np.array([good(value) for value in values.tolist()])[positions]
-        return list(table.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
+        rows = self.tables.scores.rows_of((summary.measure, summary.type), system)
+        value = self.tables.scores.taken(rows).value
+        order = np.argsort(value if higher_is_better(summary.type) else -value, kind="stable")
+        return list(self.tables.scores.rows(rows[order[:n]].tolist()))
 
 
 @dataclass(frozen=True, slots=True)

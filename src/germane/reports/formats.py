@@ -101,12 +101,10 @@ def _jsonl(report: ReportData) -> Iterator[str]:
         yield from (line.decode() for line in report.tables.scores.lines())
         return
     for score in report.scores():
-        line = dict(dump_score(score))
-        if mean_remarks := remarks[score.system, score.measure]:
-            line["remarks"] = mean_remarks
-        if verdicts:
-            line["verdict"] = verdicts.get(score.key)
-        yield json.dumps(line, ensure_ascii=False) + "\n"
+        of_mean = remarks[score.system, score.measure]
+        more: dict[str, Json] = {"remarks": of_mean} if of_mean else {}
+        more |= {"verdict": verdicts.get(score.key)} if verdicts else {}
+        yield json.dumps({**dump_score(score), **more}, ensure_ascii=False) + "\n"
 
 
 def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:

@@ -54,14 +54,18 @@ class Bases:
             return Basis(source=source, beside=FrozenDict(beside), outdated=outdated)
         kinds = self._reads.get(canonical) or (["relevance"] if source == "best" else list(self._asked))
         counts = [self._asked[kind] for kind in kinds if kind in self._asked]
+        models, modes = (
+            FrozenDict(sum((Counter(count.get(name, {})) for count in counts), Counter[str]()))
+            for name in ("model", "mode")
+        )
         references = {"with_reference", "without_reference"}
         own = (self._manifest.get("references") or {}).get(canonical)
         with_counts = [own] if own else [count for count in counts if references & count.keys()]
         return Basis(
             source=source,
             calibrated=False,
-            models=_sum(counts, "model"),
-            modes=_sum(counts, "mode"),
+            models=models,
+            modes=modes,
             fused=sum(count.get("fused", 0) for count in counts),
             **{name: sum(count.get(name, 0) for count in with_counts) for name in references if with_counts},
             mixed=self._mixed if source == "best" else None,
@@ -97,11 +101,6 @@ class Bases:
         labelled = {label.item for label in labels}
         judged = sum(row.kind == "relevance" and row.item not in labelled for row in self._tables.places)
         return people / (people + judged) if people + judged else None
-
-
-def _sum(counts: list[Mapping[str, Any]], field: str) -> FrozenDict:
-    """Return the sum, over all counts, of one field (a mapping of names to numbers)."""
-    return FrozenDict(sum((Counter(count.get(field, {})) for count in counts), Counter[str]()))
 
 
 def models_in(identity: Mapping[str, Json]) -> Iterator[str]:

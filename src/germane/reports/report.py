@@ -193,15 +193,14 @@ class Report(ReportData):
 def reports_in(folder: Path) -> list[Path]:
     """Return the report folders in a folder, latest first by the date in their manifests, then by file time."""
 
-    def created(manifest: Path) -> tuple[str, int]:
+    def created(report: Path) -> tuple[str, int]:
         """Return a sort key: the date in a report's manifest, then the file's time."""
         time = ""
         with suppress(InputError):
-            time = str(read_manifest(manifest.parent).get("created", ""))
-        return time, manifest.stat().st_mtime_ns
+            time = str(read_manifest(report).get("created", ""))
+        return time, (report / "manifest.json").stat().st_mtime_ns
 
-    manifests = sorted(folder.glob("*/manifest.json"), key=created, reverse=True)
-    return [manifest.parent for manifest in manifests]
+    return sorted((file.parent for file in folder.glob("*/manifest.json")), key=created, reverse=True)
 
 
 def complete_in(folder: Path) -> Iterator[Path]:
