@@ -14,7 +14,6 @@ from germane.clean import clean_lines, counted, some_of
 from germane.cli.output import ignore_closed_stderr, print_document, print_lines, say, spec_of
 from germane.cli.printing import Outputs, check_writable, finish
 from germane.errors import InputError, Interrupted
-from germane.evaluation.run import forecast
 from germane.evaluation.run import run as run_evaluation
 from germane.evaluation.spec import Callbacks, Spec
 from germane.judging.spending import Spent
@@ -53,6 +52,8 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
         if files:
             fix = "leave out -o, or write --json > FILE"
             raise InputError(f"--dry-run writes no report, but -o {files[0]} is given", fix=fix)
+        from germane.evaluation.dryrun import forecast  # most runs need none
+
         with Progress() as callbacks:
             expected = forecast(chosen, callbacks)
         if json:

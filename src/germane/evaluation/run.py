@@ -9,7 +9,7 @@ import shlex
 import shutil
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import compress, count
 from pathlib import Path
@@ -37,8 +37,8 @@ from germane.evaluation.choice import (
     remove_ledger,
 )
 from germane.evaluation.evaluate import Runner
-from germane.evaluation.evaluation import interruptible, interruptibly, run_coroutine
-from germane.evaluation.plan import Plan, feasible
+from germane.evaluation.evaluation import interruptible, interruptibly
+from germane.evaluation.plan import Plan
 from germane.evaluation.spec import Callbacks, Spec
 from germane.folder.files import SESSION, write_manifest
 from germane.folder.writer import FolderWriter
@@ -54,17 +54,15 @@ from germane.tables.judgements import JudgeLine
 from germane.targets.answers import (
     PlannedCase,
     TargetAnswers,
-    answers_at_hand,
     ask_targets,
     check_targets,
     open_targets,
 )
 from germane.types import Json
 
-__all__ = ["command_to_resume", "forecast", "new_folder", "run"]
+__all__ = ["command_to_resume", "new_folder", "run"]
 
 if TYPE_CHECKING:
-    from germane.evaluation.forecast import Forecast, Forecaster
     from germane.evaluation.sampling import Stages
     from germane.ledger.store import Ledger
     from germane.reports.data import ReportData
@@ -116,52 +114,6 @@ def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
     url = ("--base-url", mask_urls(spec.base_url)) if spec.base_url else ()
     headers = [word for name, _ in spec.headers for word in ("--header", f"{name}=...")]
     return shlex.join(["germane", "run", "--resume", str(folder), *flags, *url, *headers])
-
-
-def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
-    """Return the questions that `run` would ask with these options, and their cost.
-
-    Neither a judge nor a target is asked, and nothing is written. Answers of targets come from the resumed
-    folder and from recordings; a sample without one is counted as `waiting`. Raises InputError as `run` does.
-    """
-    from germane.evaluation.forecast import Forecaster
-    from germane.ledger.sqlite import is_there
-
-    callbacks = callbacks or Callbacks()
-    spec, stored = spec.resumed()
-    folder = Path(spec.resume) if spec.resume else None
-    with spec.confined(), contextlib.ExitStack() as opened:
-        plan = Plan.of(spec, callbacks.warn, dry=True)
-        spec = plan.spec
-        if plan.defaults:
-            callbacks.note(plan.defaults)
-        if not (spec.reask or spec.replay):
-            check_same_judge(stored, plan.judge)
-        location = ledger_of(spec, folder)
-        if location is not None and not is_there(location):
-            location = None
-        earlier = None if folder is None else answers_in(FolderWriter(folder), stored)
-        ledger = open_ledger(location, spec.replay, read_only=True)
-        for store in filter(None, (earlier, ledger)):
-            opened.callback(store.close)
-        forecaster = Forecaster(plan.judge, plan.settings, earlier, ledger)
-        answers = TargetAnswers(folder, resumed=True, replaces=stored.get("replaces", False))
-        return _counted(plan, forecaster, answers)
-
-
-def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Forecast:
-    """Return the forecast for all cases. Raises InputError for a measure that no sample allows."""
-    cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.cases())
-    wait = False
-    if plan.asks_targets:
-        cases = asyncio.run(answers_at_hand(list(plan.cases()), answers))
-        wait = not all(has_answer for _, has_answer in cases)
-    made = ((plan.job(planned), has_answer) for planned, has_answer in cases)
-    jobs = (job if has_answer else forecaster.waiting(job) for job, has_answer in made)
-    # a sample that waits, or of another part, may have what these lack
-    checked = jobs if wait or plan.share is not None else feasible(jobs, plan.settings, plan.gates)
-    run_coroutine(forecaster.count(checked))
-    return forecaster.forecast
 
 
 class _Run:

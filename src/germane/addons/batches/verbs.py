@@ -38,7 +38,7 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     questions follow from answers: read the engine's output with `germane answers`, then repeat until none are left; `germane
     run` then makes no calls.
     """
-    from germane.evaluation.run import forecast
+    from germane.evaluation.dryrun import forecast
 
     refuse_input(output, [*flags["paths"], flags.get("labels"), flags.get("targets")])
     paths = [local(path) for path in flags["paths"][:2]]
