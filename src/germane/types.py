@@ -320,17 +320,16 @@ class Sample(Record, frozen=True, kw_only=True):
         if low >= high:
             problem = f"is [{low}, {high}], whose first grade is not below the second"
             raise Invalid(problem, "write [lowest, highest], as in [0, 4]", "grade_scale")
-        self._check_list(self.contexts or (), low, high, "contexts")
-        for number, call in enumerate(self.calls or ()):
-            self._check_list(call.contexts, low, high, "calls", number, "contexts")
-
-    def _check_list(self, contexts: tuple[Context, ...], low: int, high: int, *path: Step) -> None:
-        """Raise Invalid if a grade in the list at `path` is outside the scale from `low` to `high`."""
-        for rank, context in enumerate(contexts):
-            if context.grade is not None and not low <= context.grade <= high:
-                fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
-                problem = f"is the number {context.grade}, outside the scale {low} to {high}"
-                raise Invalid(problem, fix, *path, rank, "grade")
+        lists: list[tuple[tuple[Step, ...], tuple[Context, ...]]] = [(("contexts",), self.contexts or ())]
+        lists += [
+            (("calls", number, "contexts"), call.contexts) for number, call in enumerate(self.calls or ())
+        ]
+        for path, contexts in lists:
+            for rank, context in enumerate(contexts):
+                if context.grade is not None and not low <= context.grade <= high:
+                    fix = _GRADE if self.grade_scale is None else f"write a grade from {low} to {high}"
+                    problem = f"is the number {context.grade}, outside the scale {low} to {high}"
+                    raise Invalid(problem, fix, *path, rank, "grade")
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
         """Return a copy with `changed` applied to all contexts, also in calls, and the fields `more` set."""

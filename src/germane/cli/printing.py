@@ -23,8 +23,7 @@ from germane.reports import formats
 from germane.reports.data import ReportData
 from germane.reports.report import Report, complete_in, reports_in
 from germane.reports.text.overview import markdown, quiet_notes, render
-from germane.samples.files import copied, shown_name
-from germane.samples.urls import url_of, with_urls
+from germane.samples.files import copied, shown_name, url_of, with_urls
 from germane.types import Json
 
 __all__ = ["Outputs", "check_writable", "finish"]

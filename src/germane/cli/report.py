@@ -19,7 +19,7 @@ from germane.reports.data import ReportData
 from germane.reports.explain import explain_query
 from germane.reports.report import Report, find_baseline
 from germane.reports.text.explanation import lines_of
-from germane.samples.urls import local
+from germane.samples.files import local
 
 
 def report(

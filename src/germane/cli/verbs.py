@@ -280,7 +280,7 @@ def _at_url(flag: Flag, url: str) -> Path:
     if flag.at_url == "refused":
         problem = f"{flag.long.strip('.')} is written to, so it must be a local path, not {mask_urls(url)}"
         raise InputError(problem, fix="name a local path")
-    from germane.samples.urls import local  # not at the top: most commands name none
+    from germane.samples.files import local  # not at the top: most commands name none
 
     return local(url)
 

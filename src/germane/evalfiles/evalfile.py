@@ -1,10 +1,15 @@
-"""Reads eval files, in germane's own form and in the dialects of add-ons, with the line and column of every error."""
+"""Reads eval files, in germane's own form and in the dialects of add-ons, with the line and column of every error.
+
+An eval file is YAML that says what a run measures, on which data and with which judge.
+"""
 
 from __future__ import annotations
 
+import fnmatch
+import json
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -13,10 +18,9 @@ from pydantic import BeforeValidator, PlainValidator, ValidationInfo
 from germane.addons import absent, all_of, load
 from germane.clean import fold
 from germane.errors import InputError, Invalid, SourceLocation, describe
-from germane.evalfiles.case import Case
 from germane.samples.files import Notices, Warn, read_text
 from germane.samples.rows import check_columns
-from germane.types import FrozenDict, Json, freeze
+from germane.types import FrozenDict, Json, Message, Sample, freeze
 from germane.yamltext import (
     Count,
     Node,
@@ -31,6 +35,31 @@ from germane.yamltext import (
 
 _ABOUT: tuple[str, ...] = ("name", "version", "tags", "author", "license", "requires", "category")
 _NAMES = re.compile(r"(?:[^\s()]|\([^()]*\))+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One case of an eval file: its sample (whose contexts are None until a target answers) and its graders.
+
+    `graders` includes the graders of the whole file that apply. `expected_outcome` is the sample's criterion, and
+    `reference_answer` the content of the last expected message, as AgentV's scripts get it. `threshold` is the lowest
+    score with which the case passes. File paths are absolute; guideline files are not among the input files.
+    """
+
+    sample: Sample
+    graders: tuple[Any, ...] = ()
+    target: str | None = None
+    threshold: float | None = None
+    location: SourceLocation | None = None
+    question: str = ""
+    expected_outcome: str = ""
+    reference_answer: str = ""
+    input_messages: tuple[Message, ...] = ()
+    expected_messages: tuple[Message, ...] = ()
+    guideline_files: tuple[str, ...] = ()
+    input_files: tuple[str, ...] = ()
+    conversation_id: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=FrozenDict)
 
 
 def _below(value: Any, info: ValidationInfo) -> Path:
@@ -265,3 +294,33 @@ def _read_own(
     targets = (file.target,) if file.target else ()
     measures = by_name(file.measures, faults)
     return file.model_copy(update={"path": path, "measures": measures, "targets": targets})
+
+
+# the content of messages
+
+_GUIDELINES = ("*.instructions.md", "*/instructions/*", "*.prompt.md", "*/prompts/*")
+
+
+def is_guideline(path: str) -> bool:
+    """Return True if a path is that of a guideline file (instructions or prompts for the system) instead of an input."""
+    return any(fnmatch.fnmatch(path.replace("\\", "/"), pattern) for pattern in _GUIDELINES)
+
+
+def content_text(content: Json) -> str:
+    """Return a message's content as text: parts separated by blank lines, without guideline files, objects as JSON."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, list | tuple) and all(
+        isinstance(p, str) or (isinstance(p, dict) and "type" in p) for p in content
+    ):
+        return "\n\n".join(filter(None, map(_part_text, content)))
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _part_text(piece: Json) -> str:
+    if isinstance(piece, str):
+        return piece
+    if piece["type"] == "file":
+        return "" if is_guideline(str(piece.get("path", ""))) else str(piece.get("text", ""))
+    text = piece.get("value", piece.get("text", ""))
+    return text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)

@@ -37,9 +37,8 @@ from germane.places.settings import Settings
 from germane.reports.gates import Gate
 from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
-from germane.samples.files import Notice, Notices, OnDisk, Warn
+from germane.samples.files import Notice, Notices, OnDisk, Warn, local
 from germane.samples.reading import data_files, read_samples
-from germane.samples.urls import local
 from germane.tables.scores import SampleKey
 from germane.targets.answers import PlannedCase, prepared, with_sample
 from germane.types import FrozenDict, Json, Sample
@@ -47,7 +46,7 @@ from germane.types import FrozenDict, Json, Sample
 __all__ = ["Plan"]
 
 if TYPE_CHECKING:
-    from germane.evalfiles.case import Case
+    from germane.evalfiles import Case
     from germane.evalfiles.evalfile import EvalFile, GraderSpec
     from germane.labelling.files import LabelFile
 

@@ -49,7 +49,7 @@ from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
 from germane.reports.gates import Verdict
 from germane.reports.report import Report
-from germane.samples.urls import local
+from germane.samples.files import local
 from germane.tables.judgements import JudgeLine
 from germane.targets.answers import (
     PlannedCase,

@@ -9,7 +9,7 @@ from msgspec import structs
 from pydantic import InstanceOf, PlainValidator
 
 from germane.errors import Invalid, describe
-from germane.evalfiles.case import Case
+from germane.evalfiles import Case
 from germane.graders.grader import CaseGrader, GraderResult, together
 from germane.measures.explaining import CANNOT, Explanation, explain_judged, explain_ranked
 from germane.measures.graders import DECLARED, Grader

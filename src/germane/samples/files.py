@@ -22,11 +22,12 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, BinaryIO, NoReturn, TypeAlias
+from typing import IO, Any, BinaryIO, NoReturn, TypeAlias
 
 import msgspec
 
-from germane.clean import MASK, fold
+from germane import addons
+from germane.clean import MASK, fold, mask_urls
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation, install_extra
 from germane.types import MAX_DEPTH, Json, Step
@@ -36,6 +37,7 @@ __all__ = [
     "check_readable",
     "check_unmasked",
     "json_in",
+    "local",
     "locate",
     "location_in",
     "numbered_lines",
@@ -46,7 +48,9 @@ __all__ = [
     "read_text",
     "repository_root",
     "shown_name",
+    "url_of",
     "whole_file",
+    "with_urls",
     "write_whole",
 ]
 
@@ -54,13 +58,6 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
-_PACKED = {
-    **{b"BZh%d1AY&SY" % level: "packed with bzip2" for level in range(1, 10)},
-    b"\xfd7zXZ\x00": "packed with xz",
-    b"PK\x03\x04": "a ZIP archive or an Excel workbook",
-}
-"""The first bytes of unsupported compressed files and archives, and the name of each kind."""
-_TAR = slice(257, 262)
 _BUFFER = 1 << 18
 _COPIES: dict[str, str] = {}
 """Maps the path of each temporary copy to the name of its original."""
@@ -82,6 +79,30 @@ def check_unmasked(url: str) -> None:
     if f"={MASK}" in url or f":{MASK}@" in url:
         problem = f"the URL {url} lacks its key, which reports do not store"
         raise InputError(problem, fix="give the URL again, with the key")
+
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
+"""A URL with one or more slashes, since Path reduces two to one; the scheme has two letters, unlike a Windows drive."""
+
+
+def url_of(path: str | Path) -> str:
+    """Return the URL that a path stands for, or "" if the path is a local file."""
+    match = _URL.fullmatch(str(path))
+    if match is None:
+        return ""
+    slash = "/" if match[1].lower() in {"file", "local", "memory"} else ""
+    return f"{match[1].lower()}://{slash}{match[2].rstrip('/')}"
+
+
+def with_urls(work: str) -> Any:
+    """Return the function `work` of the add-on for URLs. Raises InputError if no such add-on is installed."""
+    return addons.required("urls", work, "a path that is a URL", "name a file or folder of this machine")
+
+
+def local(named: str | Path) -> Path:
+    """Return a path as it is, or the path of a local copy if it is a URL; messages name the copy by its URL."""
+    path = str(named).removeprefix("file://")
+    return copied(with_urls("fetched")(url), mask_urls(url)) if (url := url_of(path)) else Path(path)
 
 
 _readable_paths: ContextVar[tuple[Path, ...] | None] = ContextVar("readable_paths", default=None)
@@ -178,7 +199,6 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
             check_readable(path)
         with open(sys.stdin.fileno() if piped else path, "rb", 0, closefd=not piped) as raw:
             stream = _unpacked(io.BufferedReader(raw, _BUFFER), name)
-            _refuse_packed(stream, name)
             start = stream.peek(3)[:3]
             if start[:2] in _UTF16:
                 problem = "this file is encoded as UTF-16"
@@ -253,17 +273,6 @@ def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
     return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw), _BUFFER)
 
 
-def _refuse_packed(stream: io.BufferedReader, name: str) -> None:
-    """Raise InputError if a stream's first bytes are those of an archive or of an unsupported compression."""
-    start = stream.peek(1 << 16)
-    kind = next((kind for magic, kind in _PACKED.items() if start.startswith(magic)), "")
-    if start[_TAR] == b"ustar":
-        kind = "a tar archive"
-    if kind:
-        fix = "unpack the file, or save it as CSV UTF-8; only .gz and .zst are decompressed"
-        raise InputError(f"this file is {kind}", fix=fix, place=SourceLocation(name))
-
-
 def _damage() -> tuple[type[Exception], ...]:
     """Return the exception types that reading a damaged compressed file raises."""
     zstandard = sys.modules.get("zstandard")
@@ -284,7 +293,8 @@ def decoded(line: bytes, name: str, number: int) -> str:
     except UnicodeDecodeError as fault:
         location = SourceLocation(name, number, len(line[: fault.start].decode()) + 1)
         problem = f"the byte 0x{line[fault.start]:02x} is not UTF-8"
-        raise InputError(problem, fix="save the file as UTF-8", place=location) from None
+        fix = "save the file as UTF-8; only .gz and .zst are decompressed"
+        raise InputError(problem, fix=fix, place=location) from None
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr
 
 from germane.errors import InputError, Invalid, SourceLocation, TargetError, describe
-from germane.evalfiles.case import Case
+from germane.evalfiles import Case
 from germane.processes import MAX_STDOUT, child_environment, run_program
 from germane.targets.target import LARGEST, Target
 from germane.types import Json

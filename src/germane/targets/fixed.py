@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from germane.clean import shorten
 from germane.errors import InputError, Invalid, SourceLocation, TargetError
-from germane.evalfiles.case import Case
+from germane.evalfiles import Case
 from germane.samples.reading import read_samples
 from germane.tables.counterparts import are_line_numbers, ids_of, texts_of
 from germane.targets.target import Target

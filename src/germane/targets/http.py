@@ -13,8 +13,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from germane.clean import counted, mask_urls
 from germane.errors import Invalid, TargetError, describe
-from germane.evalfiles.case import Case
-from germane.evalfiles.messages import content_text
+from germane.evalfiles import Case, content_text
 from germane.judges.client.retry import retry_after
 from germane.judges.client.transport import Secrets
 from germane.samples.fields import failure_of

@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, Field, PrivateAttr
 
 from germane.errors import GermaneError, InputError, Invalid, SourceLocation, TargetError, describe
-from germane.evalfiles.case import Case
+from germane.evalfiles import Case
 from germane.judging.caller import callers_thread
 from germane.targets.target import Target
 from germane.yamltext import Texts

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation, TargetError, excerpt
-from germane.evalfiles.case import Case
-from germane.evalfiles.messages import content_text
+from germane.evalfiles import Case, content_text
 from germane.samples.fields import IDS, PASSAGE_LISTS, failure_of, passages_in
 from germane.samples.frames import document, fields_of, is_table, records
 from germane.samples.rows import RowReader

@@ -10,7 +10,7 @@ import pytest
 
 from germane import Report
 from germane.addons.cluster.remote import put
-from germane.samples.urls import url_of
+from germane.samples.files import url_of
 from tests.cli.conftest import Cli, write_jsonl
 
 from .test_parts import rows, same_tables

@@ -23,8 +23,7 @@ from germane.errors import InputError
 from germane.evaluation.choice import ledger_address
 from germane.folder.files import read_manifest
 from germane.ledger.sqlite import is_there, open_at
-from germane.samples.files import whole_file
-from germane.samples.urls import local
+from germane.samples.files import local, whole_file
 from germane.tables.columns import batched
 
 _AT_ONCE = 500

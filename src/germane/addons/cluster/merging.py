@@ -34,7 +34,7 @@ from germane.reports.data import ReportData
 from germane.reports.gates import Gate
 from germane.reports.manifest import judge_in_all
 from germane.reports.report import Report, find_baseline, panel_notes
-from germane.samples.urls import local
+from germane.samples.files import local
 from germane.tables.judgements import AskedCounts, asked_counts, count_asked, load_judgement
 from germane.types import Json
 from germane.version import __version__

@@ -30,7 +30,7 @@ from germane.folder.files import write_manifest
 from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
 from germane.reports.report import Report, find_baseline
-from germane.samples.urls import local
+from germane.samples.files import local
 from germane.types import Json
 
 _FIX = "write processes:8, dask, or dask:tcp://HOST:8786"
