@@ -96,7 +96,7 @@ def draw(report: Report, truth: Mapping[str, int], draws: int) -> tuple[float, .
                   queue="random", design=task.design)
             for task in queue.drawn
         ]  # fmt: skip
-        found, _ = corrections.with_labels(labels).of(summary)
+        found, _ = corrections.with_labels(labels).corrected_mean(summary)
         assert found is not None
         assert found.mean is not None
         assert found.set_ends

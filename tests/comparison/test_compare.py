@@ -130,9 +130,9 @@ def test_a_margin_decides_three_ways(
     a, b = (evaluate(rows(share, seed), "nDCG@5") for share, seed in ((first, 1), (second, 2)))
     found = compare(a, b, margin={"ndcg_cut_5": margin})
     assert (found.verdict, found.exit_code) == (verdict, code)
-    decision = found["nDCG@5"].decision
-    assert decision is not None
-    assert (decision.needed is not None) == (verdict == "undecided")
+    row = found["nDCG@5"]
+    assert row.decision == verdict
+    assert (row.needed_to_decide is not None) == (verdict == "undecided")
     assert compare(a, b).verdict is None
     assert found.to_json()["passed"] is (code == 0)
 
@@ -159,8 +159,7 @@ def test_where_lower_is_better_a_rise_is_a_loss() -> None:
     found = compare(a, b, margin={"leaks": 0.1})["leaks"]
     assert found.difference == 0.5
     assert (found.wins, found.losses) == (0, 10)
-    assert found.decision is not None
-    assert found.decision.verdict == "fail"
+    assert found.decision == "fail"
     assert all(one.change > 0 for one in compare(a, b).moved["B"]["worst"])
 
 
@@ -374,7 +373,7 @@ def test_slices_have_rows_of_their_own(before: Report, after: Report) -> None:
     assert len(tested) == len(others) == 10
     assert [row["p_holm"] for row in tested] == holm([row["p"] for row in tested])
     assert {row["p_holm"] for row in others} == {row["outcome"] for row in slices} == {None}
-    with pytest.raises(InputError, match="name one that samples have: even, odd, topic"):
+    with pytest.raises(InputError, match="tags or fields: even, odd, topic"):
         compare(before, after, by="language")
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from germane import Report, compare
-from germane.comparison.regression import change_gates, regressions
+from germane.comparison.regression import change_gates, pairs_with, regressions
 from germane.labelling.queue import LabellingSession, LabelTask, queue_of
-from germane.reports.correction.draws import Draw, chance_of
+from germane.reports.correct import Draw, chance_of
 from germane.reports.gates import Gate
 from germane.statistics.differences import corrected_difference
 from germane.tables.labels import Label
@@ -93,10 +93,10 @@ def test_labels_decide_against_the_judge(tmp_path: Path) -> None:
     assert row["corrected"]["difference"] == one.corrected.difference
     assert row["corrected"].keys() >= {"interval", "p", "labels", "queries"}
     assert "decided by the corrected difference (160 labels in 20 queries)" in " ".join(str(found).split())
-    (gate,) = change_gates([Gate.parse(f"change({LINEAR})>-0.02")], b, a)
+    (gate,) = change_gates([Gate.parse(f"change({LINEAR})>-0.02")], pairs_with(b, a))
     assert (gate.outcome, gate.decided_by) == ("failed", "corrected")
     assert "judged change +" in gate.detail
-    outcomes = {one.gate: one.outcome for one in regressions(b, a)}
+    outcomes = {one.gate: one.outcome for one in regressions(pairs_with(b, a))}
     assert outcomes[f"not significantly worse in {LINEAR}"] == "failed"
 
 
@@ -160,7 +160,7 @@ def test_labels_of_one_side_decide_nothing(tmp_path: Path) -> None:
     found = compare(a, b)
     assert found[LINEAR].decided_by == "judged"
     assert "uncalibrated: only one of the two reports has human labels" in " ".join(found.notes)
-    (gate,) = change_gates([Gate.parse(f"change({LINEAR})>-0.5")], b, a)
+    (gate,) = change_gates([Gate.parse(f"change({LINEAR})>-0.5")], pairs_with(b, a))
     assert "uncalibrated" in gate.detail
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from germane import Report, evaluate
 from germane.comparison.compare import compare, parse_margins
-from germane.comparison.regression import change_gates, regressions
+from germane.comparison.regression import change_gates, pairs_with, regressions
 from germane.errors import InputError
 from germane.evaluation.rescore import rescore
 from germane.evaluation.run import run
@@ -50,7 +50,7 @@ def rows(share: float, seed: int = 1, n: int = 60) -> list[dict[str, Any]]:
 def test_a_gate_on_the_change_is_decided_by_the_whole_interval(gate: str, share: float, outcome: str) -> None:
     """On one side of the limit: passed or failed; with the limit inside: undecided, and what would decide it."""
     baseline, report = evaluate(rows(0.5), "RR"), evaluate(rows(share, 2), "RR")
-    (result,) = change_gates([Gate.parse(gate)], report, baseline)
+    (result,) = change_gates([Gate.parse(gate)], pairs_with(report, baseline))
     assert result.outcome == outcome
     assert ("would decide if" in result.detail) == (outcome == "undecided")
 
@@ -60,8 +60,8 @@ def test_only_what_is_worse_for_certain_is_a_regression() -> None:
     baseline = evaluate(rows(0.5), "RR")
     noise, worse = evaluate(rows(0.45, 2), "RR"), evaluate(rows(0.1, 2), "RR")
     assert (noise["RR"].mean or 0) < (baseline["RR"].mean or 0)
-    assert [one.outcome for one in regressions(noise, baseline)] == ["passed"]
-    assert [one.outcome for one in regressions(worse, baseline)] == ["failed"]
+    assert [one.outcome for one in regressions(pairs_with(noise, baseline))] == ["passed"]
+    assert [one.outcome for one in regressions(pairs_with(worse, baseline))] == ["failed"]
 
 
 def test_another_judge_than_the_baselines_decides_nothing() -> None:
@@ -69,7 +69,7 @@ def test_another_judge_than_the_baselines_decides_nothing() -> None:
     first, second = (
         evaluate(rows(0.5), "context_precision@2", judge=FakeJudge(name=name)) for name in ("one", "two")
     )
-    (result,) = change_gates([Gate.parse("change(context_precision@2)>-0.5")], second, first)
+    (result,) = change_gates([Gate.parse("change(context_precision@2)>-0.5")], pairs_with(second, first))
     assert result.outcome == "undecided"
     assert "was judged by one" in result.detail
 
@@ -160,17 +160,20 @@ def renamed(given: list[dict[str, Any]], first: int) -> list[dict[str, Any]]:
 def test_too_few_queries_in_common_decide_nothing(report: Any, baseline: Any, said: str) -> None:
     """Fewer than half of either side's: undecided, by flag and by gate, with both counts; half of them decide."""
     new, old = evaluate(report, "RR"), evaluate(baseline, "RR")
-    gates = [*regressions(new, old), *change_gates([Gate.parse("change(RR)>-0.9")], new, old)]
+    gates = [
+        *regressions(pairs_with(new, old)),
+        *change_gates([Gate.parse("change(RR)>-0.9")], pairs_with(new, old)),
+    ]
     assert [one.outcome for one in gates] == ["undecided"] * 2
     assert all(said in one.detail for one in gates)
     half = evaluate(renamed(rows(0.5), 30), "RR")
-    assert [one.outcome for one in regressions(evaluate(rows(0.9), "RR"), half)] == ["passed"]
+    assert [one.outcome for one in regressions(pairs_with(evaluate(rows(0.9), "RR"), half))] == ["passed"]
 
 
 def test_queries_that_were_not_measured_are_not_in_common() -> None:
     """A baseline whose scores were nearly all skipped holds nothing to compare with, whatever its ids."""
     bare = [{**row, "qrels": None} if number > 5 else row for number, row in enumerate(rows(0.5))]
-    (result,) = regressions(evaluate(rows(0.9), "RR"), evaluate(bare, "RR"))
+    (result,) = regressions(pairs_with(evaluate(rows(0.9), "RR"), evaluate(bare, "RR")))
     assert (result.outcome, "of the 6 queries of the baseline and the 60" in result.detail) == (
         "undecided",
         True,
@@ -187,16 +190,16 @@ def test_a_baseline_without_the_measures_decides_nothing(tmp_path: Path) -> None
         evaluate(rows(0.5), "Judged@2"),
         find_report(tmp_path / "empty.json"),
     ):
-        (result,) = regressions(report, baseline)
+        (result,) = regressions(pairs_with(report, baseline))
         assert (result.outcome, "no measure in common" in result.detail) == ("undecided", True)
 
 
 def test_a_change_that_may_be_a_loss_is_not_called_none() -> None:
     """What passes says how much worse it may be."""
-    (noise,) = regressions(evaluate(rows(0.45, 2), "RR"), evaluate(rows(0.5), "RR"))
+    (noise,) = regressions(pairs_with(evaluate(rows(0.45, 2), "RR"), evaluate(rows(0.5), "RR")))
     assert "no regression" not in f"{noise.gate} {noise.detail}"
     assert "a loss within this interval is not excluded" in noise.detail
-    (better,) = regressions(evaluate(rows(1.0, 2), "RR"), evaluate(rows(0.1), "RR"))
+    (better,) = regressions(pairs_with(evaluate(rows(1.0, 2), "RR"), evaluate(rows(0.1), "RR")))
     assert "not excluded" not in better.detail
 
 
@@ -209,15 +212,18 @@ def worse_in(k: int) -> list[dict[str, Any]]:
 def test_regressions_are_adjusted_over_the_measures() -> None:
     """The smallest loss that fails by itself does not among many measures; what describes the lists is not counted."""
     old = evaluate(rows(1.0), "RR")
-    losses = ((k, regressions(evaluate(worse_in(k), "RR"), old)[0]) for k in range(1, 40))
+    losses = ((k, regressions(pairs_with(evaluate(worse_in(k), "RR"), old))[0]) for k in range(1, 40))
     k, found = next((k, one) for k, one in losses if one.outcome == "failed")
     assert "p (Holm) 0.0" in found.detail
     several = " ".join(["RR num_ret Judged@2 num_rel_ret", *(f"P@{n}" for n in range(2, 100))])
-    results = regressions(evaluate(worse_in(k), several), evaluate(rows(1.0), several))
+    results = regressions(pairs_with(evaluate(worse_in(k), several), evaluate(rows(1.0), several)))
     names = [one.gate.rpartition(" ")[2] for one in results]
     assert names == ["RR", "num_rel_ret", *(f"P@{n}" for n in range(2, 100))]
     assert {one.outcome for one in results} == {"passed"}
-    assert regressions(evaluate(worse_in(40), several), evaluate(rows(1.0), several))[0].outcome == "failed"
+    assert (
+        regressions(pairs_with(evaluate(worse_in(40), several), evaluate(rows(1.0), several)))[0].outcome
+        == "failed"
+    )
 
 
 @pytest.mark.parametrize("name", ["score", "name"])
@@ -261,7 +267,7 @@ def test_a_stand_in_decides_no_change(tmp_path: Path) -> None:
     for sides in ((old, new), (tmp_path / "old.json", tmp_path / "new.json")):
         assert compare(*sides, margin=margin).exit_code == 3
         assert compare(*sides, margin=margin, allow_stand_in=True).exit_code == 0
-    assert all(one.stand_in for one in regressions(new, old))
+    assert all(one.stand_in for one in regressions(pairs_with(new, old)))
 
 
 def test_what_describes_the_labels_is_in_no_family_of_tests() -> None:

@@ -229,7 +229,7 @@ def _show_so_far(report: Report, corrections: Corrections) -> None:
     """Print the corrected means from the labels so far, one sentence each, or why there are none."""
     now = corrections.with_labels(report.labels())
     judged = [summary for summary in report.summaries if summary.basis.source == "judge"]
-    means = [(summary, *now.of(summary)) for summary in judged]
+    means = [(summary, *now.corrected_mean(summary)) for summary in judged]
     lines = list(corrected_in_words(summary.replace(corrected=mean) for summary, mean, _ in means))
     whys = dict.fromkeys(why for _, mean, why in means if mean is None)
     for line in lines or (f"nothing is corrected: {why}" for why in whys):

@@ -26,7 +26,6 @@ from germane.reports.pairing import (
     Side,
     adjusted,
     measures_in_common,
-    pairs_of,
 )
 from germane.reports.report import find_report, is_of_results, open_together
 from germane.reports.summary import (
@@ -40,7 +39,7 @@ from germane.reports.summary import (
     with_measures,
 )
 from germane.results.naming import parse_directions, parse_ranges
-from germane.statistics.comparison import BestSystem, Decision, best_system
+from germane.statistics.comparison import BestSystem, best_system
 from germane.tables.counterparts import texts_of
 from germane.types import Json, Sample
 
@@ -90,7 +89,7 @@ def compare(
             or a margin exceeds the measure's range.
     """
     reports, guesses = open_together((a, *more), parse_ranges(ranges), parse_directions(higher_is_better))
-    against = pairs_of(reports, systems, names)
+    against = _paired_sides(reports, systems, names)
     sides = list(dict.fromkeys(chain.from_iterable(zip(*against, strict=True))))
     chosen, first = _measures(sides, measures, primary)
     margins = _margins(() if margin is None else margin, sides, chosen)
@@ -127,6 +126,78 @@ def compare(
         gates=tuple(gates if allow_stand_in else [gate.without_stand_in() for gate in gates]),
         reports=tuple(reports),
     )
+
+
+def _chosen(reports: Sequence[ReportData], systems: Sequence[str]) -> list[tuple[ReportData, str]]:
+    """Return the systems to compare, each with its report, the baseline first.
+
+    A single report contributes all of its systems, or those named in `systems`. Of several reports, each
+    contributes one: its only system, or the one named in `systems` (one name for all, or one for each).
+    Raises InputError if a system is unknown or ambiguous, or there are fewer than two.
+    """
+    if len(reports) == 1:
+        chosen = [(reports[0], system) for system in systems or reports[0].systems]
+    elif several := next((of for of in reports if not systems and len(of.systems) > 1), None):
+        problem = f"{several.where or 'a report'} has several systems: {', '.join(several.systems)}"
+        raise InputError(problem, fix=f"name the one to compare: --systems {several.systems[0]}")
+    elif len(systems) in {0, 1, len(reports)}:
+        names = systems or [value.systems[0] for value in reports]
+        chosen = list(zip(reports, list(names) * (len(reports) // len(names)), strict=True))
+        if len(systems) == 1 and any(systems[0] in report.systems for report in reports):
+            chosen = [(of, "" if of.systems == ("",) else name) for of, name in chosen]  # it names none
+    else:
+        problem = f"--systems names {len(systems)} systems for {len(reports)} reports"
+        raise InputError(problem, fix="name one system for all reports, or one for each")
+    for report, system in chosen:
+        if system not in report.systems:
+            have = ", ".join(name for name in report.systems if name)
+            problem = f"unknown system {system!r} in {report.where or 'the report'}"
+            unnamed = "leave --systems out: the report's system has no name"
+            raise InputError(problem, fix=f"name one of these: {have}" if have else unnamed)
+    if len(chosen) < 2:
+        fix = "name a second report, or a report of several systems: germane compare A B"
+        raise InputError("there is only one system, and nothing to compare it with", fix=fix)
+    return chosen
+
+
+def _paired_sides(
+    reports: Sequence[ReportData], systems: Sequence[str] = (), names: Sequence[str] = ()
+) -> list[tuple[Side, Side]]:
+    """Return the pairs of systems to compare: the first system with each of the others.
+
+    If there are two reports with several systems each and `systems` is empty, systems with the same name are
+    paired. `names` are the names to print.
+    """
+    if len(reports) == 2 and not systems and all(len(report.systems) > 1 for report in reports):
+        a, b = reports
+        name_a, name_b = _names([(a, ""), (b, "")], names)
+        if common := [system for system in a.systems if system in b.systems]:
+            return [(Side(f"{name_a}:{of}", a, of), Side(f"{name_b}:{of}", b, of)) for of in common]
+    chosen = _chosen(reports, systems)
+    named = zip(_names(chosen, names), chosen, strict=True)
+    first, *others = (Side(name, report, system) for name, (report, system) in named)
+    return [(first, other) for other in others]
+
+
+def _names(chosen: Sequence[tuple[ReportData, str]], names: Sequence[str]) -> Sequence[str]:
+    """Return the names to print: `names` if given, else names that tell the systems apart.
+
+    Tried in order: names of the reports, systems, folders, folder:system; else A, B, C. Raises InputError
+    unless `names` has a different name for each system.
+    """
+    n = len(chosen)
+    if names:
+        if isinstance(names, str) or len(names) != n or len(set(names)) != n:
+            fix = f"give {n} different names, the baseline's first"
+            raise InputError(f"names={names!r} does not name each of the {n} compared systems", fix=fix)
+        return names
+    given, stems = [report.given_name for report, _ in chosen], [report.name for report, _ in chosen]
+    systems = [system for _, system in chosen]
+    both = [f"{stem}:{system}" for stem, system in zip(stems, systems, strict=True)]
+    for choice in (given, systems, stems, both):
+        if all(choice) and len(set(choice)) == n:
+            return choice
+    return [chr(ord("A") + number) for number in range(n)]
 
 
 def _measures(
@@ -238,10 +309,8 @@ def _rows(
     split = parts_of(pair, names)
     for row in rows:
         (parts, why), margin = split[row.measure], margins.get(row.measure)
-        decision = None if margin is None else row.decide(margin)
-        if decision and row.stand_in and not allow_stand_in:
-            decision = Decision("undecided", decision.margin)
-        yield row.replace(parts=parts, parts_why=why, decision=decision)
+        decided = row if margin is None else row.with_margin(margin, allow_stand_in=allow_stand_in)
+        yield decided.replace(parts=parts, parts_why=why)
 
 
 def _pairing_note(pair: DecidedPair, unpaired: int) -> str:

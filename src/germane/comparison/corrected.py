@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from germane.clean import counted, shorten
 from germane.places.lists import distinct_contexts
 from germane.places.table import Floats
-from germane.reports.correct import Corrections, corrections_of
-from germane.reports.correction.draws import Draw, chance_of, draws_of
+from germane.reports.correct import Corrections, Draw, chance_of, corrections_of, draws_of
 from germane.reports.correction.terms import ScoreTerms
 from germane.reports.manifest import models_in
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
@@ -158,7 +157,7 @@ class DecidedPair(PairedSystems):
             pool, book = corrections.pool(kind), corrections.book
             of_kind = (label for label in corrections.labels if label.kind == kind)
             mine = [label for label in of_kind if label.item in book or book.unsure(label.item)]
-            if pool and all(item in book for items in pool.values() for item in items):
+            if corrections.all_labelled(kind):
                 draws.append(Draw(mine, pool))
             else:
                 items = {label.item for label in mine}

@@ -108,18 +108,18 @@ class Comparison(
         return [*self.comparisons, *self.slices]
 
     @property
-    def held(self) -> tuple[str, ...]:
+    def candidates(self) -> tuple[str, ...]:
         """The names of the systems that are compared with the first."""
         return tuple(dict.fromkeys(row.b for row in self.comparisons))
 
     def __getitem__(self, name: str | tuple[str, str]) -> MeasureComparison:
         """Return a measure's comparison for the second system, or for one by name: `["nDCG@10", "B"]`."""
-        measure, system = name if isinstance(name, tuple) else (name, self.held[0])
+        measure, system = name if isinstance(name, tuple) else (name, self.candidates[0])
         names = {measure, canonical_name(measure)}
         for row in self.comparisons:
             if row.b == system and not names.isdisjoint({row.measure, row.type}):
                 return row
-        have = f"{', '.join(self) or 'none'} of {', '.join(self.held)}"
+        have = f"{', '.join(self) or 'none'} of {', '.join(self.candidates)}"
         raise KeyError(f"{measure} was not compared for {system}; compared measures: {have}")
 
     def __iter__(self) -> Iterator[str]:
@@ -142,7 +142,7 @@ class Comparison(
         """
         path = Path(path)
         if path.suffix.lower() == ".html":
-            if len(self.reports) != 2 or len(self.held) > 1:
+            if len(self.reports) != 2 or len(self.candidates) > 1:
                 fix = "compare two reports, or write .md"
                 raise InputError(f"{path}: an .html page compares two reports, with one system each", fix=fix)
             write(self.reports[1], path, baseline=self.reports[0], comparison=self.to_json(), **page)
@@ -166,44 +166,43 @@ class Comparison(
 
 def render_comparison(comparison: Comparison, *, every: bool = False) -> RenderableType:
     """Return the comparison for a rich console, with all notes (`every`) or at most three lines of them."""
-    return Stack(_parts(comparison, every=every))
+    rows = _sections(comparison, every=every)
+    return Stack(Text(clean(row)) if isinstance(row, str) else row for row in rows)
 
 
-def _parts(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
-    """Yield the sections in order: outcomes, differences, moved queries, notes and verdict."""
+def _sections(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
+    """Yield the lines and tables in order: outcomes, differences, moved queries, last lines."""
     for row in comparison.comparisons:
         if row.in_words:
             yield Text(clean(row.in_words), style=_OF_OUTCOME.get(row.outcome or "", ""))
-    yield from map(Text, map(clean, _best_of(comparison)))
+    yield from _best_of(comparison)
     heads = _heads(comparison)
-    for baseline in dict.fromkeys(row.a for row in comparison.comparisons):
-        others = dict.fromkeys(clean(row.b) for row in comparison.comparisons if row.a == baseline)
-        a, b = clean(baseline), ", ".join(others)
-        if len(comparison.systems) != 2 or heads[0] != a:  # otherwise the table's head names them
-            yield Text(f"{heads[1]} {b} against {heads[0]} {a}" if len(heads) == 2 else f"{b} against {a}")
+    for a in dict.fromkeys(row.a for row in comparison.comparisons):
+        b = ", ".join(dict.fromkeys(row.b for row in comparison.comparisons if row.a == a))
+        if len(comparison.systems) != 2 or heads[0] != clean(a):  # otherwise the table's head names them
+            yield f"{heads[1]} {b} against {heads[0]} {a}" if len(heads) == 2 else f"{b} against {a}"
     yield _table(comparison, comparison.comparisons)
     for row in comparison.comparisons:
         yield from (Text(f"  {line}", style="dim") for line in _remarks(comparison, row))
     if comparison.slices:
         yield _table(comparison, comparison.slices)
     for system, moved in comparison.moved.items():
-        of = f" in {clean(system)}" if len(comparison.systems) > 2 else ""
+        of = f" in {system}" if len(comparison.systems) > 2 else ""
         for word, queries in (("worse", moved["worst"]), ("better", moved["best"])):
-            title = [Text(f"{word} by {clean(comparison.primary[0])}{of}")] if queries else []
+            title = [f"{word} by {comparison.primary[0]}{of}"] if queries else []
             yield from (*title, *map(_moved, queries[:_MOST_MOVED]))
-    yield from _foot(comparison, every=every)
+    yield from _last_lines(comparison, every=every)
 
 
-def _foot(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
-    """Yield the last lines: notes, statistical methods and the verdict."""
+def _last_lines(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
+    """Yield the lines below the tables: notes, statistical methods and the verdict."""
+    yield from _lists(comparison, "lists    ", "only in  ")
     kept = len(comparison.notes) if every or len(comparison.notes) <= _MOST_NOTES else _MOST_NOTES - 1
-    yield from map(Text, _lists(comparison, "lists    ", "only in  "))
-    yield from (Text(f"note     {clean(note)}") for note in comparison.notes[:kept])
+    yield from (f"note     {note}" for note in comparison.notes[:kept])
     if hidden := len(comparison.notes) - kept:
-        yield Text(f"note     {counted(hidden, 'more note')}: -v and the page show them")
-    intervals = ", ".join(sorted({row.interval.method for row in comparison.rows} - {""}))
-    if intervals:
-        yield Text(f"95% confidence intervals ({LIKE_THESE}): {intervals}")
+        yield f"note     {counted(hidden, 'more note')}: -v and the page show them"
+    if intervals := ", ".join(sorted({row.interval.method for row in comparison.rows} - {""})):
+        yield f"95% confidence intervals ({LIKE_THESE}): {intervals}"
     if comparison.verdict is not None:
         word = _WORDS[comparison.verdict]
         text = Text(f"verdict  {word} (exit code {comparison.exit_code})")
@@ -294,14 +293,14 @@ def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
 def _lists(comparison: Comparison, overlaps: str = "", only_in: str = "only in ") -> Iterator[str]:
     """Yield lines on the overlap of lists and on queries of one system; `overlaps`, `only_in` begin them."""
     for system, overlap in comparison.overlaps.items():
-        of = f" of {clean(system)}" if len(comparison.held) > 1 else ""
+        of = f" of {system}" if len(comparison.candidates) > 1 else ""
         yield f"{overlaps}rank-biased overlap{of}: {overlap}"
     for system, cases in comparison.only_in.items():
         if cases:
-            yield f"{only_in}{clean(system)}: {len(cases)} ({some_of(cases)})"
+            yield f"{only_in}{system}: {len(cases)} ({some_of(cases)})"
 
 
-def _moved(query: MovedLine) -> Text:
+def _moved(query: MovedLine) -> str:
     """Return one line for a query that moved: change, query, old and new rank of a gold document."""
     changed = [row for row in query.gold or () if row[1] != row[2]]
     ranks = ""
@@ -311,7 +310,7 @@ def _moved(query: MovedLine) -> Text:
     head = f"  {query.change:+.4f}  {shorten(query.sample, 40)} "
     room = _LINE - len(head) - len(ranks) - 2
     question = shorten(query.query, max(room, 24)) or f"{query.a:.4f} -> {query.b:.4f}"
-    return Text(f"{head}{question}{'  ' if ranks else ''}{ranks}")
+    return f"{head}{question}{'  ' if ranks else ''}{ranks}"
 
 
 def _decisions(comparison: Comparison) -> Iterator[str]:

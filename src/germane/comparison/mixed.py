@@ -6,7 +6,6 @@ If M is that score, M - A is due to retrieval and B - M is due to the labels.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from functools import cache
 from math import fsum
 from typing import Any
 
@@ -114,13 +113,9 @@ def _judged_otherwise(a: Side, b: Side) -> Container[str]:
 
 def _shared_verdicts(a: ReportData, b: ReportData) -> FindValues:
     """Return a function that looks up stored answers, first A's and then B's."""
-
-    @cache
-    def sources() -> tuple[StoredAnswers, StoredAnswers]:
-        return StoredAnswers(a.tables.judgements, however=True), recorded(b)
+    ours, theirs = StoredAnswers(a.tables.judgements, however=True), recorded(b)
 
     def find(asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
-        ours, theirs = sources()
         result = [list(values) for values in ours.values(asked)]
         lacking = [n for n, values in enumerate(result) if any(isinstance(v, Unanswered) for v in values)]
         for n, own in zip(lacking, theirs.values([asked[n] for n in lacking]), strict=True):
@@ -133,15 +128,15 @@ def _shared_verdicts(a: ReportData, b: ReportData) -> FindValues:
 
 def _refusal(pair: PairedSystems, name: str, settings: tuple[Settings, Settings]) -> str:
     """Return the reason why a measure's difference cannot be split; "" if it can."""
-    a, b = pair.a, pair.b
-    measure = known_measure(a.types[name])
-    if measure is None:
-        return "this version of germane does not know the measure, so it cannot be computed again"
+    a, b, measure = pair.a, pair.b, known_measure(pair.a.types[name])
     sources = {a.source(name), b.source(name)}
     reasons = {
+        "this version of germane does not know the measure, so it cannot be computed again": measure is None,
         "the measure mixes people's labels with a judge's": "best" in sources,
         "one system's verdicts are people's labels, the other's are gold": sources == {"human", "gold"},
-        "the score is a script's, which cannot be computed again": measure.definition.family == "graded",
+        "the score is a script's, which cannot be computed again": (
+            measure is not None and measure.definition.family == "graded"
+        ),
         "the samples of both systems are needed; only report folders of germane run have them": not (
             a.has_samples and b.has_samples
         ),

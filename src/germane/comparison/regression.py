@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
@@ -20,15 +20,16 @@ _OUTCOME: dict[str, GateOutcome] = {"pass": "passed", "fail": "failed", "undecid
 
 def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = False) -> None:
     """Decide a report's gates on changes; with `every`, also add one that each measure did not get worse."""
+    pairs = pairs_with(report, baseline)
     declared = [Gate.of_stored(gate) for gate in report.manifest.get("gates", ())]
-    changes = change_gates([gate for gate in declared if gate.how == "change"], report, baseline)
-    report.settle([*changes, *(regressions(report, baseline) if every else ())])
-    for pair in _pairs(report, baseline):
+    changes = change_gates([gate for gate in declared if gate.how == "change"], pairs)
+    report.settle([*changes, *(regressions(pairs) if every else ())])
+    for pair in pairs:
         if not isinstance(pair, str) and (note := pair.renamed_note()):
             report.add_note(*note)
 
 
-def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData) -> list[GateResult]:
+def change_gates(gates: Sequence[Gate], pairs: Sequence[DecidedPair | str]) -> list[GateResult]:
     """Return one result per system for each gate on `change(...)`.
 
     A gate passes or fails if the whole interval of the paired difference (report minus baseline) is on one
@@ -36,7 +37,7 @@ def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData
     """
     results = []
     for gate in gates:
-        for pair in _pairs(report, baseline):
+        for pair in pairs:
             if isinstance(pair, str):
                 results.append(_undecided(str(gate), pair))
                 continue
@@ -49,7 +50,7 @@ def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData
     return results
 
 
-def regressions(report: ReportData, baseline: ReportData) -> list[GateResult]:
+def regressions(pairs: Sequence[DecidedPair | str]) -> list[GateResult]:
     """Return one gate per measure and system, which fails if the measure got significantly worse.
 
     That is, if the whole interval is on the worse side and the p-value, adjusted by Holm over all measures
@@ -58,7 +59,7 @@ def regressions(report: ReportData, baseline: ReportData) -> list[GateResult]:
     """
     results: list[GateResult] = []
     rows: list[tuple[str, MeasureComparison]] = []
-    for pair in _pairs(report, baseline):
+    for pair in pairs:
         if isinstance(pair, str):
             results.append(_undecided(_WORSE, pair))
             continue
@@ -96,15 +97,14 @@ def regression(row: MeasureComparison, of: str = "") -> GateResult:
 
 def within_margin(row: MeasureComparison) -> GateResult:
     """Return the result of the gate that a measure lost less than its margin, decided by `row.decision`."""
-    decision = row.decision or row.decide(0.0)
     measure = f"{row.measure} [{row.b}]" if row.several else row.measure
-    outcome, name = _OUTCOME[decision.verdict], f"{measure}, margin {decision.margin:g}"
+    outcome, name = _OUTCOME[row.decision or "undecided"], f"{measure}, margin {row.margin:g}"
     sentence = f"{name}: {row.figure}"
     if outcome == "failed":
-        sentence = f"{measure} got worse: {row.figure}, beyond the margin {decision.margin:g}"
+        sentence = f"{measure} got worse: {row.figure}, beyond the margin {row.margin:g}"
     more = ""
-    if decision.needed:
-        more = f"; with {decision.needed:,} queries a system that is no worse would likely pass"
+    if row.needed_to_decide:
+        more = f"; with {row.needed_to_decide:,} queries a system that is no worse would likely pass"
     return _result(row, name, outcome, more, sentence + more)
 
 
@@ -149,12 +149,15 @@ def _change_in_words(difference: float | None, interval: Interval) -> str:
     return f"change {in_digits(difference, '+')} ({interval_in_words(interval.ends, sign='+')})"
 
 
-def _pairs(report: ReportData, baseline: ReportData) -> Iterator[DecidedPair | str]:
-    """Yield each system of the report paired with its baseline, or the reason why it has none."""
+def pairs_with(report: ReportData, baseline: ReportData) -> list[DecidedPair | str]:
+    """Return each system of the report paired with its baseline, or the reason why it has none."""
     alone = len(baseline.systems) == len(report.systems) == 1
+    pairs: list[DecidedPair | str] = []
     for system in report.systems:
         match = baseline.systems[0] if alone else system
         if match in baseline.systems:
-            yield DecidedPair(Side("the baseline", baseline, match), Side("this report", report, system))
+            sides = Side("the baseline", baseline, match), Side("this report", report, system)
+            pairs.append(DecidedPair(*sides))
         else:
-            yield f"the baseline has no scores of {system or 'this system'}"
+            pairs.append(f"the baseline has no scores of {system or 'this system'}")
+    return pairs

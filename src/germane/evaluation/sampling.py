@@ -107,7 +107,7 @@ class Stages:
         for _, number, rows in case_scores.groups():
             name, canonical = case_scores.measures[number]
             span = range_of(canonical)
-            values = case_scores.of_rows(rows, span)
+            values = case_scores.values_of(rows, span)
             if (width := self._goals.get(name)) is not None:
                 size = max(size, ceil(self._ended * self._times(case_scores, values, span, width)))
         if size == self._ended or self._ended == len(self._cases_up_to):

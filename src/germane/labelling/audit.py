@@ -18,7 +18,7 @@ from germane.clean import counted
 from germane.encoding import Line
 from germane.errors import InputError
 from germane.questions.relevance import HELPS
-from germane.reports.correction.draws import is_drawn
+from germane.reports.correct import is_drawn
 from germane.reports.data import ReportData
 from germane.reports.summary import in_digits, interval_in_words, p_in_words
 from germane.show.table import Table, TextDocument

@@ -22,7 +22,7 @@ from germane.places.lists import places_of, turns
 from germane.places.places import Places
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
-from germane.reports.correction.draws import fingerprint, pool_of
+from germane.reports.correct import fingerprint, pool_of
 from germane.reports.correction.terms import BLOCK, claim_verdicts, reads_verdicts
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of

@@ -1,18 +1,24 @@
-"""Correct the means of judged measures with people's labels of some of the judged passages or claims."""
+"""Correct the means of judged measures with people's labels of some of the judged passages or claims.
+
+A draw is a set of labels with the same queue, design and seed. Its items come from one pool: all judged items
+of a kind in a report or, for `germane label A B`, those in one of the two reports only. Probabilities are
+computed from the labels that were given, not from the budget: a session that stops early is a smaller draw.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import islice
-from math import fsum, nan
-from typing import TYPE_CHECKING
+from math import fsum, nan, prod
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from germane.encoding import digest
 from germane.errors import MeasureError
 from germane.folder.rows import Tables
 from germane.measures.measure import Measure
@@ -20,10 +26,15 @@ from germane.measures.ranked import sample_means
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Floats
-from germane.reports.correction.draws import Pool, fingerprint, is_drawn, pool_of
 from germane.reports.correction.terms import ScoreTerms, score_terms
 from germane.reports.summary import MeasureSummary
-from germane.statistics.correction import POPULATIONS, corrected_mean, corrected_query_mean, merge_bounds
+from germane.statistics.correction import (
+    POPULATIONS,
+    chances_of_rounds,
+    corrected_mean,
+    corrected_query_mean,
+    merge_bounds,
+)
 from germane.statistics.intervals import CorrectedMean, mean_interval
 from germane.tables.labels import Label, LabelBook
 from germane.types import Json
@@ -31,8 +42,88 @@ from germane.types import Json
 if TYPE_CHECKING:
     from germane.reports.data import ReportData
 
+_KINDS = ("relevance", "support", "sufficiency")
+"""The kinds of verdicts that people can label too."""
 _GRADED = {"dcg", "top"}
 """Parameters of measures that read the grade itself: people's labels and the judge's must be on one scale."""
+
+
+Pool: TypeAlias = Mapping[str, frozenset[str]]  # that could be drawn: items by query
+
+
+def is_drawn(label: Label) -> bool:
+    """Return True if a label's item was drawn at random from everything that one report judged."""
+    design = label.design or {}
+    return label.queue == "random" and bool(design) and "between" not in design
+
+
+def pool_of(tables: Tables, kind: str) -> Pool:
+    """Return the judged items that people can label, by query; for kind support, single claims."""
+    result: dict[str, set[str]] = defaultdict(set)
+    for row in tables.places:
+        if row.kind == kind and (row.of is not None) == (kind == "support"):
+            result[row.sample].add(row.item)
+    return {case: frozenset(items) for case, items in result.items()}
+
+
+def fingerprint(*pools: Pool) -> str:
+    """Return a short hash that identifies a pool of items, or the pools of two reports in either order."""
+    names = sorted(digest(sorted(item for items in pool.values() for item in items)) for pool in pools)
+    return digest(names)[:16]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """People's labels of items drawn at random from a pool, one by one or (`whole`) query by query."""
+
+    labels: Sequence[Label]
+    pool: Pool
+    whole: bool = False
+
+    @cached_property
+    def items(self) -> frozenset[str]:
+        """The items that were drawn and labelled; if `whole`, those of completely labelled queries only."""
+        drawn = {label.item for label in self.labels}
+        items = (items for items in self.pool.values() if items <= drawn or not self.whole)
+        return frozenset(item for some in items for item in some if item in drawn)
+
+    @cached_property
+    def complete(self) -> bool:
+        """True if every query is labelled completely or not at all: whole queries or all items were drawn."""
+        return self.whole or len(self.items) == len(frozenset[str]().union(*self.pool.values()))
+
+    @cached_property
+    def _chances(self) -> Mapping[str, float]:
+        """The probability that an item was drawn, by query: it is the same for all items of a query."""
+        if not self.pool:
+            return {}
+        if self.whole:
+            share = sum(items <= self.items for items in self.pool.values()) / len(self.pool)
+            return dict.fromkeys(self.pool, share)
+        drawn = sum(len(items & self.items) for items in self.pool.values())
+        chances = chances_of_rounds(list(map(len, self.pool.values())), drawn)
+        return dict(zip(self.pool, chances.tolist(), strict=True))
+
+    def chance(self, case: str, item: str) -> float:
+        """Return the probability that an item of a query was drawn; 0 if the item is not in the pool."""
+        return self._chances[case] if item in self.pool.get(case, ()) else 0.0
+
+
+def chance_of(draws: Iterable[Draw], case: str, item: str) -> float:
+    """Return the probability that an item of a query is in at least one of several independent draws."""
+    return 1.0 - prod(1.0 - draw.chance(case, item) for draw in draws)
+
+
+def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
+    """Yield the draws that these labels belong to, one for each queue, design and seed, except empty ones."""
+    groups: dict[tuple[object, ...], list[Label]] = defaultdict(list)
+    for label in labels:
+        design = label.design or {}
+        groups[label.queue, design.get("design"), design.get("seed")].append(label)
+    for (_, unit, _), mine in groups.items():
+        draw = Draw(mine, pool, whole=unit == "queries")
+        if draw.items:
+            yield draw
 
 
 class Corrections:
@@ -62,13 +153,13 @@ class Corrections:
         other.set_labels(labels)
         return other
 
-    def of(self, summary: MeasureSummary) -> tuple[CorrectedMean | None, str]:
+    def corrected_mean(self, summary: MeasureSummary) -> tuple[CorrectedMean | None, str]:
         """Return (corrected mean, ""), or (None, the reason why the mean is not corrected)."""
         if summary.mean is None:
             return None, "nothing was measured"
         if not self.book:
             return None, "no human labels"
-        if not self._drawn and not self._all_labelled():
+        if not self._drawn and not any(map(self.all_labelled, _KINDS)):
             return None, "no labels were drawn at random"
         rows = self.terms(summary)
         if not rows.items:
@@ -96,12 +187,10 @@ class Corrections:
             self._drawn_of[kind] = [label for label in mine if (label.design or {}).get("pool", own) == own]
         return self._drawn_of[kind]
 
-    def _all_labelled(self) -> bool:
-        """Return True if every judged item of at least one kind (e.g. relevance) has a person's label."""
-        judged = {(row.kind, row.of is not None, row.item) for row in self._tables.places}
-        groups = Counter((kind, is_part) for kind, is_part, _ in judged)
-        labelled = Counter((kind, is_part) for kind, is_part, item in judged if item in self.book)
-        return any(count == groups[group] for group, count in labelled.items())
+    def all_labelled(self, kind: str) -> bool:
+        """Return True if every judged item of a kind has a person's label."""
+        pool = self.pool(kind)
+        return bool(pool) and all(item in self.book for items in pool.values() for item in items)
 
     def _of_all(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | str:
         """Return the mean of people's own labels if every item has one and none is "unsure", else ""."""

@@ -34,7 +34,7 @@ from germane.tables.labels import LabelBook, by_people
 from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
-__all__ = ["Explainer", "grader_results"]
+__all__ = ["Explainer"]
 
 Facts: TypeAlias = dict[str, Any]  # a JSON object of an explanation
 
@@ -51,24 +51,7 @@ def recorded(report: ReportData) -> StoredAnswers:
     return StoredAnswers(report.tables.judgements)
 
 
-MOST_EXPLAINED = 5_000  # scores: of a larger report, no graders' results are explained
 _BLOCK = 500  # samples whose places are gathered together
-
-
-def grader_results(report: ReportData) -> dict[SampleKey, list[Facts]]:
-    """Return the explained results of each case's graders; {} without graders or if there are too many."""
-    result: dict[SampleKey, list[Facts]] = {}
-    if not report.manifest.get("graders") or len(report.tables.scores) > MOST_EXPLAINED:
-        return result
-    explainer, samples = Explainer(report), {sample.key: sample for sample in report.tables.samples}
-    explainer.use(samples.values())
-    for score in report.tables.scores:
-        why = explainer.of(score, samples.get(score.key))[0]
-        grader = report.graders_of(score.key).get(score.measure)
-        row = {"measure": score.measure, "score": score.value, "status": score.status, "why": score.why}
-        misses = why.missed(grader.expected_relevant_count if grader else None)
-        result.setdefault(score.key, []).append({**row, **why.as_json(), "misses": misses})
-    return result
 
 
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
@@ -165,7 +148,7 @@ class Explainer:
         item = result_item(score.key, score.measure) if self._results else ""
         return self._results.get(item)
 
-    def of(
+    def explain(
         self, score: Score, sample: Sample | None
     ) -> tuple[Explanation, tuple[Places, int] | None, Sequence[tuple[AnyQuestion, Any]] | None]:
         """Return a score's explanation, the ranking behind it, and the judge's questions and answers.
@@ -228,7 +211,7 @@ class Explainer:
         row = ExplainedLine(score.measure, score.value, score.status, score.why, score.bounds)
         if (measure := known_measure(score.type)) is not None:
             row.formula = measure.definition.formula
-        explanation, placed, exchange = self.of(score, sample)
+        explanation, placed, exchange = self.explain(score, sample)
         if score.status == "skipped" or exchange is None:
             return row
         asked += exchange

@@ -238,7 +238,8 @@ def check_gate(
         outcome: GateOutcome = "failed"
         detail = UNMEASURED
         if gate.share or gate.by:
-            values = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type), keep)
+            of = summary.measure, summary.type
+            values = cases.case_values(summary.system, of, range_of(summary.type), keep)
             names, ends = [cases.cases[at] for at in values.case.tolist()], (values.low, values.high)
             if names:
                 outcome, detail = _by_slice(gate, names, ends, slices) if gate.by else _share(gate, ends)

@@ -25,7 +25,6 @@ from germane.reports.summary import (
     range_of,
 )
 from germane.statistics.comparison import (
-    Decision,
     DifferenceParts,
     PairedDifference,
     decide_change,
@@ -45,13 +44,13 @@ ALPHA = 0.05  # the probability that any measure is called better or worse altho
 STAND_IN = "judged by a stand-in for a model, which decides nothing"
 
 
-_INTERNAL = (*("interval", "decision", "stand_in"), *("undecided_why", "tests", "several", "asked"))
+_INTERNAL = ("interval", "stand_in", "undecided_why", "tests", "several", "asked")
 
 
 class MeasureComparison(
     Line,
     kw_only=True,
-    rename=internal(*_INTERNAL, ends="interval", margin_result="decision", in_words="sentence"),
+    rename=internal(*_INTERNAL, ends="interval", in_words="sentence"),
 ):
     """The comparison of system `b` with system `a` by one measure, over the `n` queries scored for both.
 
@@ -92,7 +91,7 @@ class MeasureComparison(
     ties: int
     losses: int
     mde: float | None
-    margin_result: MarginResult | None = None
+    decision: MarginResult | None = None
     margin: float | None = None
     needed_to_decide: int | None = None
     decided_by: DecidedBy = "gold"
@@ -104,7 +103,6 @@ class MeasureComparison(
     parts_why: str | None = None
     slice: str | UnsetType = UNSET
     interval: Interval  # of `difference`; it covers missing scores
-    decision: Decision | None = None
     stand_in: bool = False
     undecided_why: str = ""  # why nothing may be decided; "" if it may
     tests: int = 0  # the p-values that `p_holm` is adjusted over; 0 if the measure is not primary
@@ -112,14 +110,11 @@ class MeasureComparison(
     asked: int = 0  # the queries of the larger report, measured or not
 
     def __post_init__(self) -> None:
-        interval, decision = self.interval, self.decision
+        interval = self.interval
         self.ends, self.level, self.units = interval.ends, interval.level, interval.n
         self.interval_method = interval.method if interval.ends else None
         self.interval_why, self.corrected_why = interval.why or None, self.corrected_why or None
         self.parts_why = self.parts_why or None
-        if decision:
-            self.margin_result, self.margin = decision.verdict, decision.margin
-            self.needed_to_decide = decision.needed
         self.outcome = ("not shown" if self.stand_in else self.finding) if self.tests else None
         self.in_words = self.sentence() if self.outcome else None
 
@@ -141,7 +136,7 @@ class MeasureComparison(
         """The outcome from interval and p-value alone: verdicts of a stand-in for a model count too."""
         if self.undecided_why or (ends := self.gain.ends) is None:
             return "not shown"
-        margin = self.decision.margin if self.decision else 0.0
+        margin = self.margin or 0.0
         if -margin < ends[0] and ends[1] < margin:
             return "same"
         if self.p_holm is None or self.p_holm > ALPHA or ends[0] <= 0 <= ends[1]:
@@ -184,7 +179,7 @@ class MeasureComparison(
         """Return the outcome as a sentence, e.g. "B is better than A in nDCG@10: +0.03 (...)"."""
         match self.outcome or self.finding:
             case "same":
-                within = f"within {self.decision.margin if self.decision else 0.0:g} in {self.measure}"
+                within = f"within {self.margin or 0.0:g} in {self.measure}"
                 return f"{self.b} and {self.a} are the same {within}: {self.figure}"
             case "not shown":
                 of = f" ({self.b} against {self.a})" if self.several else ""
@@ -192,12 +187,18 @@ class MeasureComparison(
             case outcome:
                 return f"{self.b} is {outcome} than {self.a} in {self.measure}: {self.figure}"
 
-    def decide(self, margin: float) -> Decision:
-        """Return whether B is worse than A by the margin or more. Raises InputError for a margin below 0."""
+    def with_margin(self, margin: float, *, allow_stand_in: bool) -> MeasureComparison:
+        """Return the comparison with the decision whether B is worse than A by the margin or more.
+
+        It is undecided if a stand-in judged, unless `allow_stand_in`. Raises InputError for a margin below 0.
+        """
         if not margin >= 0:
             problem = f"the margin {margin} is not a number from 0 on"
             raise InputError(problem, fix="give the loss that is acceptable, e.g. 0.02")
-        return Decision("undecided", margin) if self.undecided_why else decide_change(self.gain, margin)
+        if self.undecided_why or (self.stand_in and not allow_stand_in):
+            return self.replace(margin=margin, decision="undecided")
+        decision = decide_change(self.gain, margin)
+        return self.replace(margin=margin, decision=decision.verdict, needed_to_decide=decision.needed)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.replace(several=True).sentence()}>"
@@ -256,78 +257,6 @@ class Side:
         return self.report[measure, self.system].basis.source
 
 
-def _chosen(reports: Sequence[ReportData], systems: Sequence[str]) -> list[tuple[ReportData, str]]:
-    """Return the systems to compare, each with its report, the baseline first.
-
-    A single report contributes all of its systems, or those named in `systems`. Of several reports, each
-    contributes one: its only system, or the one named in `systems` (one name for all, or one for each).
-    Raises InputError if a system is unknown or ambiguous, or there are fewer than two.
-    """
-    if len(reports) == 1:
-        chosen = [(reports[0], system) for system in systems or reports[0].systems]
-    elif several := next((of for of in reports if not systems and len(of.systems) > 1), None):
-        problem = f"{several.where or 'a report'} has several systems: {', '.join(several.systems)}"
-        raise InputError(problem, fix=f"name the one to compare: --systems {several.systems[0]}")
-    elif len(systems) in {0, 1, len(reports)}:
-        names = systems or [value.systems[0] for value in reports]
-        chosen = list(zip(reports, list(names) * (len(reports) // len(names)), strict=True))
-        if len(systems) == 1 and any(systems[0] in report.systems for report in reports):
-            chosen = [(of, "" if of.systems == ("",) else name) for of, name in chosen]  # it names none
-    else:
-        problem = f"--systems names {len(systems)} systems for {len(reports)} reports"
-        raise InputError(problem, fix="name one system for all reports, or one for each")
-    for report, system in chosen:
-        if system not in report.systems:
-            have = ", ".join(name for name in report.systems if name)
-            problem = f"unknown system {system!r} in {report.where or 'the report'}"
-            unnamed = "leave --systems out: the report's system has no name"
-            raise InputError(problem, fix=f"name one of these: {have}" if have else unnamed)
-    if len(chosen) < 2:
-        fix = "name a second report, or a report of several systems: germane compare A B"
-        raise InputError("there is only one system, and nothing to compare it with", fix=fix)
-    return chosen
-
-
-def pairs_of(
-    reports: Sequence[ReportData], systems: Sequence[str] = (), names: Sequence[str] = ()
-) -> list[tuple[Side, Side]]:
-    """Return the pairs of systems to compare: the first system with each of the others.
-
-    If there are two reports with several systems each and `systems` is empty, systems with the same name are
-    paired. `names` are the names to print.
-    """
-    if len(reports) == 2 and not systems and all(len(report.systems) > 1 for report in reports):
-        a, b = reports
-        name_a, name_b = _names([(a, ""), (b, "")], names)
-        if common := [system for system in a.systems if system in b.systems]:
-            return [(Side(f"{name_a}:{of}", a, of), Side(f"{name_b}:{of}", b, of)) for of in common]
-    chosen = _chosen(reports, systems)
-    named = zip(_names(chosen, names), chosen, strict=True)
-    first, *others = (Side(name, report, system) for name, (report, system) in named)
-    return [(first, other) for other in others]
-
-
-def _names(chosen: Sequence[tuple[ReportData, str]], names: Sequence[str]) -> Sequence[str]:
-    """Return the names to print: `names` if given, else names that tell the systems apart.
-
-    Tried in order: names of the reports, systems, folders, folder:system; else A, B, C. Raises InputError
-    unless `names` has a different name for each system.
-    """
-    n = len(chosen)
-    if names:
-        if isinstance(names, str) or len(names) != n or len(set(names)) != n:
-            fix = f"give {n} different names, the baseline's first"
-            raise InputError(f"names={names!r} does not name each of the {n} compared systems", fix=fix)
-        return names
-    given, stems = [report.given_name for report, _ in chosen], [report.name for report, _ in chosen]
-    systems = [system for _, system in chosen]
-    both = [f"{stem}:{system}" for stem, system in zip(stems, systems, strict=True)]
-    for choice in (given, systems, stems, both):
-        if all(choice) and len(set(choice)) == n:
-            return choice
-    return [chr(ord("A") + number) for number in range(n)]
-
-
 def measures_in_common(sides: Sequence[Side]) -> list[str]:
     """Return the reported names of the measures that are the same (by canonical name) for all systems."""
     first, *others = sides
@@ -373,7 +302,7 @@ class PairedSystems:
     def _due(self, measure: str) -> list[CaseValues]:
         """Return A's and B's values of a measure over all cases that it should have scored."""
         of = measure, self.a.types[measure]
-        return [side.scores.of(side.system, of, range_of(of[1])) for side in (self.a, self.b)]
+        return [side.scores.case_values(side.system, of, range_of(of[1])) for side in (self.a, self.b)]
 
     def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
         """Return A's and B's values of a measure for the cases in both, in A's order and numbering."""

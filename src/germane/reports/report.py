@@ -35,7 +35,7 @@ __all__ = ["Report", "find_baseline", "panel_notes"]
 if TYPE_CHECKING:
     from germane.measures.explaining import Explanation
     from germane.reports.correct import Corrections
-    from germane.results.rows import ResultFile
+    from germane.results.reading import ResultFile
 
 
 class Report(ReportData):
@@ -163,7 +163,7 @@ class Report(ReportData):
         score = next((score for score in scores if score.measure == summary.measure), None)
         if score is None:
             raise KeyError(f"{summary.measure} was not computed for {sample}")
-        return Explainer(self).of(score, self.samples_of([score.key]).get(score.key))[0]
+        return Explainer(self).explain(score, self.samples_of([score.key]).get(score.key))[0]
 
     def to_json(self, *, scores: bool = True) -> dict[str, Json]:
         """Return the document that `--json` prints; `scores=False` leaves out the single scores."""
@@ -437,7 +437,7 @@ def _summaries(
                 from germane.reports import correct  # not at the top: `germane rank` has no questions
 
                 corrections = corrections or correct.Corrections(tables, manifest)
-                mean, why = corrections.of(line) if corrected else (None, why)
+                mean, why = corrections.corrected_mean(line) if corrected else (None, why)
                 basis = basis.replace(calibrated=basis.calibrated or mean is not None)
         sampled = Sampled(**drawn) if (drawn := manifest.get("sampled")) else None
         summaries.append(line.replace(basis=basis, corrected=mean, corrected_why=why, sampled=sampled))

@@ -250,7 +250,7 @@ def _summary(
     """Return the summary of one system's scores of one measure, those in the table's rows `rows`."""
     measure, canonical = cases.measures[number]
     span = range_of(canonical)
-    case_values = cases.of_rows(rows, span)
+    case_values = cases.values_of(rows, span)
     values, low, high = case_values.measured, case_values.low, case_values.high
     n, due = len(values), len(low)
     interval = interval_of_cases(case_values, cases.clusters_of(case_values.case, clusters), span)

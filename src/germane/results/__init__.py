@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from germane.results.naming import canonical_measure
-from germane.results.rows import NAMES, MeasuredRow, case_id, measured
+from germane.results.reading import NAMES, MeasuredRow, case_id, measured
 
 __all__ = ["NAMES", "MeasuredRow", "canonical_measure", "case_id", "measured"]

@@ -2,28 +2,306 @@
 
 from __future__ import annotations
 
+import ast
+import json
+import math
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from germane import addons
-from germane.clean import shorten
+from germane.clean import fold, shorten
 from germane.errors import InputError, SourceLocation
-from germane.results.rows import (
-    Located,
-    MeasuredRow,
-    ResultFile,
-    is_printed,
-    printed_results,
-    table_results,
-)
-from germane.samples.cells import named_rows
+from germane.results.naming import canonical_measure, is_measure
+from germane.samples.cells import is_missing, named_rows
 from germane.samples.files import JsonFault, json_in, parse_strict_json, read_lines, shown_name
+
+NAMES = (
+    "id", "queryid", "qid", "sampleid", "sample", "caseid", "case", "testid", "questionid", "exampleid", "clientrequestid",
+    "topicid", "topic",
+)  # fmt: skip
+IDS = (*NAMES, "query", "question", "userinput", "inputs", "input", "prompt", "request")
+"""The names (folded) of columns with the case's id, or else its text; the first column that exists and is not empty is used."""
+ROLES = {
+    "measure": ("measure", "metric", "measurename", "metricname"),
+    "value": ("value", "score", "metricvalue"),
+    "trial": ("trial", "epoch", "repeat", "repeatindex", "iteration"),
+    "system": ("system",),
+    "cluster": ("cluster",),
+    "error": ("error", "errormessage", "exception"),
+    "status": ("status", "executionstatus"),
+}
+"""Maps each role of a column to the names (folded) that columns with this role may have."""
+FAILED = ("error", "errored", "executionerror", "exception", "timeout", "timedout", "crashed", "cancelled")
+NESTED = ("scores", "metrics", "measures")
+OTHERS = (
+    "", "unnamed:0", "index", "seed", "line", "timestamp", "time", "created", "createdat", "response", "answer", "output", "outputs",
+    "prediction", "expected", "reference", "label", "gold", "groundtruth", "target", "run", "runid", "variant", "model",
+)  # fmt: skip
+"""The names (folded) of columns whose numbers are not values of a measure."""
+_LARGEST, _MOST_TRIALS = 1e100, 1 << 20
+"""The largest value whose squares can be summed without overflow, and the limit of trial numbers."""
+
+
+class MeasuredRow(NamedTuple):
+    """The value of one measure for one case. If it could not be measured, `value` is None and `why` is the reason.
+
+    `higher` is True if more is better, and None if the file does not say.
+    """
+
+    sample: str
+    measure: str
+    value: float | None
+    why: str = ""
+    system: str = ""
+    trial: int = 0
+    cluster: str = ""
+    higher: bool | None = None
+
+
+class ResultFile(NamedTuple):
+    """The results in one file of another program."""
+
+    path: str
+    rows: Sequence[MeasuredRow]
+
+
+def number_in(value: Any) -> float | None:
+    """Return a value or cell as float: 25% is 0.25, yes is 1. Return NaN if it is too large, None if it is not a number."""
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, int | float):
+        return float(value) if abs(value) <= _LARGEST else math.nan
+    text = str(value).strip()
+    if (word := text.casefold()) in {"true", "yes", "pass", "false", "no", "fail"}:
+        return float(word in {"true", "yes", "pass"})
+    share = text.endswith("%")
+    try:
+        return number_in(float(text.removesuffix("%")) / (100 if share else 1)) if "_" not in text else None
+    except ValueError:
+        return None
+
+
+def measured(value: Any, fault: str = "", where: SourceLocation | None = None) -> tuple[float | None, str]:
+    """Return (number, "") for a value of a measure, or (None, reason) if there is none.
+
+    The reason is `fault` (an error that the program reports), an empty cell, NaN, or a text. Raises InputError
+    for a decimal comma.
+    """
+    if fault:
+        return None, shorten(fault, 200)
+    if value is None or (isinstance(value, str) and is_empty(value)):
+        return None, "no value"
+    number = number_in(value)
+    if number is None and re.fullmatch(r"[-+]?\d+,\d+ ?%?", str(value).strip()):
+        problem = f"the number {value!s} has a decimal comma"
+        raise InputError(problem, fix="write a decimal point: 0.25", place=where)
+    if number is None or not math.isfinite(number):
+        return None, f"the value is {shorten(str(value), 120)}"
+    return number, ""
+
+
+def case_id(row: Mapping[str, Any], names: Sequence[str] = IDS) -> str:
+    """Return the case's id in a row: the first non-empty value under one of these (folded) names, or "" if there is none.
+
+    If that value is an object, its own id is returned, else the object as JSON.
+    """
+    folded = {fold(str(key)).strip(): value for key, value in row.items()}
+    value = next((folded[name] for name in names if not is_empty(_text(folded.get(name)))), None)
+    text = _text(value)
+    if text.startswith("{") and not isinstance(value, Mapping):
+        try:
+            value = ast.literal_eval(text) if "'" in text[:3] else json.loads(text)
+        except (ValueError, SyntaxError):
+            return text
+    return case_id(value, NAMES) or as_text(value) if isinstance(value, Mapping) else text
+
+
+def as_text(value: Any) -> str:
+    """Return a value as JSON with sorted keys."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def is_empty(cell: str) -> bool:
+    """Return True if a cell is blank or a word for a missing value (nan, None, N/A, ...)."""
+    return not cell.strip() or is_missing(cell)
+
+
+Located = tuple[SourceLocation, Mapping[str, Any]]
+_Roles: TypeAlias = dict[str, str | None]
+
+
+def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[_Roles, list[str]]:
+    """Return the column of each role in a table (None if there is none), and the columns that hold measures.
+
+    Raises InputError if no column holds the case's id, or none holds numbers.
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    folded = {fold(name).strip(): name for name in reversed(names)}
+    filled = {name for name in names if any(not is_empty(_text(row.get(name))) for row in rows)}
+    case = next((folded[name] for name in IDS if folded.get(name) in filled), None)
+    if case is None and "" in filled and [row[""] for row in rows] != [str(at) for at in range(len(rows))]:
+        case = ""  # the unnamed index of a DataFrame is the id, unless it only numbers the rows
+    have = f"the columns are {', '.join(names)}"[:300]
+    if case is None:
+        fix = "rename the column with the ids of the cases to id"
+        raise InputError(f"no column has the ids of the cases; {have}", fix=fix, place=where)
+    roles: _Roles = {"case": case}
+    for role, spellings in ROLES.items():
+        roles[role] = next((folded[name] for name in spellings if name in folded), None)
+    long = roles["measure"] and roles["value"]
+    naming = {name for role, name in roles.items() if role not in {"measure", "value"}}
+    measures = _measures(rows, [name for name in names if name not in naming])
+    if not (measures or long):
+        fix = "write a column per measure, or the columns id, measure and value"
+        raise InputError(f"no column has numbers; {have}", fix=fix, place=where)
+    return roles, [] if long else measures
+
+
+def _cell(row: Mapping[str, Any], column: str | None) -> str:
+    return "" if column is None else _text(row.get(column))
+
+
+def _fault(row: Mapping[str, Any], roles: _Roles) -> str:
+    """Return the reason why a row failed, from its columns for errors and status, or "" if it did not fail."""
+    text, status = _cell(row, roles["error"]), _cell(row, roles["status"])
+    if not is_empty(text) and text.casefold() not in {"false", "0", "{}", "[]"}:
+        return text
+    return status if fold(status) in FAILED else ""
+
+
+def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
+    """Yield the results of a table with columns for measure and value, or else with one column per measure.
+
+    A failed row that names no measure gives a missing value for every measure.
+    """
+    if not rows:
+        return
+    flat = [(where, _flat(row)) for where, row in rows]
+    roles, columns = _columns([row for _, row in flat], flat[0][0])
+    scored = []
+    for where, row in flat:
+        if fold(_cell(row, roles["status"])) == "skipped":
+            continue
+        sample, fault = case_id({"id": row.get(str(roles["case"]))}), _fault(row, roles)
+        if not sample:
+            problem = f"this row has no value in the column {roles['case']}, which holds the ids of the cases"
+            fix = "write the id of the case in every row"
+            raise InputError(problem, fix=fix, place=where)
+        trial = _trial(row.get(roles["trial"]), where) if roles["trial"] else 0
+        of = sample, _cell(row, roles["system"]), trial, _cell(row, roles["cluster"])
+        values = {}
+        for name in columns:
+            # MLflow has a column with the error message of each measure
+            message = _cell(row, f"{name.rpartition('/')[0]}/error_message") if "/" in name else ""
+            values[name] = measured(row.get(name), fault or ("" if is_empty(message) else message), where)
+        if not columns:
+            name = _cell(row, roles["measure"])
+            if not name and not fault:
+                problem = f"this row has no value in the column {roles['measure']}, which names the measure"
+                raise InputError(problem, fix="write the measure's name, such as nDCG@10", place=where)
+            values = {name: measured(row.get(str(roles["value"])), fault, where)} if name else {}
+        scored.append((of, fault, values))
+    names = dict.fromkeys(name for *_, values in scored for name in values)
+    canonical = {name: canonical_measure(name) for name in names}
+    for (sample, system, trial, cluster), fault, values in scored:
+        for name, value in (values or dict.fromkeys(canonical, measured(None, fault))).items():
+            yield MeasuredRow(sample, canonical[name], *value, system, trial, cluster)
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with the numbers of an object `scores`, `metrics` or `measures` as columns of their own."""
+    result: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, Mapping) and fold(name) in NESTED:
+            result |= value
+        elif isinstance(value, Mapping | list):
+            result[name] = as_text(value)
+        else:
+            result[name] = value
+    return result
+
+
+def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[str]:
+    """Return those of the columns that hold measures: by a known measure's name, or by numbers in half of the cells.
+
+    If there are MLflow's columns NAME/value or NAME/score, only these and known names count.
+    """
+    result = [name for name in names if is_measure(name)]
+    exported = [name for name in names if name.endswith(("/value", "/score"))]
+    for name in names:
+        cells = [value for row in rows if (value := row.get(name)) is not None and not is_empty(str(value))]
+        # a number with a decimal comma is refused later
+        texts = [cell.replace(",", ".", 1) if isinstance(cell, str) else cell for cell in cells]
+        numbers = sum(number_in(text) is not None for text in texts)
+        usual = 2 * numbers >= len(cells) and fold(name).strip() not in OTHERS
+        if numbers and (name in exported if exported else usual):
+            result.append(name)
+    return [name for name in names if name in result]
+
+
+def _text(value: Any) -> str:
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value).strip()
+
+
+def _trial(value: Any, where: SourceLocation) -> int:
+    number = number_in(value) if value is not None else None
+    if number is None or not 0 <= number < _MOST_TRIALS or number != int(number):
+        fix = "write 0, 1, 2, ..."
+        raise InputError(f"the trial is {value!r}, not a whole number", fix=fix, place=where)
+    return int(number)
+
+
+def _fields(line: str) -> list[str]:
+    return [text.strip() for text in (line.split("\t") if line.count("\t") == 2 else line.split())]
+
+
+def is_printed(line: str) -> bool:
+    """Return True if a line looks like output of `trec_eval -q` or ir_measures: three fields, the last a number."""
+    fields = _fields(line)
+    return len(fields) == 3 and (number_in(fields[2]) is not None or fields[0] in {"runid", "relstring"})
+
+
+def printed_results(lines: Iterable[tuple[int, str]], path: str) -> list[MeasuredRow]:
+    """Return the results in the printed output of trec_eval -q or ir_measures.
+
+    trec_eval prints measure, query and value, ir_measures query, measure and value.
+    """
+    rows: list[tuple[str, str, str]] = []
+    system = ""
+    for number, line in lines:
+        fields = _fields(line)
+        if len(fields) != 3:
+            problem = f"this line has {len(fields)} fields, but trec_eval -q and ir_measures print three"
+            raise InputError(problem, fix="remove the line", place=SourceLocation(path, number))
+        if fields[0] == "runid":
+            system = fields[2]
+        elif fields[0] != "relstring":  # a list of grades
+            rows.append((fields[0], fields[1], fields[2]))
+    first, second = ({row[at] for row in rows} for at in (0, 1))
+    as_trec = sum(map(is_measure, first)) + ("all" in second)
+    as_ir = sum(map(is_measure, second)) + ("all" in first)
+    if as_trec == as_ir:
+        problem = "neither the first nor the second field of the lines is a known measure"
+        fix = "write the output of trec_eval -q or ir_measures -q, or add a header: id,measure,value"
+        raise InputError(problem, fix=fix, place=SourceLocation(path))
+    if as_trec > as_ir:
+        rows = [(query, name, value) for name, query, value in rows]
+    results = []
+    for query, name, value in rows:
+        if query != "all":
+            results.append(MeasuredRow(query, canonical_measure(name), *measured(value), system))
+    if not results:
+        problem = "this file has only averages, no values per query"
+        fix = "print the values per query: trec_eval -q, ir_measures -q"
+        raise InputError(problem, fix=fix, place=SourceLocation(path))
+    return results
+
 
 Object: TypeAlias = Mapping[str, Any]
 

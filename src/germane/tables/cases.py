@@ -86,7 +86,7 @@ class CaseScores:
     def _rows(self) -> dict[tuple[str, int], Ints]:
         return {(system, number): rows for system, number, rows in self.groups()}
 
-    def of(
+    def case_values(
         self, system: str, measure: tuple[str, str], span: tuple[float, float], keep: Ints | None = None
     ) -> CaseValues:
         """Return the scores by case of a measure, given as (reported, canonical) name, for a system.
@@ -94,11 +94,10 @@ class CaseScores:
         The result is empty if the table has no such rows. `keep` restricts the samples as in `groups`, `span`
         is the measure's range, which bounds missing scores.
         """
-        groups = self._rows if keep is None else {(name, at): rows for name, at, rows in self.groups(keep)}
-        rows = groups.get((system, self.measures.index(measure)), np.empty(0, np.int64))
-        return self.of_rows(rows, span)
+        rows = self._rows.get((system, self.measures.index(measure)), np.empty(0, np.int64))
+        return self.values_of(rows if keep is None else rows[np.isin(self.table.sample[rows], keep)], span)
 
-    def of_rows(self, rows: Ints, span: tuple[float, float]) -> CaseValues:
+    def values_of(self, rows: Ints, span: tuple[float, float]) -> CaseValues:
         """Return the scores by case of rows of one system and measure; `span` bounds missing scores."""
         score_rows = self.table.taken(rows)
         due = score_rows.status != _SKIPPED

@@ -35,14 +35,15 @@ def json_lines(rows: Iterable[Struct]) -> Iterator[bytes]:
 
 def to_frame(columns: Mapping[str, Sequence[Json]], library: Library) -> Frame:
     """Return a DataFrame, nested values as JSON text. Raises MissingPart if the library is missing."""
-    flat = {name: list(map(_flat, values)) for name, values in columns.items()}
+    flat = {
+        name: [
+            encode(value).decode() if isinstance(value, dict | list | tuple) else value for value in values
+        ]
+        for name, values in columns.items()
+    }
     try:
         module = import_module(library)
     except ImportError:
         fix = install_extra("tables") if library == "polars" else f"pip install {library}"
         raise MissingPart(f"{library} is not installed", fix=fix) from None
     return module.DataFrame(flat, strict=False) if library == "polars" else module.DataFrame(flat)
-
-
-def _flat(value: Json) -> Json:
-    return encode(value).decode() if isinstance(value, dict | list | tuple) else value

@@ -33,11 +33,6 @@ def ids_of(texts: Mapping[str, str]) -> dict[str, list[str]]:
     return cases
 
 
-def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
-    """Return the ids that stand for different queries in the two data sets."""
-    return [case for case, text in theirs.items() if ours.get(case, text) != text]
-
-
 def counterparts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str | None]:
     """Return, for each case of `theirs`, its id in `ours` or None; {} if equal ids mean the same case.
 
@@ -46,7 +41,7 @@ def counterparts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str
     Ids other than 1, 2, 3, ... that rise may have been chosen by the user: they are matched by query only if
     one of the differing queries has another id in the other set.
     """
-    different = differing(ours, theirs)
+    different = [case for case, text in theirs.items() if ours.get(case, text) != text]
     same = not different and not ours.keys().isdisjoint(theirs)
     if same or not (are_line_numbers(ours) and are_line_numbers(theirs)):
         return {}

@@ -156,8 +156,11 @@ class LabelBook:
             of_items[label.item] = (*of_items.get(label.item, ()), label)
         for item, several in of_items.items():
             newest = newest_labels(several) if len(several) > 1 else several
-            if answers := [label for label in newest if label.answer is not None]:
-                self._people[item] = _by_person(answers)
+            answers = [label for label in newest if label.answer is not None]
+            people = _by_person(answers) if answers else ()
+            # the labels of several people are not replaced by a single later one
+            if people and (sum(map(len, people)) > 1 or sum(map(len, self.by_person(item))) < 2):
+                self._people[item] = people
             silent = (label for label in newest if label.answer is None and label.reason != TAKEN_BACK)
             if unsure := tuple(dict.fromkeys(label.who for label in silent)):
                 self._unsure[item] = unsure

@@ -8,8 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from germane.reports.data import ReportData
-from germane.reports.explain import grader_results
+from germane.reports.explain import Explainer
 from germane.results import MeasuredRow, canonical_measure, measured
+from germane.tables.scores import SampleKey
+
+_MOST_EXPLAINED = 5_000  # scores: of a larger report, no graders' results are explained
 
 
 def results_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredRow]:
@@ -35,7 +38,7 @@ def index_rows(report: ReportData) -> Iterator[str]:
 
     A case whose score could not be measured has no row, because AgentV would count it as 0.
     """
-    results = grader_results(report)
+    graded = _graded(report)
     for case in report.cases():
         if case.score is None:
             continue
@@ -46,15 +49,26 @@ def index_rows(report: ReportData) -> Iterator[str]:
             "score": case.score,
             "target": case.system or "germane",
             "execution_status": "quality_failure" if case.verdict == "fail" else "ok",
-            "scores": [
-                {
-                    "name": row["measure"],
-                    "score": row["score"],
-                    "assertions": [{"text": text, "passed": True} for text in row["hits"]]
-                    + [{"text": text, "passed": False} for text in row["misses"]],
-                }
-                for row in results.get(case.key, ())
-                if row["score"] is not None
-            ],
+            "scores": graded.get(case.key, []),
         }
         yield json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def _graded(report: ReportData) -> dict[SampleKey, list[dict[str, Any]]]:
+    """Return the scores of each case's graders, with hits and misses as assertions; {} if there are too many."""
+    graded: dict[SampleKey, list[dict[str, Any]]] = {}
+    table = report.tables.scores
+    if not report.manifest.get("graders") or len(table) > _MOST_EXPLAINED:
+        return graded
+    explainer, samples = Explainer(report), {sample.key: sample for sample in report.samples()}
+    explainer.use(samples.values())
+    for score in table:
+        if score.value is not None:
+            why = explainer.explain(score, samples.get(score.key))[0]
+            grader = report.graders_of(score.key).get(score.measure)
+            missed = why.missed(grader.expected_relevant_count if grader else None)
+            texts = [*((text, True) for text in why.hits), *((text, False) for text in missed)]
+            assertions = [{"text": text, "passed": passed} for text, passed in texts]
+            fields = {"name": score.measure, "score": score.value, "assertions": assertions}
+            graded.setdefault(score.key, []).append(fields)
+    return graded

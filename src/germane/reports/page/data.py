@@ -17,7 +17,7 @@ from germane.errors import InputError
 from germane.folder.rows import BlockRows, Tables
 from germane.measures.measure import Measure
 from germane.places.lists import turns
-from germane.reports.correction.draws import fingerprint, pool_of
+from germane.reports.correct import fingerprint, pool_of
 from germane.reports.correction.targets import choose_targets
 from germane.reports.data import ReportData
 from germane.reports.explain import Explainer, Facts
