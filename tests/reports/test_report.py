@@ -79,7 +79,7 @@ def test_what_is_in_a_report() -> None:
         KeyError, match="no such measure was not computed; computed measures: context_precision@2, P"
     ):
         report["no such measure"]
-    with pytest.raises(KeyError, match="not measured of bm25"):
+    with pytest.raises(KeyError, match="not computed for bm25"):
         report["context_precision@2", "bm25"]
 
 
