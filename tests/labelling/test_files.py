@@ -17,7 +17,7 @@ def made(tmp_path: Path, name: str = "r") -> Report:
     return report_at(tmp_path / name, "context_relevance")
 
 
-OTHER = "1 row names no passage or claim of this report"
+OTHER = "1 row does not name a passage or claim of this report"
 
 
 def test_rows_of_the_page_are_imported_by_item(tmp_path: Path) -> None:
