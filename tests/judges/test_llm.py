@@ -16,10 +16,9 @@ from germane.judges.client.retry import RetryPolicy
 from germane.judges.fake import FakeJudge
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge, check_shared
-from germane.questions.listing import Claims, Entities
+from germane.questions.kinds import Claims, Entities, Support
 from germane.questions.question import AnyQuestion, key_of
 from germane.questions.relevance import Relevance
-from germane.questions.support import Support
 from germane.types import Json
 from tests.server import Act, Asked, ModelServer, storm
 

@@ -10,9 +10,9 @@ from typing import Any
 import germane
 from germane.judges import Judge
 from germane.judges.judge import Reply
+from germane.questions.kinds import Sufficiency, Support
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.questions.support import Sufficiency, Support
 from germane.reports.report import Report
 from germane.tables.labels import Label
 

@@ -9,7 +9,6 @@ from time import process_time
 import numpy as np
 import pytest
 
-from germane.judging.driver import replay
 from germane.labelling.audit import audit_judge
 from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
@@ -17,6 +16,7 @@ from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job
 from germane.places.places import Places
 from germane.places.settings import Settings
+from germane.questions.asking import replay
 from germane.reports.report import Report
 from germane.tables.labels import Label, LabelBook, relevance_item
 from germane.types import Context, FrozenDict, Sample

@@ -15,7 +15,7 @@ from germane.errors import AnswerError
 from germane.judges import FakeJudge, Judge, LLMJudge, PanelJudge, Reply
 from germane.judging.asker import Asker
 from germane.questions import AnyQuestion, ContextSetQuestion, PayloadModel, Question, Reason, Whole, YesNo
-from germane.questions.support import Support
+from germane.questions.kinds import Support
 from germane.types import Json, Judgement
 from tests.server import ModelServer
 

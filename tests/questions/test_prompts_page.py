@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from germane.questions import Degree, NuggetSupport, Relevance, Sufficiency
-from germane.questions.listing import Weight
+from germane.questions.kinds import Weight
 from germane.questions.prompts import FOLDER
 
 PAGE = (Path(__file__).parents[2] / "docs" / "prompts.md").read_text("utf-8")

@@ -28,9 +28,9 @@ from germane.questions import (
     key_of,
 )
 from germane.questions.fusing import fused_requests, render_request
+from germane.questions.kinds import NuggetVerdict
 from germane.questions.prompts import Prompts
 from germane.questions.relevance import Passages
-from germane.questions.support import NuggetVerdict
 
 KINDS: list[Question[Any]] = [
     Relevance(query="q", passage="p"),

@@ -13,7 +13,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from germane.comparison.corrected import DecidedPair, how_judged, verdicts_of
-from germane.judging.driver import FindValues, results_of
 from germane.judging.recorded import StoredAnswers
 from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
@@ -21,7 +20,7 @@ from germane.measures.scoring import Block, Job
 from germane.places.lists import field_text, rankings
 from germane.places.settings import Settings
 from germane.places.table import Floats
-from germane.questions.asking import Unanswered
+from germane.questions.asking import FindValues, Unanswered, results_of
 from germane.questions.question import AnyQuestion
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of

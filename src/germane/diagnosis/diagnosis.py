@@ -22,7 +22,6 @@ from msgspec import UNSET, UnsetType
 
 from germane.encoding import Line
 from germane.errors import InputError
-from germane.judging.driver import results_of
 from germane.judging.recorded import StoredAnswers
 from germane.measures.eligibility import applicable
 from germane.measures.graders import graders_of
@@ -33,6 +32,7 @@ from germane.measures.scoring import Block, Job
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Floats, RankedLabels
+from germane.questions.asking import results_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.summary import is_diagnostic, known_measure

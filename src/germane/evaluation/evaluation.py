@@ -22,11 +22,11 @@ from germane.errors import Interrupted
 from germane.folder.rows import BlockRows
 from germane.folder.writer import FolderWriter
 from germane.judging.caller import called_by, in_own_loop
-from germane.judging.driver import AskJudge, FindAnswers, Running, finish, start
 from germane.measures.scoring import Block, Job
 from germane.places.asked import AskedItem, places_asked
 from germane.places.lists import turns
 from germane.places.settings import Settings
+from germane.questions.asking import AskJudge, FindAnswers, Running, finish, start
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, examples_of
 from germane.reports.data import dump_grader

@@ -16,10 +16,9 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from germane.judges.judge import LocalJudge, Reply, trivial_answer
-from germane.questions.listing import Claims, Entities, StatementRelevance
+from germane.questions.kinds import Claims, Entities, StatementRelevance, Sufficiency, Support
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.questions.support import Sufficiency, Support
 from germane.questions.text import sentences, stem, stems, words
 from germane.types import FrozenDict, Json
 

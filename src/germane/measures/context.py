@@ -38,8 +38,7 @@ from germane.places.lists import (
 )
 from germane.places.settings import Settings
 from germane.questions.asking import Program, Unanswered, ask, ask_all
-from germane.questions.listing import Claims, Entities, StatementRelevance
-from germane.questions.support import Sufficiency, Support, Supported
+from germane.questions.kinds import Claims, Entities, StatementRelevance, Sufficiency, Support, Supported
 from germane.questions.text import blank, folded
 from germane.types import Context, Sample
 

@@ -12,8 +12,14 @@ from germane.measures.measure import Param, one_of
 from germane.measures.outcome import Item, Outcome, complement, proportion, skipped, texts_of
 from germane.places.lists import distinct_contexts, field_text, rankings, turns
 from germane.questions.asking import Program, ask, ask_each
-from germane.questions.listing import Importance, StatementRelevance
-from germane.questions.support import CitationSupport, CitationVerdict, NuggetSupport, Support
+from germane.questions.kinds import (
+    CitationSupport,
+    CitationVerdict,
+    Importance,
+    NuggetSupport,
+    StatementRelevance,
+    Support,
+)
 from germane.questions.text import blank, sentences, words
 from germane.types import Context, Json, Sample
 

@@ -12,23 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from germane.questions.asking import Program
-    from germane.questions.listing import Claims, Entities, Importance, StatementRelevance
-    from germane.questions.payload import Numbers, PayloadModel, Reason, Text, Whole, YesNo
-    from germane.questions.question import AnyQuestion, Question, key_of
-    from germane.questions.relevance import Grade, Relevance
-    from germane.questions.support import (
+    from germane.questions.kinds import (
         CitationSupport,
+        Claims,
         ContextSetQuestion,
         Degree,
+        Entities,
+        Importance,
         NuggetSupport,
+        StatementRelevance,
         Sufficiency,
         Sufficient,
         Support,
         Supported,
     )
+    from germane.questions.payload import Numbers, PayloadModel, Reason, Text, Whole, YesNo
+    from germane.questions.question import AnyQuestion, Question, key_of
+    from germane.questions.relevance import Grade, Relevance
     from germane.types import Scale
 
-_HOMES = ("relevance", "question", "asking", "payload", "listing", "support")
+_HOMES = ("relevance", "question", "asking", "payload", "kinds")
 
 __all__ = [
     "AnyQuestion",

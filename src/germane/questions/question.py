@@ -247,7 +247,7 @@ AnyQuestion: TypeAlias = Question[Any]
 
 def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
     """Return the question types by kind, including users' own; with `installed`, those of add-ons too."""
-    for module in ("relevance", "listing", "support"):
+    for module in ("relevance", "kinds"):
         import_module(f"germane.questions.{module}")
     for target in all_of("questions", installed=installed).values():
         load(target)

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 from msgspec import UNSET, json
 
 from germane.errors import InputError
-from germane.judging.driver import replay
 from germane.judging.recorded import StoredAnswers
 from germane.measures import ranked
 from germane.measures.explaining import Explanation, explain_judged, explain_ranked
@@ -21,7 +20,7 @@ from germane.measures.scoring import program_of
 from germane.places.lists import labelled_contexts, places_of
 from germane.places.places import Places
 from germane.places.settings import Settings
-from germane.questions.asking import Unanswered
+from germane.questions.asking import Unanswered, replay
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
 from germane.reports.data import ReportData

@@ -13,10 +13,10 @@ from germane.graders import CaseGrader, GraderResult
 from germane.judges.judge import Judge
 from germane.judges.llm import LLMJudge
 from germane.judging.asker import Asker
-from germane.judging.driver import Running
 from germane.judging.spending import Budget
 from germane.ledger.store import Ledger
 from germane.questions import AnyQuestion
+from germane.questions.asking import Running
 from tests.server import ModelServer
 
 

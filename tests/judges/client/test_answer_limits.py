@@ -10,10 +10,9 @@ import pytest
 
 from germane import evaluate
 from germane.judges import LLMJudge, RetryPolicy
-from germane.questions.listing import Claims, Entities, StatementRelevance
+from germane.questions.kinds import Claims, Entities, StatementRelevance, Support
 from germane.questions.question import AnyQuestion, key_of
 from germane.questions.relevance import Relevance
-from germane.questions.support import Support
 from tests.judges.test_llm import ask, in_turn, limit_of
 from tests.server import Act, Asked, ModelServer
 

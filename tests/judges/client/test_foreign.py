@@ -14,10 +14,9 @@ from germane.errors import InputError, JudgeError, MissingPart
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
-from germane.questions.listing import Claims
+from germane.questions.kinds import Claims, Support
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.questions.support import Support
 from tests.server import Act
 from tests.server.foreign import AnthropicServer
 

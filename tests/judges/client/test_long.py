@@ -10,10 +10,9 @@ import pytest
 from germane.judges.client.retry import RetryPolicy, next_action
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
-from germane.questions.listing import Claims
+from germane.questions.kinds import CitationSupport, Claims, NuggetSupport, Sufficiency, Support
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.questions.support import CitationSupport, NuggetSupport, Sufficiency, Support
 from germane.types import Json
 from tests.server import Act, Asked, ModelServer
 

@@ -11,7 +11,7 @@ from germane.judges.client.chat import LIMIT_NAMES
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
-from germane.questions.listing import Entities
+from germane.questions.kinds import Entities
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
 from tests.judges.test_llm import ask, in_turn, limit_of

@@ -13,11 +13,18 @@ import pytest
 
 from germane.judges.llm import LLMJudge
 from germane.questions.fusing import fused_requests, render_request
-from germane.questions.listing import Claims, Entities, StatementRelevance
+from germane.questions.kinds import (
+    CitationSupport,
+    Claims,
+    Entities,
+    NuggetSupport,
+    StatementRelevance,
+    Sufficiency,
+    Support,
+)
 from germane.questions.prompts import FOLDER, Prompts
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.questions.support import CitationSupport, NuggetSupport, Sufficiency, Support
 
 WORDS = (
     "water",

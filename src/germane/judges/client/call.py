@@ -20,9 +20,9 @@ from germane.judges.client.client import ModelCall, ModelClient
 from germane.judges.client.providers import Price
 from germane.judges.judge import GaveUp, Reply
 from germane.questions.fusing import Ask, FusedRequest, fused_requests, render_request
+from germane.questions.kinds import Support
 from germane.questions.prompts import Prompts
 from germane.questions.question import AnyQuestion
-from germane.questions.support import Support
 from germane.types import FrozenDict, Json, Usage
 
 _CUT = AnswerError("the answer was cut off at the token limit")

@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.folder.rows import Tables
-from germane.judging.driver import replay
 from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
 from germane.measures.scoring import program_of
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Floats
-from germane.questions.asking import Unanswered
+from germane.questions.asking import Unanswered, replay
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS
 from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS
