@@ -259,12 +259,12 @@ class TestReadings:
     def test_instructions_are_carried_verbatim(self) -> None:
         """Fused, listed or single: the same words for the same question."""
         prompts = Prompts()
-        text = prompts["relevance"].text
+        text = load("relevance").text
         passages = [Relevance(query="q", passage=f"p{n}") for n in range(3)]
         fused = render_request(fused_requests([SKY, Claims(SKY.query, SKY.passage)], prompts), prompts)
         many = render_request(fused_requests(passages, prompts), prompts)
         assert text in fused.system
-        assert prompts["claims"].text in fused.system
+        assert load("claims").text in fused.system
         assert text in many.system
         assert text in render_request(fused_requests([SKY], prompts), prompts).system
 
@@ -274,7 +274,7 @@ class TestReadings:
         system = render_request(
             fused_requests([SKY, Entities(SKY.query, SKY.passage)], prompts), prompts
         ).system
-        assert f"# grade\n{prompts['relevance'].text}\n# entities\n" in system
+        assert f"# grade\n{load('relevance').text}\n# entities\n" in system
 
     def test_the_text_stands_there_once(self) -> None:
         """All questions about it call it the passage."""

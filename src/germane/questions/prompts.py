@@ -118,9 +118,9 @@ def fingerprint(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
-def load(name: str, path: Path | None = None) -> Prompt:
+def load(name: str, path: Path | None = None, question: type[AnyQuestion] | None = None) -> Prompt:
     """Return the prompt of a name: germane's own, or the file `path`. Raises InputError if invalid."""
-    question, file = _asked_by(name), path or FOLDER / f"{name}.md"
+    question, file = question or _asked_by(name), path or FOLDER / f"{name}.md"
     place = SourceLocation(str(file))
     try:
         text = file.read_text("utf-8-sig").replace("\r\n", "\n").strip()
@@ -164,14 +164,13 @@ class Prompts(dict[str, Prompt]):
     def __init__(self, custom: Mapping[str, str | Path] | None = None) -> None:
         super().__init__({name: load(name, Path(path)) for name, path in (custom or {}).items()})
 
-    def __missing__(self, name: str) -> Prompt:
-        prompt = self[name] = load(name)
-        return prompt
-
     def of(self, question: AnyQuestion) -> Prompt:
         """Return the prompt of a question: the one it brings itself, or that of its kind."""
-        own = question.wording
-        return self[question.prompt] if own is None else _worded(own)
+        if (own := question.wording) is not None:
+            return _worded(own)
+        if (name := question.prompt) not in self:
+            self[name] = load(name, question=type(question))
+        return self[name]
 
 
 def section_order(name: str) -> int:

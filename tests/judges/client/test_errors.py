@@ -13,7 +13,6 @@ from germane.judges.client.retry import (
     Action,
     decide,
     failure_in,
-    is_out_of_money,
     is_over_limit,
     message_of,
     next_action,
@@ -183,13 +182,14 @@ QUOTA = "You exceeded your current quota, please check your plan and billing det
 )
 def test_an_allowance_a_minute_is_no_empty_account(text: str, body: str, gone: bool) -> None:
     """Google says the same words for both; what its body tells besides makes the difference."""
-    assert is_out_of_money(text, body) == gone
+    assert next_action(429, text, body, worked=True) == ("stop" if gone else "wait")
 
 
 def test_no_money_is_not_waited_for() -> None:
     """A credit balance does not come back by waiting."""
-    assert is_out_of_money("Your credit balance is too low to access the Anthropic API.")
-    assert not is_out_of_money("Rate limit reached")
+    text = "Your credit balance is too low to access the Anthropic API."
+    assert next_action(429, text, "", worked=True) == "stop"
+    assert next_action(429, "Rate limit reached", "", worked=True) == "wait"
 
 
 @pytest.mark.parametrize(

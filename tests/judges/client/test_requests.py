@@ -22,7 +22,7 @@ from germane.questions.kinds import (
     Sufficiency,
     Support,
 )
-from germane.questions.prompts import FOLDER, Prompts
+from germane.questions.prompts import FOLDER, load
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
 
@@ -145,7 +145,7 @@ class TestCaching:
     def test_what_only_some_samples_have_stands_behind_the_instructions(self, more: dict[str, Any]) -> None:
         """A note on the reference or the history comes last: the instructions are shared all the same."""
         asked = [Relevance(query="Why?", passage="A b."), Relevance(query="How?", passage="C d.", **more)]
-        assert json.dumps(Prompts()["relevance"].text)[1:-1] in shared(*bodies(asked))
+        assert json.dumps(load("relevance").text)[1:-1] in shared(*bodies(asked))
 
     def test_requests_about_two_queries_share_the_instructions(self) -> None:
         """All of the system message, to the first section."""

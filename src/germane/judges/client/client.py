@@ -305,7 +305,7 @@ class ModelClient:
                 raise self._no_answer(f"no answer in {call.failures} attempts: {why}")
             if breaker.exhausted:
                 raise self._no_answer(breaker.exhausted)
-            pause = policy.delay(_DOWN if breaker.open else call.failures)
+            pause = policy.wait(None, _DOWN if breaker.open else call.failures)
             if breaker.open:
                 self._concurrency.throttled(call.sent, pause)
         if 0 < call.left <= pause:

@@ -24,8 +24,6 @@ from germane.types import FrozenDict, Json
 
 __all__ = ["TransportError", "message_of"]
 
-_COUNTS = ("attempts", "circuit_failures")
-
 
 def check_number(name: str, value: object, *, least: float | None = None, whole: bool = False) -> None:
     """Raise InputError unless a setting is a finite number of at least `least` (if None: above 0)."""
@@ -57,24 +55,20 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         """Raise InputError for an invalid value: a judge without time or attempts fails every question."""
         for field in fields(self):
-            count = field.name in _COUNTS
+            count = field.name in {"attempts", "circuit_failures"}
             check_number(field.name, getattr(self, field.name), least=1 if count else None, whole=count)
 
-    def delay(self, failures: int) -> float:
-        """Return the seconds to wait after the n-th failure: exponential backoff with full jitter."""
-        return random.uniform(0, min(self.longest, self.backoff * 2.0**failures))  # noqa: S311 - no secret
+    def wait(self, asked: float | None, failures: int) -> float:
+        """Return the seconds to wait after the n-th failure: exponential backoff with full jitter.
 
-    def wait(self, asked: float | None, waits: int) -> float:
-        """Return the seconds to wait after the n-th Retry-After of `asked` seconds (None: no time named).
-
-        From the second one on, it is at least `delay`. A random tenth is added, so that waiting requests do not
-        come back all at once.
+        After a Retry-After of `asked` seconds it is these and a random tenth, so that waiting requests do not
+        come back all at once; from the second one on, it is at least the backoff.
         """
-        backoff = self.delay(waits)
+        backoff = random.uniform(0, min(self.longest, self.backoff * 2.0**failures))  # noqa: S311 - no secret
         if asked is None:
             return backoff
         seconds = asked + random.uniform(0, min(1.0, asked / 10))  # noqa: S311 - no secret
-        return max(seconds, backoff) if waits > 1 else seconds
+        return max(seconds, backoff) if failures > 1 else seconds
 
 
 _IN_WORDS = re.compile(
@@ -201,18 +195,6 @@ _PARAMETER = re.compile(
 )
 
 
-def is_out_of_money(text: str, body: str = "") -> bool:
-    """Return True if an error says that the account has no credit left, so that waiting cannot help.
-
-    A quota per minute recovers, but Google words it as OpenAI words an empty account: the whole `body` tells
-    them apart. A quota per day, or of 0, does not recover soon enough.
-    """
-    low, body = text.lower(), (body or text).lower()
-    if _BROKE.search(low):
-        return True
-    return _QUOTA in low and (_FOR_GOOD.search(body) is not None or not _FOR_NOW.search(body))
-
-
 # a content filter of the provider refused the texts
 FILTERED = re.compile("content_filter|content management policy|moderation|flagged", re.IGNORECASE)
 UNFIT = re.compile("json_validate_failed|tool_use_failed", re.IGNORECASE)
@@ -243,7 +225,11 @@ def next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
     has answered before.
     """
     low, busy = text.lower(), status in {429, 503, 529}
-    poor = is_out_of_money(text, body)
+    # a quota per minute recovers, but Google words it as OpenAI words an empty account: the whole body tells
+    # them apart; a quota per day, or of 0, does not recover soon enough
+    whole = (body or text).lower()
+    spent = _QUOTA in low and (_FOR_GOOD.search(whole) is not None or not _FOR_NOW.search(whole))
+    poor = _BROKE.search(low) or spent
     # the refusal of a parameter or schema with the status of a fault, which no repetition mends
     refused = status >= 500 and ((_REFUSED.search(low) and _PARAMETER.search(low)) or UNFIT.search(low))
     long = status == 413 or (status not in {401, 402, 403, 404} and _TOO_LONG.search(low))
