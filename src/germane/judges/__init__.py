@@ -67,11 +67,13 @@ def load_judge(judge: Judges, **options: Json) -> Judge:
     prompt to text become an LLMJudge; a judge object is returned unchanged. `options` are the options of
     LLMJudge, for judges given by name. Raises InputError if something is not a judge.
     """
+    named = judge.split() if isinstance(judge, str) else judge
+    several = [_loaded(value, options) for value in (named if isinstance(named, list | tuple) else [named])]
+    if len(several) == 1:
+        return several[0]
     from germane.judges.panel import panel_of
 
-    named = judge.split() if isinstance(judge, str) else judge
-    several = named if isinstance(named, list | tuple) else [named]
-    return panel_of([_loaded(value, options) for value in several])
+    return panel_of(several)
 
 
 _public: Callable[[str], Callable[..., Judge]] = __getattr__

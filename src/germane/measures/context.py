@@ -39,7 +39,8 @@ from germane.places.lists import (
 from germane.places.settings import Settings
 from germane.questions.asking import Program, Unanswered, ask, ask_all
 from germane.questions.kinds import Claims, Entities, StatementRelevance, Sufficiency, Support, Supported
-from germane.questions.text import blank, folded
+from germane.questions.question import blank
+from germane.questions.text import folded
 from germane.types import Context, Sample
 
 

@@ -20,7 +20,8 @@ from germane.questions.kinds import (
     StatementRelevance,
     Support,
 )
-from germane.questions.text import blank, sentences, words
+from germane.questions.question import blank
+from germane.questions.text import sentences, words
 from germane.types import Context, Json, Sample
 
 _CALLS = "2 per sample (shared by faithfulness, hallucination, context_utilisation, noise_sensitivity)"

@@ -29,8 +29,8 @@ from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Floats, Ints, LabelChoice
 from germane.questions.asking import Program
+from germane.questions.question import blank
 from germane.questions.relevance import Passages
-from germane.questions.text import blank
 from germane.tables.labels import Label, has_labels
 from germane.tables.scores import ScoreTable
 from germane.types import Sample, key_of

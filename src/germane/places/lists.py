@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from germane.encoding import relevance_items
-from germane.questions.text import blank
+from germane.questions.question import blank
 from germane.types import Context, Sample
 
 

@@ -17,9 +17,8 @@ from pydantic import Field
 
 from germane.errors import AnswerError
 from germane.questions.payload import Numbers, PayloadModel, Reason, Text, Whole, YesNo, list_payload
-from germane.questions.question import Question
+from germane.questions.question import Question, blank
 from germane.questions.relevance import AboutPassage
-from germane.questions.text import blank
 from germane.types import Json
 
 A = TypeVar("A")

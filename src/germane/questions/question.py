@@ -13,15 +13,19 @@ from germane.addons import all_of, load
 from germane.encoding import canonical, digest
 from germane.errors import AnswerError, Miscounted
 from germane.questions import voting
-from germane.questions.text import blank
 from germane.types import Json
 
-__all__ = ["Wording", "known_kinds"]
+__all__ = ["Wording", "blank", "known_kinds"]
 
 if TYPE_CHECKING:
     from germane.questions.payload import Limits, PayloadModel
 
 A = TypeVar("A")
+
+
+def blank(text: str) -> bool:
+    """Return True if a text is empty or has only white space and invisible characters."""
+    return not text or not (text[0].isalnum() or any(char.isprintable() and char != " " for char in text))
 
 
 class Wording(NamedTuple):

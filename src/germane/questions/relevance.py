@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from germane.encoding import relevance_items
 from germane.errors import AnswerError
-from germane.questions.question import Question
-from germane.questions.text import blank
+from germane.questions.question import Question, blank
 from germane.questions.voting import Vote
 from germane.types import Json, Scale
 

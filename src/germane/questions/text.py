@@ -39,11 +39,6 @@ _BULLET = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+")
 _LOOK_BACK = 40
 
 
-def blank(text: str) -> bool:
-    """Return True if a text is empty or has only white space and invisible characters."""
-    return not text or not (text[0].isalnum() or any(char.isprintable() and char != " " for char in text))
-
-
 def folded(text: str) -> str:
     """Return a text in the form for comparing words: NFKC, case folded, without soft hyphens."""
     if text.isascii():

@@ -20,7 +20,7 @@ from typing import TypeAlias
 from germane.encoding import replace_surrogates
 from germane.errors import AnswerError
 from germane.questions.fusing import Ask
-from germane.questions.text import blank
+from germane.questions.question import blank
 from germane.types import Json
 
 __all__ = ["MODES", "PROMPT", "Completion", "completion_in"]
