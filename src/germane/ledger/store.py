@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from operator import attrgetter
-from queue import SimpleQueue
-from threading import Thread
 from typing import Any, ClassVar, Self, TypeAlias
 
 from germane.encoding import decode, encode
@@ -234,9 +234,8 @@ class GroupCommit:
     ) -> None:
         self._ledger, self._before, self._after = ledger, before, after
         self._loop = asyncio.get_running_loop()
-        self._batches = SimpleQueue[_Batch | None]()
-        self._thread = Thread(target=self._write, name="germane-ledger", daemon=True)
-        self._thread.start()
+        self._batches = deque[_Batch]()
+        self._thread = ThreadPoolExecutor(1, "germane-ledger")
 
     async def put(self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()) -> Stands:
         """Store judgements, all or none, and return after the commit, which may include those of other calls.
@@ -244,37 +243,34 @@ class GroupCommit:
         The result has the judgements now stored under all committed keys. Raises the ledger's error.
         """
         committed: asyncio.Future[Stands] = self._loop.create_future()
-        self._batches.put((judgements, replacing, committed))
+        self._batches.append((judgements, replacing, committed))
+        self._thread.submit(self._commit)
         return await committed
 
     def close(self) -> None:
         """Commit the judgements that are waiting, and end the thread."""
-        self._batches.put(None)
-        self._thread.join()
+        self._thread.shutdown()
 
-    def _write(self) -> None:
-        closed = False
-        while not closed:
-            taken = [self._batches.get()]
-            while not self._batches.empty():
-                taken.append(self._batches.get())
-            group = [batch for batch in taken if batch is not None]
-            closed = len(group) < len(taken)
-            if not group:
-                continue
-            stored, failure = Stands(), None
-            rows = [row for judgements, _, _ in group for row in judgements]
+    def _commit(self) -> None:
+        """Commit all that has arrived so far, in the thread; an earlier commit may have taken it."""
+        group: list[_Batch] = []
+        while self._batches:
+            group.append(self._batches.popleft())
+        if not group:
+            return
+        stored, failure = Stands(), None
+        rows = [row for judgements, _, _ in group for row in judgements]
+        try:
             try:
-                try:
-                    self._before()
-                finally:
-                    if rows and self._ledger is not None:
-                        stored = self._ledger.put(rows, replacing=[row for _, old, _ in group for row in old])
-                if stored:
-                    self._after(stored.values())
-            except BaseException as error:  # noqa: BLE001 - whoever waits for the commit gets it
-                failure = error
-            self._loop.call_soon_threadsafe(_settle, group, stored, failure)
+                self._before()
+            finally:
+                if rows and self._ledger is not None:
+                    stored = self._ledger.put(rows, replacing=[row for _, old, _ in group for row in old])
+            if stored:
+                self._after(stored.values())
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the commit gets it
+            failure = error
+        self._loop.call_soon_threadsafe(_settle, group, stored, failure)
 
 
 def _settle(group: Sequence[_Batch], stored: Stands, failure: BaseException | None) -> None:

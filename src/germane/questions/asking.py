@@ -214,12 +214,10 @@ def results_of(programs: Sequence[Program[R]], find: FindValues) -> list[R]:
 def replay(program: Program[R], find: FindValues) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
     """Return a program's result from stored answers, and each of its questions with the typed answer."""
     exchange: list[tuple[AnyQuestion, Any]] = []
-    values: Any = None
-    while True:
-        try:
-            questions = program.send(values)
-        except StopIteration as end:
-            return end.value, exchange
-        (found,) = find([questions])
-        values = tuple(found)
-        exchange += zip(questions, values, strict=True)
+
+    def noted(asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Any]]:
+        found = find(asked)
+        exchange.extend(zip(asked[0], found[0], strict=True))
+        return found
+
+    return results_of([program], noted)[0], exchange
