@@ -230,17 +230,18 @@ class LLMJudge(Judge):
         """Return one reply per question. Raises InputError if calls are under way in another event loop."""
         if (reply := trivial_answer(questions[0])) is not None:
             return [reply]
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            if self._calls:
+                raise InputError(
+                    f"the judge {self.name} is in use in another thread or event loop",
+                    fix=f'make a judge for each thread, or pass its name: judge="{self.name}"',
+                )
+            self._loop, self._client = loop, None  # its connections belong to the other loop
         call = GroupCall(self.ready(), self.prompts, self.fused(questions))
         if not self._calls and "price" not in self.__dict__:
             # the list of prices loads while the first answer is on its way
             threading.Thread(target=getattr, args=(self, "price"), daemon=True).start()
-        loop = asyncio.get_running_loop()
-        if self._calls and self._loop is not loop:  # to which the connections belong
-            raise InputError(
-                f"the judge {self.name} is in use in another thread or event loop",
-                fix=f'make a judge for each thread, or pass its name: judge="{self.name}"',
-            )
-        self._loop = loop
         self._calls += 1
         try:
             await call.run()
@@ -255,7 +256,9 @@ class LLMJudge(Judge):
         """Close the connections, after the last call if another evaluation still uses them."""
         self._closing = self._calls > 0
         if self._client is not None and not self._closing:
-            await self._client.close()
+            client, self._client = self._client, None
+            if self._loop is asyncio.get_running_loop():
+                await client.transport.close()
 
 
 def model_of(judge: Judge) -> LLMJudge | None:

@@ -86,7 +86,7 @@ class ModelCall:
 
 
 class ModelClient:
-    """A client that asks one model at one endpoint."""
+    """A client that asks one model at one endpoint, in one event loop."""
 
     def __init__(
         self,
@@ -102,11 +102,6 @@ class ModelClient:
         self._unusable = ""
         self._worked = False
         self._rejected = self._cuts_at = 0
-
-    async def close(self) -> None:
-        """Close the connections; a later call opens new ones."""
-        self._unusable = ""
-        await self.transport.close()
 
     async def complete(self, ask: Ask, call: ModelCall, note: Correction | None = None) -> Completion:
         """Return one answer of the model in the first output mode accepted; `note` corrects the last answer.

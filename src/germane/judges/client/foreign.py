@@ -7,7 +7,6 @@ retries are switched off, so that every request is counted (boto3's cannot be sw
 
 from __future__ import annotations
 
-import asyncio
 import json
 import warnings
 from collections.abc import Mapping
@@ -52,7 +51,7 @@ class PydanticAITransport:
         self.secrets = Secrets(headers, key, service.url)
         self.provider, self._extra_headers = service.provider, dict(headers)
         self.model = _model(service, key)
-        self._loop: asyncio.AbstractEventLoop | None = None  # the one in which the connections are open
+        self._entered = False  # the connections are open, in one event loop
 
     @property
     def takes_temperature(self) -> bool:
@@ -64,9 +63,8 @@ class PydanticAITransport:
 
     async def send(self, body: bytes) -> Response:
         """Send one request through pydantic-ai; return the response as an OpenAI-compatible server would."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # connections of another loop are dropped
-            self._loop = loop
+        if not self._entered:
+            self._entered = True
             await self.model.__aenter__()
         request = json.loads(body)
         try:
@@ -107,9 +105,8 @@ class PydanticAITransport:
         return settings  # type: ignore[return-value]
 
     async def close(self) -> None:
-        """Close the connections; a later call opens new ones."""
-        opened, self._loop = self._loop, None
-        if opened is asyncio.get_running_loop():
+        """Close the connections; no further request can be sent."""
+        if self._entered:
             await self.model.__aexit__(None, None, None)
 
 

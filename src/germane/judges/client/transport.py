@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -80,7 +79,8 @@ def _as_json(char: str) -> str:
 class HTTPTransport:
     """A transport that sends every request as a POST to one URL, with `most` requests in flight.
 
-    `connect` is the seconds to wait for a connection; the caller limits the time for the answer.
+    `connect` is the seconds to wait for a connection; the caller limits the time for the answer. Connections
+    belong to one event loop.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], *, connect: float, most: int) -> None:
@@ -90,16 +90,17 @@ class HTTPTransport:
         self.secrets = Secrets(headers, url=url)
         self._headers = {**_HEADERS, **headers}
         self._timeouts = {"timeout": {"connect": connect, "read": None, "write": None, "pool": None}}
-        self._count = -(-most // SHARED_BY)
         self._parsed = httpx2.URL(url)
-        self._clients: dict[httpx2.AsyncClient, int] = {}  # with their requests in flight
-        self._loop: asyncio.AbstractEventLoop | None = None
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=2 * SHARED_BY)
+        secure = httpx2.create_ssl_context() if self.url.startswith("https") else False
+        opened = (httpx2.AsyncClient(limits=limits, verify=secure) for _ in range(-(-most // SHARED_BY)))
+        self._clients = dict.fromkeys(opened, 0)  # with their requests in flight
 
     async def send(self, body: bytes) -> Response:
         """Send one request and return the response. Raises TransportError if it is not complete."""
         import httpx2
 
-        clients = self._open()
+        clients = self._clients
         client = min(clients, key=clients.__getitem__)
         clients[client] += 1
         try:
@@ -116,24 +117,10 @@ class HTTPTransport:
         finally:
             clients[client] -= 1
 
-    def _open(self) -> dict[httpx2.AsyncClient, int]:
-        """Return the running event loop's HTTP clients, each with its number of open requests; drop those of other loops."""
-        loop = asyncio.get_running_loop()
-        if not self._clients or self._loop is not loop:
-            import httpx2
-
-            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=2 * SHARED_BY)
-            secure = httpx2.create_ssl_context() if self.url.startswith("https") else False
-            opened = (httpx2.AsyncClient(limits=limits, verify=secure) for _ in range(self._count))
-            self._clients, self._loop = dict.fromkeys(opened, 0), loop
-        return self._clients
-
     async def close(self) -> None:
-        """Close the connections; a later request opens new ones."""
-        clients, self._clients = self._clients, {}
-        if self._loop is asyncio.get_running_loop():
-            for client in clients:
-                await client.aclose()
+        """Close the connections; no further request can be sent."""
+        for client in self._clients:
+            await client.aclose()
 
 
 async def _read(response: httpx2.Response) -> bytes:
