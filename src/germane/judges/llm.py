@@ -37,17 +37,8 @@ MOST = 64  # requests in flight at most where no number was given
 _OURS = frozenset(("model", "messages", "response_format", "tools", "tool_choice", "stream", "n"))
 """Parts of a request that no parameter may set."""
 
-TRANSPORT = frozenset(
-    (
-        "service_tier",
-        "user",
-        "safety_identifier",
-        "prompt_cache_key",
-        "prompt_cache_retention",
-        "store",
-        "metadata",
-    )
-)
+_SERVED = "service_tier user safety_identifier prompt_cache_key prompt_cache_retention store metadata"
+TRANSPORT = frozenset(_SERVED.split())
 """Parameters that say how a request is served, billed or filed, and change no answer: they are in no key."""
 
 

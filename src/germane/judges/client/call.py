@@ -32,11 +32,6 @@ _SHOWN = 4000  # characters of an unusable answer that are shown to the model ag
 _PROBLEM = 300  # characters of what was wrong with it
 
 
-def _asks_several(items: Sequence[FusedRequest]) -> bool:
-    """Return True if a request for these items asks more than one question."""
-    return len(items) > 1 or len(items[0].questions) > 1
-
-
 class GroupCall(ModelCall):
     """The requests of LLMJudge for one group of questions: one FusedRequest, or several asked as a list."""
 
@@ -57,7 +52,7 @@ class GroupCall(ModelCall):
                 try:
                     await self._attempts(items)
                 except GaveUp as error:
-                    if not error.too_long or _asks_several(items):
+                    if not error.too_long or sum(len(item.questions) for item in items) > 1:
                         raise
                     await self._in_windows(items[0].questions[0], error)
             except (GaveUp, AnswerError) as error:
@@ -80,7 +75,7 @@ class GroupCall(ModelCall):
         asked_for = "text" if self.items[0].questions[0].free_text else MODES[self.mode]
         common: dict[str, Json] = {
             "mode": asked_for,
-            "model": self.last.model,
+            "model": self.model,
             "left_out": self.client.capabilities.left_out,
             "singly": len(self._singly),
             **{name: used[name] for name in ("reasked", "waits", "faults")},
@@ -167,7 +162,7 @@ class GroupCall(ModelCall):
                 return
             if len(items) > 1 and attempt > 1 and problem is not _CUT:
                 break
-            if self._unended and (_asks_several(items) or attempt > 1):
+            if self._unended and (sum(len(item.questions) for item in items) > 1 or attempt > 1):
                 break  # who repeats himself does so again
             if len(items) == 1 and left[0] is not items[0]:
                 items, note = left[:1], ("", str(problem)[:_PROBLEM])

@@ -215,14 +215,9 @@ class Completion:
         return ""
 
     @property
-    def size(self) -> int:
-        """The length of the text in bytes."""
-        return len(self.text.encode("utf-8", "replace"))
-
-    @property
     def thought(self) -> bool:
         """True if the tokens went into reasoning: it has no end, or the text has fewer bytes than tokens."""
-        few = self.size < (self.output_tokens or 0)
+        few = len(self.text.encode("utf-8", "replace")) < (self.output_tokens or 0)
         return few or not self.text.strip() or self.fault == _ENDLESS
 
     def payload(self) -> dict[str, Json]:
@@ -233,9 +228,6 @@ class Completion:
             raise AnswerError("the answer is empty")
         answer = object_in(self.text)
         return replace_surrogates(answer) if "\\u" in self.text else answer
-
-
-NOTHING = Completion("")  # what stands for an answer before there is one
 
 
 def chat_completion(

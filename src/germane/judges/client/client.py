@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from germane.errors import AnswerError, JudgeError, LimitReached
 from germane.judges.client.chat import (
     BYTES_PER_TOKEN,
-    NOTHING,
     PROMPT,
     ROOM,
     Completion,
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     """What sends requests: it has a `url` (the name in error messages) and `secrets`, and can `send` and `close`."""
 
 MOST_THOUGHTS = 1 << 14  # tokens for a model's reasoning at most, where the user has named no limit
-STEPS = 12  # requests for one answer at most, whatever the endpoint does not take
 _HOPELESS = 30  # requests that an endpoint which never answered may refuse before it is given up
 _DOWN = 2  # failures after which the backoff equals the pause between requests to an endpoint that is down
 
@@ -72,7 +70,7 @@ class ModelCall:
     left: float  # seconds until the deadline
     used: Counter[str] = field(default_factory=Counter)
     estimated: bool = False  # tokens were estimated from bytes: the endpoint does not count them
-    last: Completion = NOTHING  # the last answer
+    model: str = ""  # the model that gave the last answer, as the endpoint names it
     mode: int = 0  # index in MODES of the next request, unless the capabilities name a later one
     limit: int = 0  # token limit of the last request's answer; 0 if it named none
     own_limit: bool = False  # that limit was computed from the question, not set by the user
@@ -113,7 +111,7 @@ class ModelClient:
             JudgeError: The endpoint cannot be used at all.
             LimitReached: The endpoint asks to wait longer than a call may take.
         """
-        forms, pause = 0, 0.0
+        pause = 0.0
         while True:
             if call.left <= 0:
                 raise GaveUp(f"the judge gave no answer within {self.policy.deadline:g} s", spent=True)
@@ -137,9 +135,6 @@ class ModelClient:
                     self._refused(decision, call, size)
                     if self._compose(ask, note, call) == body:  # no other call has changed the form meanwhile
                         self._change(decision, call)
-                    forms += 1
-                    if forms == STEPS:
-                        raise GaveUp(decision.why)
 
     async def _admit(self, ask: Ask, call: ModelCall, pause: float) -> None:
         """Wait `pause` seconds and for all limits, and count a request as in flight.
@@ -230,9 +225,13 @@ class ModelClient:
         """
         sent, back = got.input_tokens, got.output_tokens
         if sent is None or back is None:
-            call.estimated, sent, back = True, size, got.size // BYTES_PER_TOKEN
+            call.estimated, sent, back = (
+                True,
+                size,
+                len(got.text.encode("utf-8", "replace")) // BYTES_PER_TOKEN,
+            )
         call.used.update(input=sent, output=back, cached=got.cached_tokens)
-        call.last = got
+        call.model = got.model
         if self._limiter is not None:
             self._limiter.correct(sent + back - call.taken)
         if got.refusal:

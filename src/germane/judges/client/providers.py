@@ -35,7 +35,6 @@ class Provider:
 
 
 _GOOGLE = "https://generativelanguage.googleapis.com"
-_BEDROCK = "bedrock-runtime.amazonaws.com"
 
 PROVIDERS: Mapping[str, Provider] = {
     "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY", "OPENAI_BASE_URL", "gpt-4o-mini"),
@@ -60,7 +59,11 @@ PROVIDERS: Mapping[str, Provider] = {
     "google": Provider(_GOOGLE, "GOOGLE_API_KEY", "GOOGLE_BASE_URL", extra=True),
     # without a token, AWS's own chain of credentials decides
     "bedrock": Provider(
-        f"https://{_BEDROCK}", "AWS_BEARER_TOKEN_BEDROCK", "BEDROCK_BASE_URL", local=True, extra=True
+        "https://bedrock-runtime.amazonaws.com",
+        "AWS_BEARER_TOKEN_BEDROCK",
+        "BEDROCK_BASE_URL",
+        local=True,
+        extra=True,
     ),
 }
 

@@ -105,18 +105,7 @@ class TransportError(Exception):
 UNKNOWN = 200  # the status of a body that is neither an answer nor an error that can be recognized
 
 _TAG = re.compile(r"<(?:script|style).*?</(?:script|style)>|<[^>]*>", re.DOTALL | re.IGNORECASE)
-_WORDS_OF_ERRORS = (
-    "error",
-    "errors",
-    "message",
-    "detail",
-    "code",
-    "param",
-    "metadata",
-    "raw",
-    "cause",
-    "innererror",
-)
+_WORDS_OF_ERRORS = "error errors message detail code param metadata raw cause innererror"
 """Names under which servers put the words of an error; OpenRouter has the provider's own in `metadata.raw`."""
 
 
@@ -141,7 +130,7 @@ def _words(error: Json) -> Iterator[str]:
         for inner in error:
             yield from _words(inner)
     elif isinstance(error, dict):
-        for name in _WORDS_OF_ERRORS:
+        for name in _WORDS_OF_ERRORS.split():
             yield from _words(error.get(name))
     elif error and not isinstance(error, bool):
         yield str(error)
