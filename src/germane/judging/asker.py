@@ -246,7 +246,7 @@ class Asker:
         for question, judge in zip(questions, judges or map(self._route, questions), strict=True):
             key = judge.key(question)
             if (pending := self._pending.get(key)) is not None:
-                self._usage_log.shared(judge, question)
+                self.spent.shared += judge.paid_calls(question)
                 self.answered += 1
             else:
                 self._pending[key] = pending = Pending(key, question, judge, loop.create_future())

@@ -153,14 +153,10 @@ class UsageLog:
         self._seen.add(short)
         return False
 
-    def shared(self, judge: Judge, question: AnyQuestion) -> None:
-        """Count a question that this evaluation has already asked."""
-        self.spent.shared += judge.paid_calls(question)
-
     def reused(self, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
         """Count a question as shared or cached, or as neither if it failed or this evaluation paid for it."""
         if self.seen_before(answer.judgement.key):
-            self.shared(judge, question)
+            self.spent.shared += judge.paid_calls(question)
         elif answer.usable:
             self.failed.discard(answer.judgement.key)
             if not self.has_paid(answer.judgement, answer.children):
