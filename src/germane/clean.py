@@ -194,3 +194,8 @@ An invisible comment after the match prevents the link; an HTML entity would not
 def fold(name: str) -> str:
     """Return a name in lower case without underscores, dashes and blanks, to compare names in any spelling."""
     return name.replace("_", "").replace("-", "").replace(" ", "").casefold()
+
+
+def blank(text: str) -> bool:
+    """Return True if a text is empty or has only white space and invisible characters."""
+    return not text or not (text[0].isalnum() or any(char.isprintable() and char != " " for char in text))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from math import fsum, inf, log2
 from typing import Literal, TypeAlias
 
+from germane.clean import blank
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.gold import NO_GOLD, TOGETHER
 from germane.measures.measure import Param, one_of
@@ -39,7 +40,6 @@ from germane.places.lists import (
 from germane.places.settings import Settings
 from germane.questions.asking import Program, Unanswered, ask, ask_all
 from germane.questions.kinds import Claims, Entities, StatementRelevance, Sufficiency, Support, Supported
-from germane.questions.question import blank
 from germane.questions.text import folded
 from germane.types import Context, Sample
 

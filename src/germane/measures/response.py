@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from germane.clean import blank
 from germane.measures.context import claims_of, nothing_in, supported_share
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.measure import Param, one_of
@@ -20,7 +21,6 @@ from germane.questions.kinds import (
     StatementRelevance,
     Support,
 )
-from germane.questions.question import blank
 from germane.questions.text import sentences, words
 from germane.types import Context, Json, Sample
 

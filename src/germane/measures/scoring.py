@@ -20,6 +20,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
+from germane.clean import blank
 from germane.measures import ranked
 from germane.measures.eligibility import NOTHING_RELEVANT, Broken, refusals
 from germane.measures.graders import STRICT, Grader, graders_of
@@ -29,7 +30,6 @@ from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Floats, Ints, LabelChoice
 from germane.questions.asking import Program
-from germane.questions.question import blank
 from germane.questions.relevance import Passages
 from germane.tables.labels import Label, has_labels
 from germane.tables.scores import ScoreTable

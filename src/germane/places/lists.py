@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
+from germane.clean import blank
 from germane.encoding import relevance_items
-from germane.questions.question import blank
 from germane.types import Context, Sample
 
 

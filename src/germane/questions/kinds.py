@@ -15,9 +15,10 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
+from germane.clean import blank
 from germane.errors import AnswerError
 from germane.questions.payload import Numbers, PayloadModel, Reason, Text, Whole, YesNo, list_payload
-from germane.questions.question import Question, blank
+from germane.questions.question import Question
 from germane.questions.relevance import AboutPassage
 from germane.types import Json
 

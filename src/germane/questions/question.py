@@ -10,22 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from germane.addons import all_of, load
+from germane.clean import blank
 from germane.encoding import canonical, digest
 from germane.errors import AnswerError, Miscounted
 from germane.questions import voting
 from germane.types import Json
 
-__all__ = ["Wording", "blank", "known_kinds"]
+__all__ = ["Wording", "known_kinds"]
 
 if TYPE_CHECKING:
     from germane.questions.payload import Limits, PayloadModel
 
 A = TypeVar("A")
-
-
-def blank(text: str) -> bool:
-    """Return True if a text is empty or has only white space and invisible characters."""
-    return not text or not (text[0].isalnum() or any(char.isprintable() and char != " " for char in text))
 
 
 class Wording(NamedTuple):

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from msgspec import Struct
 
+from germane.clean import blank
 from germane.encoding import relevance_items
 from germane.errors import AnswerError
-from germane.questions.question import Question, blank
+from germane.questions.question import Question
 from germane.questions.voting import Vote
 from germane.types import Json, Scale
 

@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from germane.clean import blank
 from germane.encoding import replace_surrogates
 from germane.errors import AnswerError
 from germane.questions.fusing import Ask
-from germane.questions.question import blank
 from germane.types import Json
 
 __all__ = ["MODES", "PROMPT", "Completion", "completion_in"]
