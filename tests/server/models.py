@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from germane.errors import InputError
+from germane.questions.question import known_kinds
 from germane.types import Json
 from tests.server.acts import FINE, Act
 from tests.server.asked import Asked
@@ -72,6 +73,7 @@ class ModelServer:
         self._takes = {"response_format": schema, "tools": tools, "temperature": temperature}
         self._system, self._limit_name = system, limit_name
         self.asked: list[Asked] = []
+        known_kinds()  # imported now, not while the first request waits
         self.count = self.bytes = self.most_in_flight = 0
         self.fault: Exception | None = None
         self._thread: threading.Thread | None = None

@@ -244,7 +244,8 @@ class GroupCommit:
         """
         committed: asyncio.Future[Stands] = self._loop.create_future()
         self._batches.append((judgements, replacing, committed))
-        self._thread.submit(self._commit)
+        if len(self._batches) == 1:  # else the commit that takes the earlier ones takes it too
+            self._thread.submit(self._commit)
         return await committed
 
     def close(self) -> None:
