@@ -43,8 +43,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from germane.judges.labels import LabelsJudge
-    from germane.judging.driver import AskJudge
     from germane.ledger.store import Ledger
+    from germane.questions.asking import AskJudge
 
 
 class Router:
