@@ -211,7 +211,7 @@ FLAGS = (
     Flag("FILE...", "ledger import", DATA,
          "Read files of `germane ledger export`, or a report's judgements.jsonl or judgements.parquet.", Path, name="files"),
     Flag("--target", "run", DATA,
-         "Query the system with this name in the targets file, or compare several systems; repeatable.",
+         "Query the system with this name in the targets file; repeatable.",
          name="targets", value="NAME", many=True),
     Flag("--targets", "run", DATA, "Read the systems from this targets file. Default: targets.yaml in the data's folder or the nearest folder above.", Path, name="targets_file", value="FILE", at_url="kept"),
     Flag("--trials", "run", DATA, "Query each target N times per case.", int, value="N", least=1),

@@ -160,7 +160,7 @@ def test_a_judge_without_a_key_leaves_no_report(
     data = write_jsonl(tmp_path / "s.jsonl", row)
     done = inside("run", data, "-m", "context_precision", "--judge", "openai:gpt-4o-mini")
     assert done.code == 2
-    assert "needs a key: set OPENAI_API_KEY" in done.err
+    assert "needs an API key: set OPENAI_API_KEY" in done.err
     assert "--resume" not in done.err
     assert not list(tmp_path.glob("germane-reports/*"))
 

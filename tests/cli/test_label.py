@@ -414,7 +414,7 @@ def test_the_labels_correct_the_means_that_were_promised(inside: Cli, judged: Pa
     promise, claims, never = ran.out.splitlines()[:3]
     assert promise == "corrected after 20 answers of 24 (whole queries): context_precision"
     assert claims == "corrected after 10 answers of 12 (claims): context_recall"
-    assert never == "not corrected by these labels: context_entity_recall"
+    assert never == "measures not corrected by these labels: context_entity_recall"
     assert corrected(inside, judged) == {
         "context_precision": True, "context_recall": False, "context_entity_recall": False
     }  # fmt: skip
@@ -440,7 +440,7 @@ def test_a_design_that_was_named_says_what_it_leaves(inside: Cli, judged: Path) 
     """Single passages correct no measure of order."""
     ran = inside("label", judged, "--who", "ann", "--design", "passages", stdin="q")
     assert ran.out.startswith(
-        "not corrected by these labels: context_recall, context_precision, context_entity_recall\n"
+        "measures not corrected by these labels: context_recall, context_precision, context_entity_recall\n"
     )
 
 

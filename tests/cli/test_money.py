@@ -239,7 +239,7 @@ def test_failures_since_mended_are_not_spoken_of(inside: Cli, data: Path) -> Non
     with ModelServer(answer=answer) as server:
         ran = inside(*words(data, server, "-o", "r"), env=KEY)
         assert ", 5 failed" in ran.out
-        assert "ask again what failed: germane run --resume r" in ran.err
+        assert "ask the failed questions again: germane run --resume r" in ran.err
         ill[0] = False
         mended = inside("run", "--resume", "r", "--base-url", server.url, env=KEY)
         assert mended.code == 0

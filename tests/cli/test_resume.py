@@ -195,7 +195,7 @@ def test_what_failed_is_asked_again(inside: Cli, data: Path) -> None:
     with ModelServer(answer=answer) as server:
         ran = inside(*words(data, server, "r"), "--limit", "3")
         assert ran.code == 3
-        assert f"ask again what failed: germane run --resume r --base-url {server.url}\n" in ran.err
+        assert f"ask the failed questions again: germane run --resume r --base-url {server.url}\n" in ran.err
         before = server.count
         ill[0] = False
         ran = inside("run", "--resume", "r", "--json")

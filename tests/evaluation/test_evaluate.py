@@ -41,7 +41,7 @@ def test_evaluate_returns_a_report_that_reads_like_one() -> None:
     assert [score.sample for score in report.worst("context_precision@5", 1)] == ["q2"]
     assert "context_precision@5" in str(report)
     assert "exit code" in str(report)
-    with pytest.raises(KeyError, match="measured: context_precision@5"):
+    with pytest.raises(KeyError, match="computed measures: context_precision@5"):
         report["RR"]
 
 
@@ -110,7 +110,7 @@ class Half:
         (lambda: evaluate(SAMPLES, "RR", gates=["AP>=0.5"]), "is not measured"),
         (lambda: evaluate(SAMPLES, "context_precision", judge="lexicl"), "unknown provider"),
         (lambda: evaluate(SAMPLES, "context_precision", judge=3), "3 is not a judge"),  # type: ignore[arg-type]
-        (lambda: evaluate(SAMPLES, "context_precision", judge=Half()), "has no answer"),  # type: ignore[arg-type]
+        (lambda: evaluate(SAMPLES, "context_precision", judge=Half()), "has no attribute"),  # type: ignore[arg-type]
         (lambda: read_samples("nowhere.jsonl"), "no such file"),
         (lambda: evaluate([{"query": "q"}], [3]), "the list of measures contains the number 3"),  # type: ignore[list-item]
     ],

@@ -205,7 +205,7 @@ def test_comparisons_and_explanations_in_a_notebook() -> None:
 def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:
     """Of measures; a sample that is not there is named."""
     report = evaluate(ROWS, "num_ret")
-    with pytest.raises(KeyError, match="measured: num_ret"):
+    with pytest.raises(KeyError, match="computed measures: num_ret"):
         report["RR"]
     with pytest.raises(KeyError, match="num_ret was not computed for c"):
         report.explain("c", "num_ret")

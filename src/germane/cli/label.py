@@ -127,7 +127,7 @@ def _queues_for_means(
             if target.measures:
                 print_lines(target.announcement(cases, len(queues[-1].drawn)))
     if others:
-        print_lines(f"not corrected by these labels: {some_of(others, 4)}")
+        print_lines(f"measures not corrected by these labels: {some_of(others, 4)}")
     return queues
 
 

@@ -177,7 +177,7 @@ class Progress(Callbacks):
 
     def on_failures(self, command: str) -> None:
         """Keep the hint on how to ask failed questions again, for the end of the run."""
-        self.hint = f"ask again what failed: {command}"
+        self.hint = f"ask the failed questions again: {command}"
 
     def on_stopped(self, report: ReportData) -> None:
         """Keep the report of a run that stopped, for --json."""

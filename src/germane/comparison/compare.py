@@ -156,7 +156,7 @@ def _chosen(reports: Sequence[ReportData], systems: Sequence[str]) -> list[tuple
             raise InputError(problem, fix=f"name one of these: {have}" if have else unnamed)
     if len(chosen) < 2:
         fix = "name a second report, or a report of several systems: germane compare A B"
-        raise InputError("there is only one system, and nothing to compare it with", fix=fix)
+        raise InputError("a comparison needs two systems, but there is only one", fix=fix)
     return chosen
 
 
@@ -189,7 +189,7 @@ def _names(chosen: Sequence[tuple[ReportData, str]], names: Sequence[str]) -> Se
     if names:
         if isinstance(names, str) or len(names) != n or len(set(names)) != n:
             fix = f"give {n} different names, the baseline's first"
-            raise InputError(f"names={names!r} does not name each of the {n} compared systems", fix=fix)
+            raise InputError(f"names={names!r} must have one name for each of the {n} compared systems", fix=fix)
         return names
     given, stems = [report.given_name for report, _ in chosen], [report.name for report, _ in chosen]
     systems = [system for _, system in chosen]

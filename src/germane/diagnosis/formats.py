@@ -67,7 +67,7 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
     yield Text("ends     " + ", ".join(f"{count:,} {where}" for where, count in report.ends.items()))
     documents = list(report.documents()) if every else list(islice(report.documents(lost=True), _SHOWN))
     more = report.relevant - report.stages[-1].relevant - len(documents)
-    heads = ["query", "document", "what became of it", "grade", *report.ranked.names]
+    heads = ["query", "document", "outcome", "grade", *report.ranked.names]
     table = Table(
         heads, "lllr", title="every relevant document" if every else "lost documents, best ranks first"
     )
@@ -123,7 +123,7 @@ def _changes(diagnosis: SystemDiagnosis, mean: float) -> Iterator[RenderableType
         dropped = "" if line.dropped is None else f"{line.dropped:.0%}"
         table.add([*names, in_digits(line.mean), *change, p_in_words(line.p_holm), counts, dropped], {3})
     yield table
-    gains = Table(["query", "asked", "by", "now", "gain"], "lllr", title="queries with the largest gain")
+    gains = Table(["query", "text", "change", "now", "gain"], "lllr", title="queries with the largest gain")
     if (more := len(diagnosis.queries) - _SHOWN) > 0:
         gains.notes.append(f"and {more:,} more: --json lists them")
     for query in diagnosis.queries[:_SHOWN]:

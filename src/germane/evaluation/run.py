@@ -341,7 +341,7 @@ class _Run:
         for number, note in notes:
             self.callbacks.warn(f"{number} {note}")
         if self.share is not None:
-            why = over or "this report is a part; `germane merge` decides the gates on the whole"
+            why = over or "this is the report of a part; `germane merge` decides the gates on the whole"
             report.verdict = Verdict(3 if over else 0, (why,))
         if self.baseline is not None:
             from germane.comparison.regression import settle_changes

@@ -307,7 +307,7 @@ class DirectGrader(CaseGrader):
             return result
         if isinstance(result, bool | int | float | np.bool_ | np.number) and 0 <= result <= 1:
             return GraderResult(score=float(result))
-        problem = f"check of {self.label} must return true or false, a number from 0 to 1 or a GraderResult"
+        problem = f"check of {self.label} must return True, False, a number from 0 to 1 or a GraderResult"
         return GraderResult.failed(f"{problem}, not {describe(result)}")
 
     @abstractmethod

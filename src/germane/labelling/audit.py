@@ -390,7 +390,7 @@ def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> Judge
     )
 
 
-_HEADS = ("failed", "kappa (yes or no)", "agreement less the best", "p", "bias", "calls", "price")
+_HEADS = ("failed", "kappa (yes or no)", "agreement minus best", "p", "bias", "calls", "price")
 
 
 def judges_document(audit: JudgesAudit) -> TextDocument:

@@ -259,7 +259,7 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
         raise LedgerError(f"{path} is not a ledger: its table has other columns; name another file")
     if db.execute("SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone():
         own = "it has SQL views or triggers"
-        raise LedgerError(f"{path} is not a ledger that germane made: {own}; name another file")
+        raise LedgerError(f"{path} is not a ledger created by germane: {own}; name another file")
     return False
 
 

@@ -211,7 +211,7 @@ def check_format(address: str, version: int, fix: str) -> None:
     if not old:
         raise LedgerError(f"{problem}; update germane, or {fix}")
     import_them = "answers in reports can be imported: germane ledger import REPORT/judgements.jsonl"
-    raise LedgerError(f"{problem}, whose keys differ; {fix}; {import_them}")
+    raise LedgerError(f"{problem}, which computes keys differently; {fix}; {import_them}")
 
 
 Stands: TypeAlias = dict[str, Judgement]

@@ -252,7 +252,9 @@ UNKNOWN = "unknown"  # the formula of a measure that is not ours and was not loa
 
 
 def _unknown(*_: object, **__: object) -> None:
-    raise MeasureError("the file of this measure was not loaded", fix="name the file: -m my_measures.py:NAME")
+    raise MeasureError(
+        "this measure is defined in a file that was not loaded", fix="name the file: -m my_measures.py:NAME"
+    )
 
 
 def _spelled(params: Mapping[str, Value]) -> str:

@@ -55,16 +55,16 @@ _WRITTEN = (
 """The ways to write the value of a gate; a space may be any white space, or none."""
 _HELD = rf" (?P<op>>=|<=|==|=|>|<) (?P<limit>{_NUMBER}%?) "
 FUNCTIONS = {
-    "mean(MEASURE)": "the mean over cases (corrected by people's labels if it is), decided on the point: at its limit half of all sets of queries pass",
+    "mean(MEASURE)": "the mean over cases (corrected by people's labels if possible), without its interval: at the limit, half of all sets of queries pass",
     "min(MEASURE)": "the lowest value of a case",
     "max(MEASURE)": "the highest value of a case",
-    "share(MEASURE>=0.5)": "the share of cases for which this holds",
+    "share(MEASURE>=0.5)": "the share of cases whose value meets the condition",
     "min(mean(MEASURE) by tag)": "the lowest (`max`: highest) mean of a slice: a tag, `tags` or a metadata field; slices of fewer than five "
     "cases are undecided",
-    "lower(MEASURE)": "the lower end of the mean's interval: at its limit about 2.5% of all sets of queries pass; `lower(mean(MEASURE))` too",
+    "lower(MEASURE)": "the lower end of the mean's interval: at the limit, about 2.5% of all sets of queries pass; also `lower(mean(MEASURE))`",
     "upper(MEASURE)": "the upper end of the mean's interval",
-    "corrected(MEASURE)": "the mean corrected by people's labels; `lower(corrected(MEASURE))` too",
-    "judged(MEASURE)": "the mean of the judge's own verdicts, uncorrected; `lower(judged(MEASURE))` too",
+    "corrected(MEASURE)": "the mean corrected by people's labels; also `lower(corrected(MEASURE))`",
+    "judged(MEASURE)": "the mean of the judge's own verdicts, uncorrected; also `lower(judged(MEASURE))`",
     "change(MEASURE)": "the paired difference to `--baseline`, over its whole interval: `change(nDCG@10)>-0.02`",
 }
 """The values that a gate can compare, by how they are written."""

@@ -48,7 +48,9 @@ def check_columns(columns: Columns) -> None:
         if ours not in SPELLINGS:
             near = nearest(ours, SPELLINGS)
             fix = f"did you mean {near}?" if near else f"write one of {', '.join(FIELDS)}"
-            raise InputError(f"the columns name {ours!r}, which is not a field of a sample", fix=fix)
+            raise InputError(
+                f"{ours!r} is not a field of a sample, so no column can be named for it", fix=fix
+            )
 
 
 class RowReader:

@@ -251,7 +251,7 @@ def _filled(
             )
         low, high = (np.where(open_, np.asarray(side, float), values) for side in bounds)
         if not (low <= high).all():
-            raise InputError("every score needs two bounds, low <= high", fix="pass bounds=(low, high)")
+            raise InputError("every score needs two bounds with low <= high", fix="pass bounds=(low, high)")
     if value_range is not None and len(low):
         start, end = value_range
         slack = 1e-9 * (abs(start) + abs(end))  # a sum of rounded numbers may end just outside

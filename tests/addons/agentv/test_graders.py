@@ -333,7 +333,7 @@ def test_a_check_that_returns_no_score_is_an_error(returned: Any) -> None:
     """Of that score; it says what a check may return."""
     found = graded(Own(returns=returned), case())
     assert (found.score, found.status) == (None, "error")
-    assert "check of own must return true or false, a number from 0 to 1 or a GraderResult" in str(found.why)
+    assert "check of own must return True, False, a number from 0 to 1 or a GraderResult" in str(found.why)
 
 
 def test_an_option_that_may_change_is_refused_at_once() -> None:

@@ -191,7 +191,7 @@ class TestUnconstrained:
             replies = judged(server)
         warnings = [one for one in caplog.messages if "without structured output" in one]
         assert len(warnings) == 1
-        assert warnings[0].startswith("test is asked without structured output (")
+        assert warnings[0].startswith("test is used without structured output (")
         assert [reply.provenance["mode"] for reply in replies] == ["prompt"] * 3
 
     def test_a_tool_call_is_constrained(self, caplog: pytest.LogCaptureFixture) -> None:

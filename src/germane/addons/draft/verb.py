@@ -234,7 +234,7 @@ def _dry_run(
         cost = "price unknown (give --price IN/OUT)" if row["cost_usd"] is None else f"${row['cost_usd']:.4f}"
         tokens = f"{row['tokens']['input']:,} + {row['tokens']['output']:,} tokens"
         lines.append(f"{name:8} {row['calls']:6,} calls, about {tokens}, {cost}")
-    lines.append("the numbers are a guess: how many attempts are accepted is known only after 20")
+    lines.append("the numbers are a guess: the acceptance rate is unknown before 20 attempts")
     lines.append(f"sent to {' and '.join(models)}: {'; '.join(sent)}")
     document = {"schema_version": 1, "n": n, "judge": judges[0].name, "writer": judges[1].name}
     return {**document, "forecast": guess, "guess": True, "sent": sent, "sent_to": models}, "\n".join(lines)

@@ -132,5 +132,5 @@ async def _read(response: httpx2.Response) -> bytes:
         parts.append(chunk)
         size += len(chunk)
         if size > LARGEST:
-            raise TransportError(f"the response is longer than {LARGEST:,} bytes")
+            raise TransportError(f"the response is longer than the allowed {LARGEST:,} bytes")
     return b"".join(parts)

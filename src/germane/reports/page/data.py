@@ -314,7 +314,7 @@ def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerp
     if target.measures and order:
         words.append(target.announcement([cases[at] for at in order], len(order)))
     if others:
-        words.append(f"not corrected by labels of passages: {some_of(others, 4)}")
+        words.append(f"measures not corrected by labels of passages: {some_of(others, 4)}")
     return {
         "order": [list(judged[at]) for at in order],
         "design": {"design": target.design, "seed": SEED, "pool": fingerprint(pool)},
