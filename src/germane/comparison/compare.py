@@ -189,7 +189,9 @@ def _names(chosen: Sequence[tuple[ReportData, str]], names: Sequence[str]) -> Se
     if names:
         if isinstance(names, str) or len(names) != n or len(set(names)) != n:
             fix = f"give {n} different names, the baseline's first"
-            raise InputError(f"names={names!r} must have one name for each of the {n} compared systems", fix=fix)
+            raise InputError(
+                f"names={names!r} must have one name for each of the {n} compared systems", fix=fix
+            )
         return names
     given, stems = [report.given_name for report, _ in chosen], [report.name for report, _ in chosen]
     systems = [system for _, system in chosen]
