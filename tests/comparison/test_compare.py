@@ -396,7 +396,7 @@ def test_what_cannot_be_compared_is_an_error(
 
 def test_one_system_alone_cannot_be_compared(before: Report) -> None:
     """Nor two reports without a query in common."""
-    with pytest.raises(InputError, match="there is only one system"):
+    with pytest.raises(InputError, match="a comparison needs two systems"):
         compare(before)
     other = evaluate([{**row, "id": f"other {row['id']}"} for row in rows(0.5, 1)], "nDCG@5")
     with pytest.raises(InputError, match="no query in common"):
