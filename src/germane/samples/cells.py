@@ -17,7 +17,7 @@ from germane.types import Json
 _MISSING = re.compile(r"#NA|#?N/A|#N/A N/A|-?1\.#(IND|QNAN)|-?(NaN|nan)|<NA>|NA|n/a|NULL|null|None")
 """The cells that mean a missing value, as in pandas."""
 _NAMING = {"id", "query", "system"}
-"""Fields whose cells are kept as written, even if they look like a missing value ("None")."""
+"""Fields whose cells are read unchanged, even if they look like a missing value ("None")."""
 _TEXTS = {"reference", "criterion", "response", "error", "cluster"}
 _LISTS = {"retrieved_context_ids", "qrels", "forbidden", "tags"}
 
@@ -28,14 +28,21 @@ def is_missing(cell: str) -> bool:
 
 
 class TableRow(dict[str, Json]):
-    """A row of a CSV file or DataFrame, whose texts must be parsed as cells, unlike the typed values of a JSON row."""
+    """A row of a CSV file or DataFrame.
+
+    Its strings must be parsed as cells, unlike the values of a JSON row.
+    """
 
 
 # rows of CSV and TSV
 
 
 def delimiter_of(first: str, usual: str) -> str:
-    """Return the separator of a table by its first line: `;` or tab if a CSV has no commas, else `usual`."""
+    """Return the separator of a table whose first line is `first`.
+
+    It is `usual`, unless `usual` is a comma and the line contains no comma but a `;` or a tab. Commas in
+    quotes or in numbers do not count.
+    """
     outside = re.sub(r'"[^"]*"|\d,\d', "", first)  # a comma within a number does not separate cells
     if usual != "," or "," in outside:
         return usual
@@ -48,9 +55,11 @@ def table_rows(
     name: str,
     note: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the non-empty rows of a CSV or TSV file as lists of cells, each after the line number on which it starts.
+    """Yield each non-empty row of a CSV or TSV file as (number of its first line, list of its cells).
 
-    `note` is called with a message if a CSV file has another separator. Raises InputError for a row that is not valid CSV.
+    `delimiter` is the expected separator; if the file uses another one, that one is used, and `note` is
+    called with a message. `name` is the file's name in errors. Raises InputError for a row that is not valid
+    CSV.
     """
     lines = iter(lines)
     first: list[str] = []  # the first line with content, and the blank ones before it
@@ -78,10 +87,10 @@ def table_rows(
 
 
 def _quote_letters(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of a TSV file, and escape quotes that open a cell but do not close it (as in MS MARCO).
+    """Yield the lines of a TSV file, with each quote escaped that opens a cell but is not closed.
 
-    If this line or the next has more or fewer cells than the first line, the quote may enclose a line break,
-    and the line is left unchanged.
+    A line is yielded unchanged if it or the next line has more or fewer cells than the first line, because
+    the quoted cell may then continue on the next line.
     """
     width = 0
     for line, following in pairwise(chain(lines, [""])):
@@ -104,9 +113,10 @@ def named_rows(
     name: str,
     note: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[SourceLocation, dict[str, str]]]:
-    """Yield the rows of a CSV or TSV file with a header, each as a mapping after its location (file and line).
+    """Yield each row of a CSV or TSV file with a header as (its location, mapping from column to cell).
 
-    `note` is as in `table_rows`. Raises InputError for a repeated column or a wrong number of cells.
+    The arguments are as in `table_rows`. Raises InputError if two columns have the same name, or if a row has
+    more or fewer cells than the header.
     """
     rows = table_rows(lines, delimiter, name, note)
     for first, names in rows:
@@ -130,14 +140,20 @@ _STRING = re.compile(r"""(?:[bBuUrR]{0,2})(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"
 
 
 def structure(text: str) -> Json:
-    """Return the list or object that a text holds as JSON or as a Python literal, or None if it holds neither."""
+    """Parse a string that contains a list or an object, as JSON or a Python literal.
+
+    Return None for other strings.
+    """
     with suppress(Invalid):
         return list_in_cell(text)
     return None
 
 
 def list_in_cell(text: str) -> Json:
-    """Return the list or object in a cell, as JSON or a Python literal. Raises Invalid for other texts."""
+    """Parse a cell that contains a list or an object, as JSON or a Python literal.
+
+    Raises Invalid for other cells.
+    """
     text = text.strip()
     try:
         value = parse_strict_json(text)
@@ -156,7 +172,7 @@ def list_in_cell(text: str) -> Json:
 
 
 def refuse_printed_array(text: str) -> None:
-    """Raise Invalid for a printed NumPy array: it lacks commas, so Python would join its strings into one."""
+    """Raise Invalid if a string is a printed NumPy array, whose strings have no commas between them."""
     keeps = "to_json(orient='records', lines=True) or to_parquet"
     fix = f"write JSON; pandas and datasets keep lists with {keeps}"
     if "array(" in _STRING.sub("", text):
@@ -175,7 +191,7 @@ def looks_listed(cell: str) -> bool:
 
 
 def is_joined_ids(text: str) -> bool:
-    """Return True if a text looks like several joined ids: `d1;d2`, or words of one pattern with digits such as `d1 d2`."""
+    """Return True if a string looks like several ids: `d1;d2`, or words like `d1 d2` that differ in digits."""
     text = text.strip()
     if re.search(r"[;|,]", text):
         return True
@@ -186,15 +202,16 @@ def is_joined_ids(text: str) -> bool:
 _JOINED_PASSAGES = re.compile(
     r"""[.!?]["')\]]?(?:\s*\|\s*\S|[;,](?=[^\W\d_a-z]))|[^\W\d_]{3}(?:\|(?=[^\W\d_a-z])|;(?=[^\W\d_]))"""
 )
-"""A separator that prose does not have: `|` or `;` after a sentence, or between two words without a blank."""
+"""Matches a separator of joined passages: `|` or `;` after a sentence, or between words without a space."""
 _ENTITY = re.compile(r"&#?\w+;")
 
 
 def read_cell(cell: str, field: str | None) -> tuple[Json, str]:
-    """Return the value of a table's cell for its field (None: metadata), and a reason to doubt it, or "".
+    """Parse a cell of a table's column; return its value, and the reason why the value may be wrong, or "".
 
-    A list field makes a single value a list. The reasons are those of CellCounts. Raises Invalid for a cell that
-    is neither a text nor JSON if its field needs one.
+    `field` is the sample field that the column holds; it is None if the column is metadata. For a field that
+    holds a list, a single value becomes a list of one value. The reason is a key of `_DOUBTS`, such as
+    "missing". Raises Invalid if the field needs JSON and the cell is not valid JSON.
     """
     value: Json = cell or None
     doubt = ""
@@ -212,7 +229,11 @@ def read_cell(cell: str, field: str | None) -> tuple[Json, str]:
 
 
 def _single_value(cell: str, field: str) -> Json:
-    """Return a cell without a list as a list of one, or as the JSON value in it. Raises Invalid if it holds none."""
+    """Parse a cell that contains a single value, and not a list or an object.
+
+    The value is returned in a list if `field` holds a list. Otherwise it is parsed as JSON. Metadata that is
+    not JSON is returned unchanged. Raises Invalid if another cell is not JSON.
+    """
     text = cell.strip()
     if field in _LISTS:
         return [text]
@@ -229,7 +250,7 @@ _YES_NO = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.
 
 
 def yes_no(cell: Json) -> Json:
-    """Return True or False for a number (1, 0.0) or text ("true", "False") of a table, or any other value unchanged."""
+    """Return True or False for a cell such as 1, 0.0, "true" or "False"; return any other value unchanged."""
     return _YES_NO.get(str(cell).strip().lower(), cell)
 
 
@@ -247,25 +268,29 @@ _DOUBTS = {
         'write several passages as a list: ["first", "second"]',
     ),
 }
-"""The problem and the fix for each reason to doubt a cell."""
+"""Maps each reason why a cell's value may be wrong to the problem and the fix of its Notice."""
 
 
 class CellCounts:
-    """Counts doubtful cells by reason ("missing", "ids" or "passages") and column, with the first location."""
+    """Counts cells that may have been read wrongly, by reason and column.
+
+    It also stores the location of the first cell counted. The reason is "missing" (a word for a missing
+    value), or "ids" or "passages" (several joined in one string).
+    """
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], tuple[int, SourceLocation]] = {}
 
     def add(self, reason: str, name: str, place: SourceLocation) -> None:
-        """Count a cell of the column `name`; `reason` is a key of `_DOUBTS`."""
+        """Count a cell of the column `name`, located at `place`; `reason` is a key of `_DOUBTS`."""
         count, first = self._counts.get((reason, name)) or (0, place)
         self._counts[reason, name] = count + 1, first
 
     def notices(self, rows: int = 0) -> Iterator[Notice]:
-        """Yield a Notice for each column and reason.
+        """Yield one Notice per column and reason for the cells counted so far.
 
-        Passages that look joined are left out if fewer than a tenth of the `rows` have any, since web pages may
-        hold separators.
+        `rows` is the number of rows read. Joined passages are reported only if at least a tenth of the rows
+        seem to contain them, because the text of a web page may contain separators.
         """
         for (reason, name), (count, first) in self._counts.items():
             if reason != "passages" or 10 * count >= rows:

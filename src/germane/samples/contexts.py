@@ -28,12 +28,14 @@ _BLANK = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
 
 
 def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> tuple[Sample, str]:
-    """Return the sample with the contexts or calls found in its response and messages, and a note on how, or "".
+    """Find contexts or calls in a sample's response and messages.
 
-    A sample that has contexts or calls is returned unchanged. The search order is: a JSON object with
-    `retrieved_context`, `retrieved_contexts` or `contexts`; tool calls with `output.results`; a JSON array; fenced JSON.
-    A text under one of these keys, broken JSON with blank lines, or any text if `contexts_from="text"`, is split at
-    blank lines, and the note says so. A sample without an error gets that of the answer or a search.
+    Return the sample with them, and a note or "". A sample that already has contexts or calls is returned
+    unchanged. The search order is: a JSON object with the key `retrieved_context`, `retrieved_contexts` or
+    `contexts`; tool calls with `output.results`; a JSON array; fenced JSON. A string is split into contexts
+    at blank lines if it is the value of one of these keys, if it is broken JSON, or if `contexts_from` is
+    "text"; the note then says so. An error that the answer or a search reports becomes the sample's error,
+    unless the sample already has one.
     """
     if sample.contexts is not None or sample.calls is not None:
         return sample, ""
@@ -47,7 +49,7 @@ def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> tuple
 def _found_in(
     text: str, messages: Sequence[Message], contexts_from: ContextsFrom
 ) -> tuple[dict[str, Any], str]:
-    """Return the sample fields (contexts, calls, error) found in an answer's text and tool calls, and a note or ""."""
+    """Return the contexts, calls and error found in the answer `text` and in tool calls, and a note or ""."""
     if contexts_from == "text":
         return ({"contexts": _blocks(text)}, FALLBACK) if text.strip() else ({}, "")
     document = _json(text)
@@ -84,7 +86,7 @@ _BROKEN = object()
 
 
 def _json(text: str) -> Json:
-    """Return the JSON object or list that a text holds, or `_BROKEN` if it holds none."""
+    """Parse a string that contains a JSON object or list. Return `_BROKEN` for any other string."""
     stripped = text.strip().removeprefix("\ufeff")
     with suppress(JsonFault):
         if stripped.startswith(("{", "[")):
@@ -93,20 +95,20 @@ def _json(text: str) -> Json:
 
 
 def _under_keys(document: Json) -> tuple[Context, ...] | None:
-    """Return the contexts under a known key (contexts, documents, results, ...) of a JSON object, or None."""
+    """Return the contexts under a known key of a JSON object (contexts, documents, ...), or None."""
     values = passages_in(document) if isinstance(document, dict) else None
     return None if values is None else _read(values)
 
 
 def _read(values: Json) -> tuple[Context, ...] | None:
-    """Return a list of passages as contexts, or None if an entry is not a passage."""
+    """Convert a list of passages to contexts. Return None if the value is not a list of passages."""
     with suppress(ValueError):
         return read_contexts(values)
     return None
 
 
 def _calls(messages: Sequence[Message]) -> Iterator[dict[str, Json]]:
-    """Yield a mapping with the fields of a Call (and its error) for each tool call of the messages that returned results."""
+    """Yield, for each tool call that returned results, a mapping of the fields of a Call and of `error`."""
     for message in messages:
         for used in message.tool_calls:
             contexts, error = _results(used.output)
@@ -116,7 +118,7 @@ def _calls(messages: Sequence[Message]) -> Iterator[dict[str, Json]]:
 
 
 def _results(output: Json) -> tuple[tuple[Context, ...] | None, str | None]:
-    """Return the contexts in a tool's output (or its nested tool calls) and its error; each may be None."""
+    """Return the contexts and the error in a tool's output or its nested tool calls; each may be None."""
     if isinstance(output, str):
         output = _json(output)
     if not isinstance(output, dict):
@@ -146,9 +148,11 @@ def _blocks(text: str) -> tuple[Context, ...]:
 
 
 def document_ids(pattern: str) -> Callable[[str], str]:
-    """Return a function that maps a chunk id to what `pattern` (or its first group) matches, or to itself without a match.
+    """Return a function that extracts the document id from a chunk id with the regular expression `pattern`.
 
-    Raises InputError for an invalid pattern; the function raises it if a match takes longer than PATTERN_SECONDS.
+    The document id is the match of the pattern's first group, or the whole match if the pattern has no group.
+    If nothing matches, it is the whole chunk id. Raises InputError for an invalid pattern. The returned
+    function raises InputError if matching takes longer than PATTERN_SECONDS.
     """
     import regex  # not at the top: few evaluations have such a rule
 
@@ -171,9 +175,10 @@ def document_ids(pattern: str) -> Callable[[str], str]:
 
 
 def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
-    """Return a function that maps the chunk ids in a sample's contexts, calls and stages to document ids, by a regular expression.
+    """Return a function that replaces the chunk ids in a sample's contexts, calls and stages by document ids.
 
-    Gold ids are document ids already. If `pattern` is None the function returns its sample unchanged.
+    `pattern` is the regular expression of `document_ids`; if it is None, the function returns the sample
+    unchanged. The ids in the sample's gold are not replaced, because they are document ids already.
     """
     if pattern is None:
         return lambda sample: sample

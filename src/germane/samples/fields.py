@@ -37,9 +37,11 @@ DOCUMENT_IDS = (
 
 
 class Field(NamedTuple):
-    """A field of a sample: its meaning, its other names (each also in camelCase), and an example of its value.
+    """A field of a sample or passage: its meaning, its other names, and an example of its value.
 
-    `read` converts a value to the form that the record needs and leaves an unknown form unchanged; it may raise Invalid.
+    Each name is also accepted in camelCase.
+    `read` converts an input value to the type that the record needs. It returns a value of an unexpected type
+    unchanged, or raises Invalid.
     """
 
     meaning: str
@@ -49,7 +51,7 @@ class Field(NamedTuple):
 
 
 def spellings(fields: Mapping[str, Field]) -> dict[str, str]:
-    """Return a mapping from each accepted name to its field; a field's own name takes precedence over aliases."""
+    """Return a mapping from each accepted name of a field (also in camelCase) to the field's own name."""
     return {
         spelling: name
         for name, field in fields.items()
@@ -64,7 +66,11 @@ def camel_case(name: str) -> str:
 
 
 class KeyPlan(NamedTuple):
-    """How to read mappings with certain keys: each key with its field and reader, and the keys that are metadata."""
+    """A plan for reading mappings that have the same keys.
+
+    `fields` lists the keys to read: each key, its field, and the function that converts its value (or None).
+    `others` are the remaining keys, which become metadata.
+    """
 
     fields: tuple[tuple[Any, str, Callable[[Json], Json] | None], ...]
     others: tuple[Any, ...]
@@ -73,10 +79,10 @@ class KeyPlan(NamedTuple):
     def of(
         cls, keys: tuple[Any, ...], means: Mapping[Any, str | None], fields: Mapping[str, Field]
     ) -> KeyPlan:
-        """Return the plan for mappings with these keys, whose fields are declared in `fields`.
+        """Return the plan for mappings with these keys; `fields` declares the fields by their names.
 
-        `means` maps keys to fields in order of preference: of several keys for one field, the first is read and the
-        others are metadata.
+        `means` maps keys to field names (None: the key is metadata), in order of preference. If several keys
+        stand for one field, the first of these keys is read and the others become metadata.
         """
         best = {name: key for key, name in reversed([*means.items()]) if name is not None}
         read = {key: name for name, key in best.items()}
@@ -84,7 +90,10 @@ class KeyPlan(NamedTuple):
         return cls(tuple(chosen), tuple(key for key in keys if key not in read))
 
     def read(self, row: Mapping[Any, Json]) -> dict[str, Json]:
-        """Return the values of a mapping by field name. Raises Invalid with the key of an invalid value as its path."""
+        """Return the converted values of `row` by field name.
+
+        Raises Invalid with the path of an invalid value.
+        """
         values: dict[str, Json] = {}
         key: Any = ""
         try:
@@ -99,18 +108,24 @@ class KeyPlan(NamedTuple):
 
 _GOLDEN = ("expected_output", "actual_output", "retrieval_context")
 OF_GOLDENS = frozenset({*_GOLDEN, *map(camel_case, _GOLDEN)})
-"""Keys of DeepEval's goldens, in which `context` holds the ideal passages instead of the retrieved ones."""
+"""Keys of DeepEval's goldens.
+
+In a row with one of these keys, `context` holds the ideal passages, not the retrieved ones.
+"""
 
 
 @lru_cache(maxsize=1000)
 def id_keys(keys: tuple[Any, ...]) -> tuple[str, ...]:
-    """Return those of the keys that may hold a document's id (id, doc_id, docno, ...), in order of preference."""
+    """Return the keys that may hold a document's id (id, doc_id, docno, ...), in order of preference."""
     named = (key for key in keys if isinstance(key, str) and fold(key) in _ID_RANKS)
     return tuple(sorted(named, key=lambda key: (_ID_RANKS[fold(key)], key != "id")))
 
 
 def id_in(row: Json) -> str | None:
-    """Return the document id in a row or in a passage's metadata, from the first usual key with a valid id, or None."""
+    """Return the document id in a mapping (a row, or a passage's metadata), or None without a valid id.
+
+    The id is the value of the first key that holds a valid id: `id`, or a key in DOCUMENT_IDS.
+    """
     for key in id_keys(tuple(row)) if isinstance(row, Mapping) else ():
         with suppress(Invalid):
             return read_id(row[key])
@@ -137,7 +152,10 @@ def _number(value: Json) -> Json:
 
 
 def read_id(value: Json) -> str:
-    """Return an id as text: a non-empty text, whole number, UUID or UTF-8 bytes. Raises Invalid for other values."""
+    """Return an id as a string.
+
+    Raises Invalid if it is not a non-empty string, whole number, UUID or UTF-8 bytes.
+    """
     if type(value) is str and value:
         return value
     if isinstance(value, bytes):
@@ -160,7 +178,7 @@ def _at(step: Step, read: Callable[[Json], Json], value: Json) -> Json:
 
 
 def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
-    """Return a function that applies `read` to each value of a list, and returns a value that is not a list unchanged."""
+    """Return a function that applies `read` to each value of a list; other values are returned unchanged."""
 
     def read_all(values: Json) -> Json:
         if not isinstance(values, _LISTS):
@@ -171,7 +189,10 @@ def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
 
 
 def _ids(values: Json) -> Json:
-    """Return a list of ids as texts, or a value that is not a list unchanged."""
+    """Return a list of ids as strings; return a value that is not a list unchanged.
+
+    Raises Invalid for a wrong id.
+    """
     for value in values if type(values) is list else (None,):
         if type(value) is not str or not value:
             return _each(read_id)(values)
@@ -198,7 +219,10 @@ def _qrels(value: Json) -> Json:
 
 
 def _gold(value: Json) -> Json:
-    """Return gold as groups of ids. Raises Invalid for a flat list, which does not say whether one or all ids are needed."""
+    """Return gold as groups (lists) of ids.
+
+    Raises Invalid for a flat list, because one id may be needed or all.
+    """
     for at, group in enumerate(value) if isinstance(value, _LISTS) else ():
         if isinstance(group, str):
             groups = 'lists (one id of each must be retrieved): [["a", "b"], ["c"]]'
@@ -208,7 +232,7 @@ def _gold(value: Json) -> Json:
 
 
 def _metadata(value: Json) -> Json:
-    """Return a mapping with its keys as texts, or another value as {"metadata": value}."""
+    """Return a mapping with its keys as strings; return any other value as {"metadata": value}."""
     fields = value if isinstance(value, Mapping) else {"metadata": value}
     return {str(key): inner for key, inner in fields.items()}
 
@@ -224,7 +248,10 @@ _EXAMPLE = 'write a string or an object like {"id": "d7", "text": "..."}'
 
 
 def _passage(value: Json) -> Json:
-    """Return a passage in any accepted form as a mapping of Context's fields, or a Context. Raises Invalid."""
+    """Convert a passage in any accepted form to a mapping of Context's fields; return a Context unchanged.
+
+    Raises Invalid for a value that is not a passage.
+    """
     if isinstance(value, Context):
         return value
     if isinstance(value, str):
@@ -252,7 +279,10 @@ def _passage_plan(keys: tuple[Any, ...]) -> KeyPlan:
 
 
 def passages_in(value: Json) -> list[Json] | None:
-    """Return the list of passages in a retriever's result: the result itself or the list under a usual key, else None."""
+    """Return the passages in a retriever's result, or None if it contains no list of passages.
+
+    The result is itself the list, or a mapping with the list under a usual key, such as `documents`.
+    """
     if isinstance(value, Mapping):
         names = [name for name, field in SPELLINGS.items() if field == "contexts"]
         found = map(value.get, (*names, *PASSAGE_LISTS))
@@ -261,7 +291,7 @@ def passages_in(value: Json) -> list[Json] | None:
 
 
 def _hit(passage: Json) -> Json:
-    """Return a passage; if it has no text, its text is taken from its metadata, as vector stores return it."""
+    """Return a passage; if it has no text, take the text from its metadata, where vector stores put it."""
     if not isinstance(passage, dict) or any(PASSAGE_SPELLINGS.get(key) == "text" for key in passage):
         return passage
     metadata = passage.get("metadata")
@@ -271,7 +301,10 @@ def _hit(passage: Json) -> Json:
 
 
 def _scored(value: Json) -> Json:
-    """Return the passage of a (passage, score) pair, as vector stores return it, with its score. Raises Invalid for other values."""
+    """Convert a (passage, score) pair, as vector stores return it, to a passage with a score.
+
+    Raises Invalid for any other value.
+    """
     if isinstance(value, _LISTS) and len(value) == 2 and not isinstance(value[0], _LISTS):
         passage, score = _passage(value[0]), _number(value[1])
         if type(score) in {int, float} and isinstance(passage, dict) and "score" not in passage:
@@ -280,8 +313,9 @@ def _scored(value: Json) -> Json:
 
 
 def passages(values: Json) -> Json:
-    """Return a list of passages as Contexts if all values have the expected types, else as mappings with Context's fields.
+    """Convert a list of passages to Contexts, or to mappings of Context's fields.
 
+    The result is mappings if a value has an unusual type or an id may be in the metadata.
     A value that is not a list is returned unchanged. Raises Invalid for an entry that is not a passage.
     """
     if not isinstance(values, _LISTS):
@@ -296,14 +330,17 @@ def passages(values: Json) -> Json:
 
 
 def _is_unclear(row: Mapping[str, Json]) -> bool:
-    """Return True if a passage has an empty text, neither text nor id, or perhaps its id in the metadata."""
+    """Return True if a passage has an empty text, neither text nor id, or perhaps its id in its metadata."""
     if not row.get("text") and ("text" in row or not row.get("id")):
         return True
     return bool(row.get("metadata")) and row.get("id") is None
 
 
 def failure(value: Json) -> str | None:
-    """Return the reason in the value of an `error` key (a text, true, or an object with a message), or None if it is no error."""
+    """Return the reason in the value of an `error` key, or None if the value means that no error occurred.
+
+    The value may be a string, true, or an object with a message.
+    """
     if isinstance(value, dict):
         texts = (value.get(name) for name in ("message", "detail", "reason"))
         value = next((text for text in texts if isinstance(text, str) and text), value)
@@ -315,7 +352,7 @@ def failure(value: Json) -> str | None:
 
 
 def failure_of(answer: Mapping[str, Json]) -> str | None:
-    """Return the reason why an answer failed, from its `error`, `errors` or `status` ("failed", 500), or None if it did not."""
+    """Return why an answer failed, by its `error`, `errors` or `status` (500), or None if it did not fail."""
     error = failure(answer.get("error")) or failure(answer.get("errors"))
     status = answer.get("status")
     word = str(status).strip().lower() if isinstance(status, str | int) else ""
@@ -324,7 +361,10 @@ def failure_of(answer: Mapping[str, Json]) -> str | None:
 
 
 def _call(value: Json) -> Json:
-    """Return one search of an agent with its passages converted; a search with an `error` may lack `contexts`."""
+    """Return one search of an agent with its passages converted.
+
+    A search with an `error` need not have `contexts`.
+    """
     if not isinstance(value, dict) or value.keys().isdisjoint({"contexts", "error"}):
         return value
     error, contexts = failure(value.get("error")), value.get("contexts")
@@ -333,9 +373,9 @@ def _call(value: Json) -> Json:
 
 
 def without_errors(calls: Json) -> tuple[Json, str | None]:
-    """Return calls without their `error` keys, and the first error among them or None.
+    """Return the calls without their `error` keys, and the first error in them (None if no call failed).
 
-    A failed search is left out if a later search with the same query succeeded.
+    A failed call is dropped together with its error if a later call with the same query succeeded.
     """
     if not isinstance(calls, _LISTS):
         return calls, None
@@ -353,7 +393,7 @@ def without_errors(calls: Json) -> tuple[Json, str | None]:
 
 
 def _stage(value: Json) -> Json:
-    """Return a step of the retrieval (`{"name": ..., "ids": [...]}`) with its document ids as texts."""
+    """Return a step of the retrieval (`{"name": ..., "ids": [...]}`) with its document ids as strings."""
     if not isinstance(value, dict) or "ids" not in value:
         return value
     return {**value, "ids": _at("ids", _ids, value["ids"])}
@@ -394,12 +434,15 @@ def _message(value: Json) -> Json:
 
 
 def _conversation(value: Json) -> Json:
-    """Return a conversation as a list of messages; a text is one message of the user."""
+    """Return a conversation as a list of messages; a string becomes one message of the user."""
     return [{"role": "user", "content": value}] if isinstance(value, str) else _each(_message)(value)
 
 
 def converted(values: Json, kind: type[T]) -> T:
-    """Convert values to the record type `kind`. Raises Invalid with the path of the first value of a wrong type."""
+    """Convert `values` to the record type `kind`.
+
+    Raises Invalid with the path of the first value of a wrong type.
+    """
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
@@ -407,12 +450,18 @@ def converted(values: Json, kind: type[T]) -> T:
 
 
 def read_contexts(values: Json) -> tuple[Context, ...]:
-    """Return a ranked list of passages in any accepted form as Contexts. Raises Invalid for an entry that is not a passage."""
+    """Convert a ranked list of passages in any accepted form to Contexts.
+
+    Raises Invalid if an entry is no passage.
+    """
     return converted(passages(values), tuple[Context, ...])
 
 
 def read_messages(values: Json) -> tuple[Message, ...]:
-    """Return a conversation (a list of messages, or one text) as Messages. Raises Invalid for an invalid message."""
+    """Convert a conversation (a list of messages, or a string) to Messages.
+
+    Raises Invalid for an invalid message.
+    """
     return converted(_conversation(values), tuple[Message, ...])
 
 
@@ -428,7 +477,7 @@ _WORDS = {
 
 
 def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
-    """Return a ValidationError of msgspec as Invalid, with the path of the wrong value within `values`."""
+    """Convert a ValidationError of msgspec to an Invalid with the path of the wrong value within `values`."""
     at = _PATH.search(str(error))
     path, value = _followed(at[1] if at else "", values)
     if isinstance(error.__cause__, Invalid):
@@ -447,7 +496,10 @@ def explained(error: msgspec.ValidationError, values: Json) -> Invalid:
 
 
 def _followed(steps: str, values: Any) -> tuple[list[Step], Json]:
-    """Return the path and the value that msgspec's path `steps` names; its "[...]" stands for the key of a wrong grade."""
+    """Parse `steps`, a path in a message of msgspec. Return its keys and indices, and the value at the path.
+
+    In this path, "[...]" stands for the document id whose grade is wrong.
+    """
     path: list[Step] = []
     for name, number, _ in _STEP.findall(steps):
         step: Step = name or int(number or 0)
@@ -554,9 +606,10 @@ RESULT: Mapping[str, tuple[str, ...]] = {
     "grade": ("grade", "relevance", "rel", "label", "judgment", "judgement", "score", "grades", "relevances"),
     "gold": ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
 }
-"""The names of each column of runs and qrels, in order of preference; case, underscores and dashes are ignored.
+"""Maps each role of a column of runs and qrels to its accepted names, in order of preference.
 
-`docs` and `gold` are the documents of a query, best first, and its gold documents, in one cell.
+Case, underscores and dashes are ignored. One cell of `docs` holds all documents of a query, best first, and
+one cell of `gold` holds all of its gold documents.
 """
 SPELLINGS, PASSAGE_SPELLINGS = spellings(FIELDS), spellings(PASSAGE)
 _ID_RANKS = {fold(name): rank for rank, name in enumerate(("id", *DOCUMENT_IDS))}

@@ -60,16 +60,19 @@ _GZIP = b"\x1f\x8b"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _BUFFER = 1 << 18
 _COPIES: dict[str, str] = {}
-"""Maps the path of each temporary copy to the name of its original."""
+"""Maps the path of each temporary copy to the name of the file that was copied."""
 
 
 def shown_name(path: str | Path) -> str:
-    """Return the name of a file for messages: `<stdin>` for `-`, the original's name for a temporary copy, else the path."""
+    """Return the name of a file for messages.
+
+    The name is `<stdin>` for `-`, the name of the copied file for a temporary copy, and otherwise the path.
+    """
     return "<stdin>" if str(path) == "-" else _COPIES.get(str(path), str(path))
 
 
 def copied(path: Path, name: str) -> Path:
-    """Register a path as a temporary copy that messages call `name`, and return the path."""
+    """Register a path as a temporary copy of a file; messages show `name` in its place. Return the path."""
     _COPIES[str(path)] = name
     return path
 
@@ -82,11 +85,14 @@ def check_unmasked(url: str) -> None:
 
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
-"""A URL with one or more slashes, since Path reduces two to one; the scheme has two letters, unlike a Windows drive."""
+"""Matches a URL, also with one slash only, because Path reduces two slashes to one.
+
+The scheme needs at least two letters, because a single letter is a Windows drive.
+"""
 
 
 def url_of(path: str | Path) -> str:
-    """Return the URL that a path stands for, or "" if the path is a local file."""
+    """Return a path as a URL, with the two slashes restored, or "" if it is the path of a local file."""
     match = _URL.fullmatch(str(path))
     if match is None:
         return ""
@@ -95,12 +101,18 @@ def url_of(path: str | Path) -> str:
 
 
 def with_urls(work: str) -> Any:
-    """Return the function `work` of the add-on for URLs. Raises InputError if no such add-on is installed."""
+    """Return the function named `work` of the add-on for URLs.
+
+    Raises InputError if no such add-on is installed.
+    """
     return addons.required("urls", work, "a path that is a URL", "name a file or folder of this machine")
 
 
 def local(named: str | Path) -> Path:
-    """Return a path as it is, or the path of a local copy if it is a URL; messages name the copy by its URL."""
+    """Return a local path unchanged. For a URL, fetch the file and return the path of the local copy.
+
+    Messages show the URL as the name of the copy.
+    """
     path = str(named).removeprefix("file://")
     return copied(with_urls("fetched")(url), mask_urls(url)) if (url := url_of(path)) else Path(path)
 
@@ -110,9 +122,10 @@ _readable_paths: ContextVar[tuple[Path, ...] | None] = ContextVar("readable_path
 
 @contextmanager
 def untrusted(paths: Iterable[str | Path]) -> Iterator[None]:
-    """Context manager in which eval files may read only `paths`, and use no command, request or variable.
+    """Context manager for reading eval files that are not trusted.
 
-    Symbolic links are resolved before a path is checked.
+    Inside it, eval files may read only `paths`, and may not run commands, send requests or read environment
+    variables. Symbolic links are resolved before a path is checked.
     """
     readable = _readable_paths.set(tuple(Path(path).resolve() for path in paths))
     try:
@@ -122,9 +135,10 @@ def untrusted(paths: Iterable[str | Path]) -> Iterator[None]:
 
 
 def check_trusted(does: str, named_at: SourceLocation | None = None) -> None:
-    """Raise InputError inside `untrusted`; called before a file's command, request or variable is used.
+    """Raise InputError if called inside the context manager `untrusted`.
 
-    `does` says what would happen, and `named_at` is the location in the file that asks for it.
+    It is called before a command is run, a request is sent or an environment variable is read because a file
+    asks for it. `does` says what would be done, and `named_at` is the location in the file that asks for it.
     """
     if _readable_paths.get() is not None:
         problem = f"{does}, but the file that asks for this is not trusted"
@@ -137,7 +151,10 @@ def repository_root(folder: Path) -> Path:
 
 
 def dataset_files(folder: Path, name: str) -> list[Path]:
-    """Return the JSON Lines or Parquet files of a BEIR or MTEB data set; `name` is "queries" or "corpus"."""
+    """Return the files of the queries or the corpus of a BEIR or MTEB data set, or [] if there are none.
+
+    `name` is "queries" or "corpus". The files are JSON Lines or Parquet.
+    """
     for end in (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"):
         if (file := folder / f"{name}{end}").exists():
             return [file]
@@ -145,7 +162,10 @@ def dataset_files(folder: Path, name: str) -> list[Path]:
 
 
 def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> None:
-    """Raise InputError inside `untrusted` if a path is outside the folders that may be read."""
+    """Raise InputError inside the context manager `untrusted` if the path is outside those that may be read.
+
+    `named_at` is the location in the file that names the path.
+    """
     paths, real = _readable_paths.get(), Path(path).resolve()
     if paths is not None and not any(real.is_relative_to(path) for path in paths):
         outside = f"the path {real} is outside the repository"
@@ -258,7 +278,11 @@ def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
 
 
 def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
-    """Return the stream decompressed, if its first bytes are those of gzip or Zstandard. Raises InputError without zstandard."""
+    """Return a stream that decompresses `raw` if it holds gzip or Zstandard data, else return `raw` itself.
+
+    `name` is the file's name in errors. Raises InputError if the package zstandard is needed but not
+    installed.
+    """
     start = raw.peek(4)[:4]
     if start[:2] == _GZIP:
         return io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER)
@@ -280,14 +304,17 @@ def _damage() -> tuple[type[Exception], ...]:
 
 
 def numbered_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a stream that are not blank, with their numbers and without their line ends."""
+    """Yield (line number, line) for each line of a stream that is not blank; line ends are removed."""
     for number, line in enumerate(stream, 1):
         if (stripped := line.rstrip(b"\r\n")) and not stripped.isspace():
             yield number, stripped
 
 
 def decoded(line: bytes, name: str, number: int) -> str:
-    """Return a line decoded as UTF-8. Raises InputError with the line and column of a byte that is not UTF-8."""
+    """Decode line number `number` of the file `name` as UTF-8.
+
+    Raises InputError with the line and column of the first byte that is not UTF-8.
+    """
     try:
         return line.decode()
     except UnicodeDecodeError as fault:
@@ -298,7 +325,10 @@ def decoded(line: bytes, name: str, number: int) -> str:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a UTF-8 file with their numbers from 1 and their line ends. Raises InputError if it is unreadable."""
+    """Yield (line number from 1, line with its line end) for each line of a UTF-8 file.
+
+    Raises InputError if the file cannot be read or is not UTF-8.
+    """
     name = shown_name(path)
     with opened(path) as file:
         for number, line in enumerate(file, 1):
@@ -311,7 +341,10 @@ def read_text(path: str | Path) -> str:
 
 
 def location_in(path: str | Path, text: str, offset: int | None, first_line: int = 1) -> SourceLocation:
-    """Return the file, line and column of an offset in a text that starts on `first_line` of a file."""
+    """Return the location (file, line and column) of the character at `offset` in `text`.
+
+    `text` starts on the line `first_line` of the file. If `offset` is None, the location is that line.
+    """
     if offset is None:
         return SourceLocation(shown_name(path), first_line)
     before = text[:offset]
@@ -335,14 +368,17 @@ Warn: TypeAlias = Callable[[Notice], None]
 
 
 class Notices:
-    """A collection of notices that is called with each Notice and passes only new ones on to `pass_on`."""
+    """A collection of notices without duplicates.
+
+    Calling it with a Notice adds the Notice; if it is new, it is also passed to the function `pass_on`.
+    """
 
     def __init__(self, pass_on: Warn | None = None) -> None:
         self._seen: dict[tuple[str, str], Notice] = {}
         self._pass_on = pass_on
 
     def __call__(self, notice: Notice) -> None:
-        """Keep a notice and pass it on, unless one with the same problem and fix was given before."""
+        """Add a notice and pass it on, unless a notice with the same problem and fix was added before."""
         key = (notice.problem, notice.fix)
         if key not in self._seen:
             self._seen[key] = notice
@@ -354,9 +390,10 @@ class Notices:
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.8) -> str | None:
-    """Return the one of `names` that `name` probably misspells, or None.
+    """Return the name in `names` that `name` probably misspells, or None if there is none.
 
-    A name matches by difflib's ratio (at least `cutoff`), or if it has the same letters in another order.
+    A name matches if its similarity by difflib is at least `cutoff`, or if it has the same letters in another
+    order.
     """
     import difflib
 
@@ -377,7 +414,11 @@ class JsonFault(ValueError):
         self.problem, self.fix, self.offset = problem, fix, offset
 
     def error(self, path: str | Path, text: str, first_line: int = 1, fix: str = "") -> InputError:
-        """Return this error as an InputError with its location in a file, whose line `first_line` starts with `text`."""
+        """Return this error as an InputError with its location in the file `path`.
+
+        `text` is the JSON text, which starts on the line `first_line` of the file. `fix`, if given, replaces
+        the error's own fix.
+        """
         location = location_in(path, text, self.offset, first_line)
         return InputError(self.problem, fix=fix or self.fix, place=location)
 
@@ -388,7 +429,7 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _refuse(_: str = "") -> NoReturn:
-    raise JsonFault("", "", 0)  # the decoder does not know where
+    raise JsonFault("", "", 0)  # without a location, which the decoder does not tell
 
 
 _decode = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse).decode
@@ -396,9 +437,10 @@ _decode_infinite = json.JSONDecoder(object_pairs_hook=_object).decode
 
 
 def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = False) -> Json:
-    """Return the value of a JSON text. Raises JsonFault if it is invalid or has a duplicate key.
+    """Parse a JSON text and return its value. Raises JsonFault if the text is invalid or has a duplicate key.
 
-    `infinite` allows NaN and Infinity. Lone surrogates become U+FFFD, unless `surrogates` keeps them for file names.
+    `infinite` allows NaN and Infinity. Lone surrogates are replaced by U+FFFD, unless `surrogates` is True
+    (for file names).
     """
     try:
         value = _decode_infinite(text) if infinite else _decode(text)
@@ -418,9 +460,11 @@ def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = F
 def json_in(
     text: str, path: str | Path, line: int = 1, *, fix: str = "", otherwise: str = "", **allowed: bool
 ) -> Json:
-    """Return the value of a JSON text on a line of a file; `allowed` are options of `parse_strict_json`.
+    """Parse `text`, the JSON on line `line` of the file `path`, and return its value.
 
-    Raises InputError with the location for invalid JSON; its fix is `fix`, else the fault's, else `otherwise`.
+    `allowed` are options of `parse_strict_json`. Raises InputError with the location if the JSON is invalid.
+    The fix in the error is `fix`. Without `fix` it is the fix of the JsonFault, and if that is empty,
+    `otherwise`.
     """
     try:
         return parse_strict_json(text, **allowed)
@@ -429,7 +473,10 @@ def json_in(
 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[SourceLocation, Json]]:
-    """Yield the values of a JSON Lines file, each after its location. Raises InputError at the first invalid line."""
+    """Yield (location, value) for each line of a JSON Lines file that is not blank.
+
+    Raises InputError at the first invalid line.
+    """
     for number, line in read_lines(path):
         if not line.isspace():
             yield SourceLocation(shown_name(path), number), json_in(line, path, number)
@@ -441,13 +488,14 @@ _COLON = re.compile(rb"\\u003[aA]")
 
 
 def parse_json_lines(lines: bytes) -> list[Json]:
-    """Return the values of JSON Lines, much faster than `parse_strict_json`; blank lines are skipped.
+    """Parse JSON Lines and return their values, much faster than `parse_strict_json`.
 
-    Raises ValueError if a line may be invalid or have a duplicate key; `parse_strict_json` can then find the error.
+    Blank lines are skipped. Raises ValueError if a line may be invalid or have a duplicate key;
+    `parse_strict_json` can then find the error.
     """
     with suppress(RecursionError):
         values: list[Json] = _decode_lines(lines)
-        # Each key has one colon, and those in strings stay as they are: some are lost exactly where a key is.
+        # Decoding drops a duplicate key with its colon. Colons in strings stay. So the counts differ only then.
         if _encode(values).count(b":") == lines.count(b":") and not (b"\\" in lines and _COLON.search(lines)):
             return values
     raise ValueError
@@ -462,7 +510,10 @@ def _syntax(error: json.JSONDecodeError) -> JsonFault:
 
 
 def _refused(text: str, *, infinite: bool) -> JsonFault:
-    """Return the JsonFault for the first duplicate key, NaN or Infinity in a JSON text that is known to have one."""
+    """Return the JsonFault for the first duplicate key, NaN or Infinity in a JSON text.
+
+    The text is known to contain one of them. With `infinite`, NaN and Infinity are allowed.
+    """
     seen: set[tuple[Step, ...]] = set()
     for path, offset, is_key in _steps(text):
         if is_key and path in seen:
@@ -475,7 +526,7 @@ def _refused(text: str, *, infinite: bool) -> JsonFault:
 
 
 def _steps(text: str) -> Iterator[tuple[tuple[Step, ...], int, bool]]:
-    """Yield the keys and values of a JSON text as (path, offset, True for a key)."""
+    """Yield (path, offset, True for a key or False for a value) for each key and value of a JSON text."""
     path: list[Step | None] = []
     for match in _TOKEN.finditer(text):
         word = match[0]
@@ -493,6 +544,6 @@ def _steps(text: str) -> Iterator[tuple[tuple[Step, ...], int, bool]]:
 
 
 def locate(text: str, path: Sequence[Step]) -> int | None:
-    """Return the offset of the value at a path (keys and indices) in a JSON text, or None if there is none."""
+    """Return the offset of the value at a path in a JSON text, or None if the text has no such value."""
     target = tuple(path)
     return next((offset for steps, offset, is_key in _steps(text) if steps == target and not is_key), None)

@@ -20,10 +20,11 @@ LIST = 'give a list of samples: evaluate([{"query": "...", "contexts": [...]}], 
 
 
 def records(source: Any) -> Iterator[Any]:
-    """Return an iterator over the rows of a table or list as plain mappings; rows that are not mappings stay unchanged.
+    """Return an iterator over the rows of a table or a list; each mapping is converted to a plain dict.
 
-    NaN and pandas' missing values become None. NumPy arrays become lists; documents of LangChain (`page_content`)
-    and nodes of LlamaIndex (`node`, `get_content()`) become contexts. Raises InputError if the source has no rows.
+    NaN and pandas' missing values become None. NumPy arrays become lists. Documents of LangChain
+    (`page_content`) and nodes of LlamaIndex (`node`, `get_content()`) become contexts. A row that is not a
+    mapping is returned unchanged. Raises InputError if `source` is not a table or a list of rows.
     """
     rows = source
     if hasattr(source, "iter_rows"):  # polars
@@ -57,14 +58,18 @@ def is_table(value: Any) -> bool:
 
 
 _BATCH = 1 << 16
-"""Parquet rows per batch; four times as many take 40 MB more and as much CPU."""
+"""The number of Parquet rows per batch.
+
+Batches four times as large need 40 MB more memory and the same CPU time.
+"""
 
 
 def parquet_batches(
     path: str | Path, columns: Callable[[list[str]], Iterable[str]] = lambda names: names
 ) -> Iterator[Any]:
-    """Yield a Parquet file as polars DataFrames; `columns` maps all column names to those to read.
+    """Yield the rows of a Parquet file in batches, each a polars DataFrame.
 
+    `columns` is called with the names of all columns and returns the names of the columns to read.
     Raises InputError if polars is not installed or the file cannot be read.
     """
     location = SourceLocation(shown_name(path))
@@ -86,14 +91,17 @@ def parquet_batches(
 
 
 def in_columns(table: Any) -> Any:
-    """Return a pandas DataFrame with its named index levels turned into columns, other tables unchanged."""
+    """Return a pandas DataFrame with its named index levels as columns; return any other table unchanged."""
     if hasattr(table, "reset_index") and {*table.index.names} - {None, *table.columns}:
         return table.reset_index()
     return table
 
 
 def _holds_grades(cell: Any) -> bool:
-    """Return True if a value is a pandas Series of grades by document id. Raises InputError if they may be ids."""
+    """Return True if a value is a pandas Series that maps document ids to grades.
+
+    Raises InputError if the numbers in the Series may be document ids instead of grades.
+    """
     if not (hasattr(cell, "to_dict") and hasattr(cell, "dtype")) or cell.dtype.kind not in "iuf":
         return False
     if cell.dtype.kind != "f" and cell.index.name is None and cell.index.dtype.kind in "iu" and len(cell):
@@ -103,9 +111,9 @@ def _holds_grades(cell: Any) -> bool:
 
 
 def plain(value: Any) -> Json:
-    """Return a value of another library as JSON (an array as a list, NaN as None); unknown types are returned unchanged.
+    """Convert a value of another library to JSON: an array to a list, NaN to None.
 
-    A key of a mapping whose value is missing is left out.
+    In a mapping, keys whose value is missing are left out. A value of an unknown type is returned unchanged.
     """
     kind = type(value)
     if kind is str or value is None:
@@ -120,13 +128,13 @@ def plain(value: Any) -> Json:
 
 
 def _foreign(value: Any) -> Json:
-    """Return an object of another library as JSON, or unchanged if its type is unknown."""
+    """Convert an object of another library to JSON; return an object of an unknown type unchanged."""
     for read in ("tolist", "to_list"):  # an array or a number of NumPy, a series of pandas or polars
         if hasattr(value, read):
             return plain(getattr(value, read)())
     if (result := document(value)) is not None:
         return result
-    if is_table(value):  # of contexts
+    if is_table(value):  # a table of contexts
         return list(records(value))
     if (fields := fields_of(value)) is not None:
         return plain(fields)

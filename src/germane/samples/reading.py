@@ -48,14 +48,15 @@ def read_samples(
 ) -> Iterator[Sample]:
     """Read the samples of a file or folder, one at a time; `-` is JSON Lines on stdin.
 
-    A folder gives the samples of all its files in order of their names, a BEIR data set its queries that have gold,
-    exported spans one sample per trace with a retrieval.
+    From a folder, the samples of all its files are read, in the order of the file names. From a BEIR data
+    set, the queries that have gold are read. From exported spans, each trace with a retrieval is read as one
+    sample.
 
     Args:
         path: The file or folder; the extension tells the format.
-        columns: Maps germane's field names to the file's (`{"query": "Question"}`).
+        columns: Maps germane's field names to the names in the file (`{"query": "Question"}`).
         warn: Called with a Notice for each field that is probably misspelt.
-        prefix: The text before the line number in the id of a sample without an id.
+        prefix: A sample without an id gets this prefix and its line number as its id.
 
     Raises:
         InputError: The file is missing (raised at once), or a row is invalid (raised when it is reached, with its location).
@@ -67,7 +68,10 @@ def read_samples(
 
 
 def _read_file(path: Path, rows: RowReader, faults: list[InputError] | None = None) -> Iterator[Sample]:
-    """Return an iterator over the samples of a file or BEIR folder; errors in rows are raised, or added to `faults` if given."""
+    """Return an iterator over the samples of a file or a BEIR folder.
+
+    An error in a row is raised, or appended to `faults` if this list is given.
+    """
     if _is_beir(path):
         return _samples(_located(_beir_rows(path)), rows, SourceLocation("samples"), "row", faults)
     reader, unit = _format(path)
@@ -96,7 +100,7 @@ def _is_beir(path: Path) -> bool:
 
 
 def faults_in(path: Path, columns: Columns | None = None) -> list[InputError]:
-    """Return the errors in a file or folder of samples: the first one of each row, at most MOST_FAULTS per file."""
+    """Return the first error of each row in a file or folder of samples, at most MOST_FAULTS per file."""
     faults: list[InputError] = []
     try:
         if path.is_dir() and not _is_beir(path):
@@ -122,7 +126,10 @@ def _samples_of_folder(folder: Path, columns: Columns | None, warn: Warn | None)
 
 
 def data_files(folder: Path) -> list[Path]:
-    """Return the sample files below a folder, without hidden files and reports. Raises InputError if there are none."""
+    """Return the files of samples in a folder and its subfolders, without hidden files and reports.
+
+    Raises InputError if there are no such files.
+    """
     files = (file for file in sorted(folder.rglob("*")) if suffix_of(file) in READERS and file.is_file())
     paths = [file for file in files if not _is_hidden(file.relative_to(folder), folder)]
     if not paths:
@@ -140,10 +147,11 @@ def _is_hidden(file: Path, folder: Path) -> bool:
 def read_questions(
     source: SampleSource | Iterable[str], warn: Warn | None = None, *, asked: bool = False
 ) -> Iterator[Sample]:
-    """Return an iterator over the samples in a SampleSource; with `asked`, a text in the list is a query.
+    """Return an iterator over the samples in a file, a list or a DataFrame.
 
-    `asked` means that a system is queried for the contexts. `warn` is called with a Notice for each field that
-    is probably misspelt. Raises InputError as `read_samples` does.
+    `asked` says that a system will be queried for the contexts; a string in the list is then read as a query.
+    `warn` is called with a Notice for each field that is probably misspelt. Raises InputError as
+    `read_samples` does.
     """
     if isinstance(source, str | Path):
         path = Path(source)
@@ -169,8 +177,9 @@ def samples_from(
     columns: Columns | None = None,
     warn: Warn | None = None,
 ) -> Iterator[Sample]:
-    """Return an iterator over Samples built from mappings, which are read like lines of JSONL; Samples stay unchanged.
+    """Return an iterator over the Samples built from `rows`.
 
+    Mappings are read like lines of JSON Lines; a Sample in `rows` stays unchanged.
     `columns` and `warn` are as in `read_samples`.
     """
     rows_read = _as_samples(_located(rows), warn)
@@ -178,7 +187,7 @@ def samples_from(
 
 
 def _located(rows: Iterable[Any]) -> Iterator[Row]:
-    """Yield the rows of a Python list with their numbers, and with lone surrogates replaced by U+FFFD."""
+    """Yield each value of a list as a Row, numbered from 1, with lone surrogates replaced by U+FFFD."""
     for number, row in enumerate(rows, 1):
         made: Json = without_surrogates(row) if isinstance(row, Sample) else row
         if isinstance(row, Mapping):
@@ -187,7 +196,10 @@ def _located(rows: Iterable[Any]) -> Iterator[Row]:
 
 
 def _as_samples(rows: Iterator[Row], warn: Warn | None = None) -> Iterator[Row]:
-    """Yield the rows, or the samples that an add-on builds from them if it recognises the first row (such as a trace)."""
+    """Yield the rows unchanged, or, if an add-on recognises the first row, the samples built by the add-on.
+
+    An add-on recognises, for example, the spans of a trace.
+    """
     first = next(rows, None)
     if first is None:
         return
@@ -215,7 +227,7 @@ def _at(location: SourceLocation, _: Sequence[Step]) -> SourceLocation:
 
 
 _TOGETHER = 64
-"""The number of lines that are parsed together."""
+"""The number of lines that are parsed in one call."""
 
 
 MOST_FAULTS = 50
@@ -229,10 +241,11 @@ def _samples(
     unit: str,
     faults: list[InputError] | None = None,
 ) -> Iterator[Sample]:
-    """Yield the samples of rows. Raises InputError for an invalid row, a repeated (id, system, trial), or without any rows.
+    """Convert rows to samples and yield them.
 
-    `unit` ("line" or "row") names the numbers of rows in messages. If `faults` is given, errors in rows are added to it
-    instead, up to MOST_FAULTS.
+    Raises InputError if a row is invalid, if two samples have the same id, system and trial, or if there are
+    no rows. If the list `faults` is given, errors in rows are appended to it instead, up to MOST_FAULTS.
+    `unit` is the word before a row's number in messages: "line" or "row".
     """
     # most samples have neither system nor trial: their id is their key
     seen = dict[str | tuple[str, str, int], int]()
@@ -293,9 +306,9 @@ _ENDS = b"}\n", b"}\r\n", b"}"
 
 
 def _rows_of_lines(lines: Sequence[bytes]) -> list[Json] | None:
-    """Return the JSON values of lines, or None if a line may be invalid, be blank or have duplicate keys."""
+    """Return the JSON values of lines, or None if a line may be blank, be invalid or have duplicate keys."""
     unusual = [1 for line in lines if not line.startswith(b"{") or not line.endswith(_ENDS)]
-    if unusual and len(lines) > 1:  # otherwise no value continues on the next line
+    if unusual and len(lines) > 1:  # an object may continue on the next line
         return None
     try:
         rows = parse_json_lines(b"".join(lines))
@@ -307,9 +320,10 @@ def _rows_of_lines(lines: Sequence[bytes]) -> list[Json] | None:
 def _json_location(
     path: Path, text: str | bytes, first_line: int, above: tuple[Step, ...], steps: Sequence[Step]
 ) -> SourceLocation:
-    """Return the location of the value at the path `above` + `steps` in a JSON text, or that of `above` if there is none.
+    """Return the location of the value at the path `above` + `steps` in a JSON text.
 
-    If both paths are empty the location has only a line.
+    The text starts on the line `first_line` of the file. If it has no value at this path, the location of the
+    value at `above` is returned. If both paths are empty, the location has a line but no column.
     """
     text = text.decode() if isinstance(text, bytes) else text
     offset = locate(text, (*above, *steps)) if above or steps else None
@@ -321,7 +335,7 @@ _HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "resul
 
 
 def _read_json(path: Path, _: Warn) -> Iterator[Row]:
-    """Yield the rows of a JSON document: an array of samples, or an object with such an array under a usual key."""
+    """Yield the rows of a JSON document, which is an array or an object with an array under a usual key."""
     text = read_text(path)
     if not text.strip():
         return

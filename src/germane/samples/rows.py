@@ -21,15 +21,18 @@ from germane.types import Context, Json, Sample, Step
 Columns: TypeAlias = Mapping[str, str]
 Locate: TypeAlias = Callable[[Sequence[Step]], SourceLocation]
 Row: TypeAlias = tuple[int, Json, Locate]
-"""A row: its number (the id of a sample without one), its value, and a function from a path in it to a SourceLocation."""
+"""A row: its number, its value, and a function that returns the SourceLocation of a path within the value.
+
+A sample without an id gets the number as its id.
+"""
 
 _OF_IDS = {IDS, "qrels", "forbidden"}
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """Parse a text like `query=Query,contexts=Context` to a mapping of germane's field names to the file's.
+    """Parse a string like `query=Query,contexts=Context` to a mapping from field names to column names.
 
-    Raises InputError for another form or an unknown field.
+    Raises InputError if the string has another form or names an unknown field.
     """
     columns: dict[str, str] = {}
     for pair in filter(None, map(str.strip, text.split(","))):
@@ -59,7 +62,7 @@ class RowReader:
     Args:
         columns: Maps germane's field names to the names in the rows.
         warn: Called with a Notice for each suspicious field.
-        prefix: The text before the row number in the id of a row without an id.
+        prefix: A row without an id gets this prefix and its row number as its id.
     """
 
     def __init__(self, columns: Columns | None = None, warn: Warn | None = None, prefix: str = "") -> None:
@@ -73,7 +76,7 @@ class RowReader:
         self._cells, self._table_rows = CellCounts(), 0
 
     def field_of(self, key: str, among: Iterable[str] = ()) -> str | None:
-        """Return the sample field that a key means in a row with the keys `among`, or None if the key is metadata."""
+        """Return the sample field that a key means in a row with the keys `among`, or None for metadata."""
         if key in self._mapped:
             return self._mapped[key]
         if key == "context" and not OF_GOLDENS.isdisjoint(among):
@@ -81,7 +84,10 @@ class RowReader:
         return None if (name := SPELLINGS.get(key)) in self._taken else name
 
     def read(self, row: Json, number: int, where: Locate) -> Sample:
-        """Return a row's Sample; its id is `number` if it has none. Raises InputError, located by `where`."""
+        """Convert a row to a Sample. A row without an id gets the prefix and `number` as its id.
+
+        Raises InputError if the row is invalid; `where` returns the location of an invalid value.
+        """
         if isinstance(row, Sample):
             return row
         try:
@@ -90,7 +96,7 @@ class RowReader:
             raise wrong.error(where(wrong.path)) from None
 
     def _sample(self, row: Json, number: int, where: Locate) -> Sample:
-        """Return the Sample of a row that is a mapping. Raises Invalid for an invalid value, or for another row."""
+        """Convert a row to a Sample. Raises Invalid if the row is not a mapping, or if a value is invalid."""
         if not isinstance(row, dict):
             fix = 'write {"id": "q1", "query": "..."}'
             raise Invalid(f"this sample is {describe(row)}, not an object", fix)
@@ -114,7 +120,10 @@ class RowReader:
             raise self._named(wrong, plan, row) from None
 
     def _values(self, row: TableRow, where: Locate) -> dict[str, Json]:
-        """Return the values of a table's row, whose texts are read as cells. Raises Invalid with the column as its path."""
+        """Parse the cells of a table's row; return their values by column.
+
+        Raises Invalid, with the column as its path, for an invalid cell.
+        """
         self._table_rows += 1
         values = {name: cell for name, cell in row.items() if name != ""}
         for name, cell in values.items():
@@ -131,13 +140,19 @@ class RowReader:
         return values
 
     def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> KeyPlan:
-        """Return the plan for reading rows with these keys; `among` also has keys without a value."""
+        """Return the plan for reading rows with the keys `keys`.
+
+        `among` are all keys of the row, including those whose value is missing.
+        """
         self._absent.difference_update(keys)
         means = {key: self.field_of(key, among) for key in (*self._mapped, *SPELLINGS) if key in keys}
         return KeyPlan.of(keys, means, FIELDS)
 
     def warn_at_end(self, file: SourceLocation) -> None:
-        """Warn about names in `columns` that no row had, and about suspicious cells counted in all rows."""
+        """Warn about names in `columns` that occurred in no row, and about cells that may be wrong.
+
+        It is called after all rows of `file` have been read.
+        """
         for notice in self._cells.notices(self._table_rows):
             self.warn(notice)
         for key in sorted(self._absent):
@@ -145,7 +160,7 @@ class RowReader:
             self.warn(Notice(problem, "check the name, also upper and lower case", file))
 
     def _named(self, wrong: Invalid, plan: KeyPlan, row: dict[str, Json]) -> Invalid:
-        """Return the error with the row's own keys in its path, and with an example of the field in its fix."""
+        """Return the error with the row's own keys in its path and an example of the field in its fix."""
         if not wrong.path:
             wrong.problem = f"{'this sample ' * wrong.problem.startswith('has no')}{wrong.problem}"
             if wrong.problem.endswith("has no query") and row:
@@ -166,7 +181,7 @@ class RowReader:
         return wrong
 
     def _warn_of(self, plan: KeyPlan, row: Mapping[str, Json], among: tuple[Any, ...], where: Locate) -> None:
-        """Warn about keys that are probably misspelt, a second key that means the same field, and joined ids."""
+        """Warn about misspelt keys, about several keys for one field, and about several ids in one string."""
         for key, name, _ in plan.fields:
             value = row[key] if name in _OF_IDS else None
             if isinstance(value, list) and len(value) == 1 and is_joined_ids(str(value[0])):
@@ -186,9 +201,10 @@ def _nearest_field(key: str) -> str | None:
 
 
 def _with_ids(contexts: Json, ids: Json) -> Json:
-    """Return contexts with the document ids of a separate list, or contexts that are only ids.
+    """Return the contexts with the document ids in the list `ids`.
 
-    Raises Invalid if the lengths differ or a context has another id.
+    If `contexts` is None, the contexts have only ids. Raises Invalid if the two lists differ in length, or if
+    a context already has another id.
     """
     if not isinstance(ids, list | tuple):
         raise Invalid(f"is {describe(ids)}, not a list of ids", 'write a list: ["d1", "d2"]', IDS)
@@ -210,9 +226,9 @@ def _with_ids(contexts: Json, ids: Json) -> Json:
 
 
 def sample_to_json(sample: Sample) -> dict[str, Json]:
-    """Return a sample as a JSON object without fields at their default, from which an equal Sample can be read.
+    """Return a sample as a JSON object, without the fields that have their default value.
 
-    `contexts: []` means that nothing was retrieved.
+    An equal Sample can be read from this object. In it, `contexts: []` means that nothing was retrieved.
     """
     fields: dict[str, Json] = json.loads(encode_record(sample))  # json keeps integers of any size
     return fields
