@@ -1,4 +1,4 @@
-"""Ask for stored verdicts of a report again, with the original settings, to see if the judge has changed."""
+"""Ask the judge again for stored verdicts of a report, with the same settings, to see if it has changed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ from germane.types import FrozenDict, Judgement, Sample
 class StoredVerdict:
     """A stored verdict that is asked for again: its question, judgement, samples, and new answers.
 
-    `stored` is the verdict without its reason, as text; `new` are the new verdicts, in the order of asking.
+    `samples` are the samples whose measures read the verdict. `stored` is the stored verdict as a string,
+    without its reason; `new` are the new verdicts in the same form, in the order of asking.
     """
 
     question: AnyQuestion
@@ -59,13 +60,14 @@ class StoredVerdict:
 
 
 def ask_again(folder: Path, n: int, spec: Spec) -> AgainLine:
-    """Ask again for n random verdicts of a report, twice if they flip, and compare old and new verdicts.
+    """Ask the judge again for `n` random verdicts of a report, and compare the old and the new verdicts.
 
-    The ledger is neither read nor written. The new answers are stored in the report's judgements, with the
-    original's key as their parent and a negative replica number, so that no measure reads them.
+    A verdict that differs (flips) is asked for a second time. The ledger is neither read nor written. The new
+    answers are stored in the report's judgements. Their parent is the key of the stored judgement and their
+    replica number is negative, so that no measure reads them.
 
-    The verdicts are drawn from those that some measure reads. `spec` has the judge's key, URL and headers,
-    limits, and the seed of the draw, as for a run.
+    Only verdicts that a measure reads are drawn. As for a run, `spec` contains the judge's key, URL and
+    headers, the limits, and the seed of the draw.
 
     Raises:
         InputError: The report has no judge that can be asked, or another judge is named.
@@ -98,7 +100,11 @@ _NAME_ANOTHER = "name a report whose measures ask a judge"
 
 
 def _judge_of(report: Report, spec: Spec) -> Judge:
-    """Return a report's judge with its old settings; its URL gets no API key unless `spec` names it too."""
+    """Return a report's judge with the settings that it had.
+
+    The judge's URL gets no API key unless `spec` names it too. Raises InputError if the report has no judge,
+    its judge only returns stored labels, or `spec` names another judge.
+    """
     manifest = report.manifest
     resumed = spec.resuming(manifest).in_project()
     if not resumed.first("judge", "given", "report")[1]:
@@ -117,11 +123,12 @@ def _judge_of(report: Report, spec: Spec) -> Judge:
 
 
 class _Draw:
-    """A random draw of a report's verdicts to ask again: the n with the smallest hashes of seed and key.
+    """Draws `n` random verdicts of a report to ask for again: those with the smallest hashes of seed and key.
 
-    `verdicts` is the result. `kinds` counts the candidates by kind of question; `changed` counts verdicts
-    that are no candidates, as their prompt or judge has changed. `trials` has the number of trials of each
-    case and system that has several, `replica` is the highest free replica number below 0.
+    `verdicts` are the drawn verdicts. `kinds` counts the verdicts that could be drawn, by kind of question.
+    `changed` counts the verdicts that cannot be drawn because their prompt or judge has changed. `trials`
+    contains the number of trials of each case and system with several trials. `replica` is a replica number
+    below 0 that the report does not use yet.
     """
 
     def __init__(self, report: Report, judge: Judge, n: int, seed: int) -> None:
@@ -139,7 +146,7 @@ class _Draw:
         self._drawn: dict[str, tuple[bytes, StoredVerdict]] = {}
 
     def jobs(self, samples: Iterable[Sample]) -> Iterator[Job]:
-        """Yield samples of the report with the graders that scored them."""
+        """Yield a job for each of these samples of the report, with the graders that scored it."""
         numbers = self.report.tables.grader_numbers()
         for sample in samples if self.graders else ():
             yield Job(sample=sample, graders=self.graders[numbers.get(sample.key, 0)])
@@ -165,9 +172,10 @@ class _Draw:
         answer: Answer,
         sample: SampleKey,
     ) -> None:
-        """Count a verdict that can be asked again, and keep it if its hash is among the n smallest so far.
+        """Count a verdict if it can be asked for again, and draw it if its hash is among the `n` smallest.
 
-        `example` has the settings of `questions[at]`, which is only created if the verdict is kept.
+        `answer` is the stored answer to `questions[at]`. `example` has the same settings as this question,
+        which is created only if the verdict is drawn.
         """
         key = answer.judgement.key
         if key in self._drawn:
@@ -191,7 +199,10 @@ class _Draw:
 
 
 def _again(judge: Judge, replica: int) -> Judge:
-    """Return the judge as Replica number `replica`, for new answers; a panel's members count down from it."""
+    """Return the judge as a Replica with this number, so that its stored answers are not used.
+
+    The members of a panel get this number and the next lower ones.
+    """
     if isinstance(judge, PanelJudge):
         return PanelJudge([_again(member, replica - number) for number, member in enumerate(judge.members)])
     return Replica(judge, replica)
@@ -200,7 +211,10 @@ def _again(judge: Judge, replica: int) -> Judge:
 async def _ask_all(
     verdicts: Sequence[StoredVerdict], judge: Judge, replica: int, max_cost: float | None
 ) -> tuple[GermaneError | None, Spent]:
-    """Ask for each verdict again, twice if it flips; return the error that ended this, if any, and usage."""
+    """Ask for each verdict again, and a second time if it flips.
+
+    Returns the error that stopped the asking (None if nothing did), and the usage.
+    """
     budget, spent = Budget(max_cost), Spent()
     asked, members = verdicts, len(getattr(judge, "members", (judge,)))
     for number in range(2 if asked else 0):
@@ -218,7 +232,7 @@ async def _ask_all(
 
 
 async def _ask(verdict: StoredVerdict, asker: Asker) -> GermaneError | None:
-    """Ask a verdict's question and add the answer to it; return the error if the asker stopped."""
+    """Ask a verdict's question and add the answer to `verdict`; return the error if the asker stopped."""
     try:
         (answer,) = await asker.judge([verdict.question])
     except (Interrupted, JudgeError) as stopped:
@@ -230,7 +244,10 @@ async def _ask(verdict: StoredVerdict, asker: Asker) -> GermaneError | None:
 
 
 def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainLine:
-    """Return the comparison of the stored verdicts with the new ones, as the audit's result."""
+    """Return the comparison of the stored verdicts with the new ones, as a line of the audit.
+
+    `stopped` is the reason why not all verdicts were asked for, or "".
+    """
     answered = [verdict for verdict in draw.verdicts if verdict.new]
     flipped = [verdict for verdict in answered if verdict.flipped]
     third = [(verdict, verdict.new[1]) for verdict in flipped if len(verdict.new) > 1]
@@ -270,9 +287,10 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
 def _effects(
     report: Report, draw: _Draw, answered: Sequence[StoredVerdict]
 ) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """Return, for each judged mean, each new verdict's effect on it, times the number of all candidates.
+    """Return how much each new verdict changes each judged mean, times the number N of drawable verdicts.
 
-    The second result has, for each mean, that number divided by the candidates of the kinds that it reads.
+    The first result maps each mean to its changes, one per verdict in `answered`. The second result maps each
+    mean to N divided by the number of drawable verdicts of the kinds that the mean reads.
     """
     names, sizes = dict[tuple[str, str], str](), dict[tuple[str, str], int]()
     effects, largest = dict[str, list[float]](), dict[str, float]()
@@ -301,9 +319,10 @@ def _effects(
 def _changes(
     job: Job, draw: _Draw, flips: Mapping[int, StoredVerdict]
 ) -> Iterator[tuple[int, dict[str, float]]]:
-    """Yield each flipped verdict's number, with its effect on each score of one sample.
+    """Yield the number of each flipped verdict, and its effect on each score of one sample, by measure.
 
-    The effect is the average of two changes of the score: if this verdict is replaced first, and if last.
+    The effect is the average of two changes of the score: the change if this verdict is replaced before all
+    other flipped verdicts, and the change if it is replaced after them.
     """
     new = {at: (verdict.judgement.key, verdict.answers[0]) for at, verdict in flips.items()}
     none, every = _values(job, draw, {}), _values(job, draw, dict(new.values()))
@@ -315,7 +334,10 @@ def _changes(
 
 
 def _values(job: Job, draw: _Draw, new: Mapping[str, Answer]) -> dict[str, float]:
-    """Return a sample's scores by measure, without missing ones, if `new` answers replace stored ones."""
+    """Return a sample's scores by measure, without missing scores.
+
+    `new` maps keys of judgements to the answers that replace the stored ones.
+    """
 
     async def find(asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         rows = await draw.answers.lookup(asked)

@@ -1,6 +1,6 @@
 """Choose the judge, the ledger and the default measures. Flags > eval file > environment > config.
 
-A resumed evaluation has the judge and the ledger that it began with, and the answers of its earlier sessions.
+A resumed evaluation uses the judge and the ledger that it began with, and the answers of earlier sessions.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ if TYPE_CHECKING:
 
 
 class Router:
-    """Maps each question to its judge: the script that the question names, or else the evaluation's judge."""
+    """A callable that returns the judge for a question.
+
+    It is the script that the question names, or else the evaluation's judge.
+    """
 
     def __init__(self, judge: Judge | None) -> None:
         self.judge = judge
@@ -57,7 +60,10 @@ class Router:
         self._programs: dict[str, Judge] = {}
 
     def __call__(self, question: AnyQuestion) -> Judge:
-        """Return the judge of a question. Raises InputError if no judge is named for it."""
+        """Return the judge for `question`.
+
+        Raises InputError if the question names no script and the evaluation has no judge.
+        """
         if program := question.by_program:
             if program not in self._programs:
                 self._programs[program] = load(program)(ask=self.ask)
@@ -68,16 +74,19 @@ class Router:
 
 
 def judged_by(judge: Judge | None) -> str:
-    """Return "labels" or "gold" if the judge only reads these, else ""."""
+    """Return "labels" if the judge only returns people's labels, "gold" if only gold labels, else ""."""
     return next((_READERS[kind.__name__] for kind in type(judge).__mro__ if kind.__name__ in _READERS), "")
 
 
 _READERS = {"LabelsJudge": "labels", "GoldJudge": "gold"}
-"""Classes of judges that read labels, by name: these are not imported where another judge is asked."""
+"""The classes of judges that return stored labels, by name, because they are imported only if needed."""
 
 
 def settings_of(spec: Spec, judge: Judge | None) -> Settings:
-    """Return the settings of relevance (against, scale, rubric, and the labels read in place of verdicts)."""
+    """Return the settings of relevance in `spec`: against, scale and rubric.
+
+    If the judge only returns stored labels, the settings also say which labels these are.
+    """
     return Settings.of(spec.against, spec.scale, spec.rubric).with_judge(judged_by(judge))
 
 
@@ -87,18 +96,22 @@ def needs_judge(graders: Iterable[Grader]) -> list[str]:
 
 
 def no_judge(names: Sequence[str]) -> InputError:
-    """Return the InputError for measures that need a judge when none is named."""
+    """Return the InputError for measures (`names`) that need a judge although no judge is named."""
     fix = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
     return InputError(f"these measures need a judge: {some_of(names)}", fix=fix)
 
 
 def keeps_answers(judge: Judge | None) -> bool:
-    """Return True if the answers of the judge, or of a member of a panel, are stored."""
+    """Return True if the answers of the judge, or of any member of a panel, are stored in the ledger."""
     return judge is not None and any(member.stored for member in members_of(judge))
 
 
 def with_labels(jobs: Iterable[Job], judge: Judge | None) -> Iterable[Job]:
-    """Return the jobs; if the judge is a LabelsJudge, add its labels to them and store theirs in it."""
+    """Return the jobs; if the judge is a LabelsJudge, exchange labels between it and the jobs.
+
+    The judge's labels are added to the contexts of the jobs, and the labels of the contexts are stored in the
+    judge.
+    """
     if judge is None or "reads" not in judge.identity:
         return jobs
     from germane.judges.labels import LabelsJudge
@@ -117,11 +130,12 @@ def _taught(job: Job, reader: LabelsJudge) -> Job:
 
 
 def judge_words(spec: Spec) -> tuple[str, bool]:
-    """Return the judge's name ("" if none is named), and True if it may get a key from the environment.
+    """Return the judge's name ("" if no judge is named), and True if it may get a key from the environment.
 
-    A judge that a report, a file or the config names may not, unless the environment names the same. In a
-    resumed report, URLs are masked and therefore taken from the file, the environment or the config;
-    `--base-url` replaces them.
+    A judge named by a flag may get a key. A judge named by a report, a file or the config may not, unless the
+    environment names the same judge. In a resumed report, the URLs in the name are masked. The name is then
+    taken from the file, the environment or the config, if it differs only by the masked parts there. Without
+    `--base-url`, a base URL from a report or a file becomes part of the name.
     """
     named, source = spec.first("judge")
     words = str(named or "")
@@ -140,9 +154,9 @@ def judge_words(spec: Spec) -> tuple[str, bool]:
 def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
     """Return the judge that `judge_words` names; several names separated by spaces make a panel.
 
-    `needed` are the names of the measures that ask a judge. Returns None if no judge is named or needed. An
-    untrusted judge gets no key from the environment for its URL. Raises InputError if a judge is needed and
-    none is named.
+    `needed` are the names of the measures that ask a judge. If no judge is named, returns None if `needed` is
+    empty, and raises InputError otherwise. A judge that may not get a key (see `judge_words`) gets no API key
+    from the environment for its URL.
     """
     words, trusted = judge_words(spec)
     if words:
@@ -162,10 +176,10 @@ def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
 
 
 def _keywords(spec: Spec, *, several: bool) -> dict[str, Json]:
-    """Return the options as arguments of LLMJudge; several judges get one rate limiter to share.
+    """Return the judge's options in `spec` as arguments of LLMJudge; several judges use one rate limiter.
 
-    Only a URL from a flag or the environment is passed on; one from a resumed report is part of the judge's
-    name and gets no key.
+    A base URL is passed on only if it was given by a flag. The base URL of a resumed report is part of the
+    judge's name, so that it gets no key.
     """
     from germane.judges.client.providers import Price
     from germane.judges.client.ratelimits import RateLimiter
@@ -194,7 +208,11 @@ def check_same_judge(
     fix: str = "give the same judge as before, or --reask to ask it every question again",
     anywhere: bool = False,
 ) -> None:
-    """Raise InputError if a resumed evaluation had another judge; with `anywhere`, its URL may differ."""
+    """Raise InputError if the resumed evaluation had another judge than `judge`.
+
+    `stored` is the manifest of the resumed evaluation, and `fix` is the advice in the error. With `anywhere`,
+    the base URLs of the judges may differ. Nothing is compared if either evaluation has no judge.
+    """
     before = mask_urls((stored.get("judge") or {}).get("identity"))
     asked = None if judge is None else decode(encode(mask_urls(judge.identity)))
     if anywhere:
@@ -207,14 +225,14 @@ def check_same_judge(
 
 
 def _without_url(identity: Json) -> Json:
-    """Return a judge's identity without base URLs, for a panel also without those of its members."""
+    """Return a judge's identity without its base URL and, for a panel, without its members' base URLs."""
     if isinstance(identity, Mapping):
         return {name: _without_url(value) for name, value in identity.items() if name != "base_url"}
     return [*map(_without_url, identity)] if isinstance(identity, list | tuple) else identity
 
 
 LOOKED_AT = 10_000
-"""Samples of data that are read to see which measures they allow."""
+"""The number of samples that are read to choose the default measures."""
 
 
 _OF_GOLD = ("nDCG@10", "R@10", "RR")
@@ -225,11 +243,11 @@ _OF_REFERENCES = ("context_recall",)
 def default_measures(
     samples: Iterable[Sample], judge: str, *, asked: bool = False
 ) -> tuple[tuple[str, ...], str]:
-    """Return the measures that the samples allow, from gold labels or by a named judge, and a note on them.
+    """Return the default measures for these samples, and a note that tells the user how they are measured.
 
-    `judge` is the one that a flag, a file or the config names; one named in the environment alone is not
-    used, so that defaults cost nothing. `asked` is True if a target is asked, which returns the contexts.
-    Raises InputError if the samples allow none.
+    `judge` is the name of the judge in a flag, a file or the config, or "". A judge that only the environment
+    names is not used, so that default measures cost nothing. `asked` is True if a target is asked for the
+    contexts. Raises InputError if the samples allow no measure.
     """
     retrieved = gold = references = False
     for sample in samples:
@@ -261,7 +279,7 @@ def default_measures(
 
 
 def ledger_address(flag: str | None = None) -> str:
-    """Return the ledger's address: a flag's, GERMANE_LEDGER's, the config's, else the project's default."""
+    """Return the ledger's address: `flag`, else GERMANE_LEDGER, else the config's, else the default one."""
     from germane.ledger.sqlite import address_from, find_ledger, password_apart
 
     if named := flag or environment("ledger"):
@@ -273,10 +291,11 @@ def ledger_address(flag: str | None = None) -> str:
 
 
 def ledger_of(spec: Spec, folder: Path | None) -> str | None:
-    """Return the address of a run's ledger; None for a run with --no-cache and no folder.
+    """Return the address of the ledger of a run that writes its report to `folder`.
 
-    With --no-cache it is a file in the report folder until the report is complete. A resumed run uses its
-    earlier ledger unless another one is given.
+    With --no-cache, the ledger is a file in `folder` until the report is complete; if `folder` is None, the
+    run has no ledger, and None is returned. A resumed run uses its earlier ledger if that ledger still exists
+    and no other ledger is given.
     """
     from germane.ledger.sqlite import is_there
 
@@ -291,7 +310,7 @@ def ledger_of(spec: Spec, folder: Path | None) -> str | None:
 def open_ledger(
     address: str | Path | None, replay: str | Path | None = None, *, read_only: bool = False
 ) -> Ledger | None:
-    """Return the opened ledger at `replay` (read-only), else at `address`; None if both are None."""
+    """Open and return the ledger at `replay` (read-only), else at `address`; return None if both are None."""
     if replay is None and address is None:
         return None
     from germane.ledger.sqlite import open_at, open_for_replay
@@ -300,7 +319,10 @@ def open_ledger(
 
 
 def open_earlier(files: Sequence[Path]) -> Ledger | None:
-    """Return the answers in judgement files as a ledger, without unreadable lines; None without files."""
+    """Return the answers in files of judgements as a ledger; None if there are no files.
+
+    Lines that cannot be read are skipped.
+    """
     if not files:
         return None
     from germane.ledger.sqlite import SQLiteLedger
@@ -309,9 +331,10 @@ def open_earlier(files: Sequence[Path]) -> Ledger | None:
 
 
 def answers_in(folder: FolderWriter, stored: Mapping[str, Json]) -> Ledger | None:
-    """Return the answers that earlier sessions left in the report folder as a ledger; None without any.
+    """Return the answers of earlier sessions in the report folder as a ledger; None if there are no answers.
 
-    `stored` is their manifest. Raises InputError if a complete report's judgements were modified.
+    `stored` is the folder's manifest. Raises InputError if the report is complete and its file of judgements
+    was modified afterwards.
     """
     if stored.get("status") == "complete":
         file = folder.path / "judgements.jsonl"

@@ -21,8 +21,9 @@ __all__ = ["forecast"]
 def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
     """Return the questions that `run` would ask with these options, and their cost.
 
-    Neither a judge nor a target is asked, and nothing is written. Answers of targets come from the resumed
-    folder and from recordings; a sample without one is counted as `waiting`. Raises InputError as `run` does.
+    Neither a judge nor a target is asked, and nothing is written. The targets' answers are taken from the
+    resumed folder and from recordings; a sample without an answer is counted as `waiting`. Raises InputError
+    in the same cases as `run`.
     """
     from germane.ledger.sqlite import is_there
 
@@ -49,7 +50,7 @@ def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
 
 
 def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Forecast:
-    """Return the forecast for all cases. Raises InputError for a measure that no sample allows."""
+    """Return the forecast for all cases. Raises InputError if a measure is impossible for every sample."""
     cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.cases())
     wait = False
     if plan.asks_targets:
@@ -57,7 +58,7 @@ def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Fore
         wait = not all(has_answer for _, has_answer in cases)
     made = ((plan.job(planned), has_answer) for planned, has_answer in cases)
     jobs = (job if has_answer else forecaster.waiting(job) for job, has_answer in made)
-    # a sample that waits, or of another part, may have what these lack
+    # a measure may be possible for a sample that waits for its answer or belongs to another part
     checked = jobs if wait or plan.share is not None else feasible(jobs, plan.settings, plan.gates)
     run_coroutine(forecaster.count(checked))
     return forecaster.forecast

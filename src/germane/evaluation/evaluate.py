@@ -82,7 +82,7 @@ async def aevaluate(
     folder: Path | str | None = None,
     progress: bool | None = None,
 ) -> Report:
-    """Judge and score samples, or what a system retrieves for queries, in an event loop.
+    """Judge and score samples, or the results of a system for queries, and return a report.
 
     Args:
         samples: Samples or mappings with a sample's keys (other tools' names are understood), a DataFrame, or a file's path. Contexts
@@ -92,20 +92,23 @@ async def aevaluate(
         target: The system to query: a function of the query (asynchronous or not) that returns contexts, an answer, or both in a
             mapping; a retriever, engine or pipeline of LangChain, LlamaIndex or Haystack; or a `germane.targets.Target`. An
             exception is the error of that sample only.
-        workers: Queries in flight (default 4; threads for a function that is not asynchronous, the calling thread if 1).
+        workers: The number of queries sent at the same time (default 4). A function that is not asynchronous
+            runs in as many threads, or in the calling thread if `workers` is 1.
         judge: A judge or its name (`"openai:gpt-4o-mini"`, `"labels"`, `"lexical"`), a chat model of LangChain, a function from
             prompt to text, or a list of these, which vote as a panel. Required if a measure needs one.
         against: Judge relevance against auto, query, reference, response or criterion.
         scale: Ask for grades (graded, 0-3) or yes and no (binary).
         rubric: Wording of the grades: trec (UMBRELA) or usefulness.
         replay: A ledger or an export of one to answer from without judge calls; missing answers make the verdict undecided.
-        ledger: A path or ledger where answers are stored for later evaluations. None stores none.
+        ledger: A path or ledger where answers are stored for later evaluations. None stores no answers.
         gates: Gates to decide, such as `"lower(nDCG@10)>=0.7"`; see `Report.verdict`.
-        max_unmeasured: Share of scores that may be missing before the verdict is undecided.
+        max_unmeasured: Proportion of scores that may be missing before the verdict is undecided.
         allow_stand_in: Let gates decide on verdicts of a stand-in for a model (`"lexical"`).
-        max_cost: Stop with LimitReached before the judge costs more US dollars. Answers are kept.
-        max_calls: Stop likewise before more judge calls.
-        folder: Write the report here block by block; the same call again continues an interrupted one.
+        max_cost: Stop with LimitReached before the judge costs more than this many US dollars. The answers
+            so far are stored.
+        max_calls: Stop with LimitReached before the judge is called more often than this.
+        folder: Write the report to this folder, block by block. The same call again continues an interrupted
+            evaluation.
         progress: Show a progress line; None = only in a notebook.
 
     Returns:
@@ -160,7 +163,10 @@ async def aevaluate(
 def _defaults(
     samples: Iterable[Sample], judge: Judges | None, *, asked: bool
 ) -> tuple[Sequence[str], Iterator[Sample]]:
-    """Return the default measures for these samples, and an iterator over all of the samples."""
+    """Return the default measures for these samples, and an iterator over all of them.
+
+    `asked` is True if a target is asked about the samples.
+    """
     from germane.judges import load_judge
 
     rest = iter(samples)
@@ -170,7 +176,10 @@ def _defaults(
 
 
 def _target_of(target: Any, workers: int | None) -> Target:
-    """Return the target with its number of workers. Raises InputError if it is not a target."""
+    """Return `target` as a Target with this number of workers; functions and retrievers are wrapped.
+
+    Raises InputError if it cannot be a target or `workers` is not an integer >= 1.
+    """
     from germane.targets.python import PythonTarget
     from germane.targets.target import Target
 
@@ -182,11 +191,12 @@ def _target_of(target: Any, workers: int | None) -> Target:
 
 
 class Runner:
-    """Runs one evaluation: answers the questions of jobs, stores the rows, and builds the report.
+    """Runs one evaluation: puts each job's questions to the judge, stores the rows, and builds the report.
 
-    `spec` has the limits (unless `budget` is given), the ledger to replay, and the settings that decide the
-    verdict. `asker` is an Asker for the same judge and ledger; by default one is created, with `asking` as
-    its further arguments. It must be open while `run` is called.
+    `store` keeps the rows in memory (BlockRows) or in a report folder (FolderWriter). `spec` contains the
+    limits (unless `budget` is given), the ledger to replay, and the settings that decide the verdict. `asker`
+    is an Asker for the same judge and ledger, and must be open while `run` is called. By default an Asker is
+    created, with `asking` as further arguments.
     """
 
     def __init__(
@@ -216,7 +226,7 @@ class Runner:
 
     @property
     def undecided(self) -> str:
-        """The reason why gates cannot be decided (limit exceeded, answers missing in a replay); else ""."""
+        """The reason why gates cannot be decided (limit exceeded, answers missing in a replay), or ""."""
         missing = self.asker.missing
         if self.budget.exceeded or not missing:
             return self.budget.exceeded
@@ -230,13 +240,17 @@ class Runner:
     def report(
         self, spent: Spent, made: Mapping[str, Json] | None = None, gates: Sequence[Gate] = ()
     ) -> tuple[Report, list[tuple[int, str]]]:
-        """Return the report on the stored rows, with entries `made` in its manifest, and notes on gold."""
+        """Return the report on the stored rows, and notes on gold ids that no sample retrieved.
+
+        `spent` is the usage of the run, and `made` are further entries of the report's manifest. Each note
+        comes with the number of gold ids that it is about.
+        """
         entries, spec = manifest_of(self.settings, self.judge, spent) | dict(made or {}), self.spec
         how = {"max_unmeasured": spec.max_unmeasured, "allow_stand_in": spec.allow_stand_in}
         report = Report.build(self.tables, entries, gates=gates, over=self.undecided, **how)
         if not report.misses_gold:
             return report, []
-        from germane.labelling.unmatched import gold_notes  # which most evaluations do without
+        from germane.labelling.unmatched import gold_notes  # most evaluations do not need it
 
         notes = list(gold_notes(report))
         for count, note in notes:
@@ -255,10 +269,10 @@ async def report_on(
     target: Target | None = None,
     progress: bool = False,
 ) -> Report:
-    """Return the report on jobs, judged with the ledger, limits and folder given. See `aevaluate`.
+    """Judge and score jobs, with the ledger, limits and folder given, and return the report. See `aevaluate`.
 
-    A ledger that is a path is opened and closed; with `spec.replay` only that one answers. `settings` are by
-    default those of `spec`.
+    If `ledger` is a path, the ledger is opened and closed here; with `spec.replay`, the ledger at that path
+    is used instead. By default, `settings` are the settings in `spec`.
     """
     writer, resumed = None, False
     asking: dict[str, Any] = {}
@@ -299,9 +313,10 @@ async def report_on(
 
 
 def _continued(writer: FolderWriter, jobs: Iterable[Job], *, answered: bool) -> tuple[Iterable[Job], bool]:
-    """Return the jobs, and True if the folder has an unfinished report or one on the same samples.
+    """Return the jobs, and True if the folder contains an unfinished report, or one on the same samples.
 
-    Raises InputError if the folder has a report on other samples; a target's answers (`answered`) may differ.
+    With `answered`, a target is asked, so its answers are ignored when samples are compared. Raises
+    InputError if the folder contains a report on other samples.
     """
     if not (writer.path / "manifest.json").exists():
         writer.refuse_other("name a new folder")
@@ -347,7 +362,7 @@ def _show_progress(judge: Judge, asker: Asker) -> None:
 async def _answered(
     jobs: Iterable[Job], asked: Target, answers: TargetAnswers, notes: Counter[str], *, progress: bool
 ) -> list[Job]:
-    """Return the jobs with the target's answers; a failed query becomes its sample's error."""
+    """Return the jobs with the answers of the target `asked`; a failed query becomes its sample's error."""
     cases = [
         PlannedCase(sample=job.sample, graders=job.graders, case=job.case, target=asked.name) for job in jobs
     ]
@@ -376,7 +391,10 @@ evaluate.__name__ = evaluate.__qualname__ = "evaluate"
 
 
 def asked_graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
-    """Return measures, measure names and graders as graders. Raises InputError for an empty list or equal names."""
+    """Return measures, measure names and graders as graders.
+
+    Raises InputError if there are none, or if two of them have the same name.
+    """
     single = isinstance(measures, Measure | str) or hasattr(measures, "grade")
     several = isinstance(measures, Iterable) and not single
     listed = cast("Iterable[Asked]", measures if several else [measures])

@@ -43,7 +43,10 @@ SIZE = 500
 """Cases per block: few enough for flat memory and cache locality, many enough to amortise a block's cost."""
 
 _AHEAD = 4
-"""Blocks that ask at the same time: enough to keep an endpoint busy while one waits for its last answers."""
+"""The number of blocks whose questions are asked at the same time.
+
+Several blocks keep an endpoint busy while one block waits for its last answers.
+"""
 
 
 async def evaluate_jobs(
@@ -54,10 +57,10 @@ async def evaluate_jobs(
     *,
     ask: AskJudge | None = None,
 ) -> Store:
-    """Judge and score jobs, add their rows to `store` block by block, in order, and return the store.
+    """Judge and score jobs, add their rows to `store` block by block, in order, and return `store`.
 
-    `find` looks up stored answers (an asker's, or a report's); `ask` gets all others from a judge, and may be
-    None if there are no others. The store is memory, or the writer of a report folder.
+    `find` looks up stored answers, for example in a report. `ask` asks a judge for all other answers, and may
+    be None if all answers are stored. `store` collects the rows in memory or writes them to a report folder.
     """
     async for block in answered_blocks(jobs, find, settings, ask=ask):
         store.add(block.rows())
@@ -72,14 +75,14 @@ async def answered_blocks(
     ask: AskJudge | None = None,
     size: int = SIZE,
 ) -> AsyncIterator[Working]:
-    """Yield blocks of `size` jobs with all questions answered, in order.
+    """Yield the jobs in blocks of `size`, in order, each block once all of its questions are answered.
 
-    Stored answers are looked up block by block; other questions are asked for a few blocks at a time.
+    `find` looks up stored answers, block by block. `ask` asks the other questions of a few blocks at a time.
     """
     asking: deque[tuple[Working, asyncio.Task[None]]] = deque()
     try:
         for some in batched(jobs, size):
-            await find([])  # signals are heard here
+            await find([])  # lets the event loop handle signals
             block = Block(some, settings or Settings(), companions=True)
             working = Working(block, await start(block.programs, find))
             asking.append((working, asyncio.ensure_future(finish(working.programs, ask))))
@@ -97,14 +100,14 @@ async def answered_blocks(
 
 @dataclass(slots=True, eq=False)
 class Working:
-    """A block of jobs whose questions are being answered, and its programs as far as they have run."""
+    """A block of jobs whose questions are being answered, and the programs that ask these questions."""
 
     block: Block
     programs: list[Running[Any]]
 
     @property
     def finished(self) -> bool:
-        """True if every program of the block has ended, so that no question is left."""
+        """True if every program of the block has ended, so that no question is left to ask."""
         return all(program.finished for program in self.programs)
 
     def rows(self) -> BlockRows:
@@ -136,7 +139,7 @@ class Working:
         return rows
 
     def _asked(self, rows: BlockRows) -> dict[int, list[AskedItem]]:
-        """Return the questions asked about each sample, by its number, and add their answers to `rows`."""
+        """Return the items asked about, by the number of their job in the block; add answers to `rows`."""
         asked = defaultdict[int, list[AskedItem]](list)
         for job, passages, measures in self.block.read_as_verdicts():
             asked[job] += _items_of(passages)
@@ -156,7 +159,7 @@ class Working:
                     counts["without_reference"] += against_known - with_it
                 for question, answer in zip(examples_of(questions), answers, strict=True):
                     judgement = answer.judgement
-                    # without a key nobody was asked
+                    # an answer without a key did not come from a judge
                     if judgement.key and rows.judgements.add(judgement) and judgement.prompt:
                         rows.prompts[question.prompt] = judgement.prompt
                     if answer.children:
@@ -172,16 +175,18 @@ def _items_of(questions: Sequence[AnyQuestion]) -> list[AskedItem]:
 
 
 def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end and return its result; in a thread if an event loop runs (a notebook).
+    """Run a coroutine to its end and return its result.
 
-    Functions of targets that must run in the calling thread are run by it while it waits. An interruption
-    (Ctrl-C) cancels the coroutine, and is raised once the coroutine has ended.
+    If an event loop is already running (as in a notebook), the coroutine runs in another thread. Functions of
+    targets that must run in the calling thread are then called there while it waits. An interruption (Ctrl-C)
+    cancels the coroutine, and is raised once the coroutine has ended.
     """
     running = False
     with suppress(RuntimeError):
         running = asyncio.get_running_loop() is not None
     if not running:
-        # asyncio makes the repr of its task, and so of the task's result, when it restores the signal handler
+        # asyncio computes the repr of its task, and thus of the task's result, when it restores the signal
+        # handler; so the task has no result
         results = list[T]()
 
         async def run() -> None:
@@ -196,7 +201,7 @@ def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
         begun.set_result((asyncio.get_running_loop(), asyncio.current_task()))
         return await called_by(calls.put, work)
 
-    with ThreadPoolExecutor(1, "germane-evaluate") as executor:  # which waits for the thread at its end
+    with ThreadPoolExecutor(1, "germane-evaluate") as executor:  # at its end it waits for the thread
         result = executor.submit(asyncio.run, main())
         result.add_done_callback(lambda _: calls.put(None))
         try:
@@ -205,13 +210,13 @@ def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
             return result.result()
         except BaseException:
             loop, task = begun.result()
-            with suppress(RuntimeError):  # it has ended at this moment
+            with suppress(RuntimeError):  # the loop has just ended
                 loop.call_soon_threadsafe(cast("asyncio.Task[Any]", task).cancel)
             raise
 
 
 async def interruptibly(work: Any) -> Any:
-    """Await a coroutine and return its result. Raises Interrupted if a signal comes first."""
+    """Await a coroutine and return its result. Raises Interrupted if a signal (Ctrl-C) arrives before."""
     task = asyncio.ensure_future(work)
     with interruptible(task.cancel):
         try:
@@ -225,10 +230,11 @@ _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 @contextmanager
 def interruptible(*steps: Callable[[], object]) -> Iterator[None]:
-    """In the context, let the n-th signal call the n-th step in the event loop; later ones act as usual.
+    """Return a context in which each signal (such as Ctrl-C) calls the next of `steps` in the event loop.
 
-    A signal that comes before the loop has called the previous function (a long regular expression blocks it)
-    raises KeyboardInterrupt. Outside of the main thread, signals are left alone.
+    Signals that arrive after the last step act as usual. A signal raises KeyboardInterrupt if the loop has
+    not called the previous step yet, for example because a long regular expression blocks the loop. Outside
+    of the main thread, signals are not handled.
     """
     loop, left, before = asyncio.get_running_loop(), list(steps), dict[signal.Signals, Any]()
 

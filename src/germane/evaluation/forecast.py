@@ -33,7 +33,7 @@ from germane.targets.answers import with_sample
 from germane.types import Context, Json, Judgement
 
 ASSUMED = 10
-"""Contexts that a target is assumed to return where it has not been asked."""
+"""The number of contexts that a target is assumed to return for a sample that it has not answered yet."""
 _TYPICAL = "A passage about as long as most systems return, which says something about what was asked. " * 6
 _SECONDS = 0.5
 _ToAsk: TypeAlias = tuple[Judge, AnyQuestion]
@@ -43,9 +43,9 @@ _ToAsk: TypeAlias = tuple[Judge, AnyQuestion]
 class ForecastLine:
     """The questions that one measure asks judges that cost money or time.
 
-    `asked` has those without a stored answer, each with its judge; `estimated` counts those of them that
-    depend on unknown answers. `cached` counts those with a stored answer, `shared` those that an earlier
-    measure or sample asks too.
+    `asked` contains the questions without a stored answer, each with its judge. `estimated` counts the
+    questions in `asked` that depend on unknown answers. `cached` counts the questions with a stored answer.
+    `shared` counts the questions that an earlier measure or sample asks too.
     """
 
     estimated: int = 0
@@ -63,8 +63,8 @@ class ForecastLine:
 class Forecast:
     """The questions that a run would ask, with one line per measure.
 
-    `waiting` is the number of samples that no target has answered yet. `certain` are the new questions that
-    depend on known answers only, each with its judge.
+    `waiting` is the number of samples that their target has not answered yet. `certain` are the questions
+    without a stored answer that depend only on known answers, each with its judge.
     """
 
     judge: str
@@ -75,7 +75,7 @@ class Forecast:
 
     @property
     def total(self) -> Spent:
-        """The expected usage of all requests; a request that measures share is counted once."""
+        """The expected usage of all requests; a request for several measures is counted once."""
         return _spent(asked for line in self.lines.values() for asked in line.asked)
 
     @property
@@ -152,8 +152,8 @@ def _spent(asked: Iterable[_ToAsk]) -> Spent:
 class Forecaster:
     """Evaluates samples without asking a judge: stored answers are used, and typical ones for all others.
 
-    `forecast` counts the questions that judging the samples would ask. Answers are looked up in the ledger of
-    the run and in `earlier`, those of the evaluation's folder.
+    `forecast` counts the questions that an evaluation of the samples would ask. Stored answers are looked up
+    in `ledger`, the ledger of the run, and in `earlier`, the answers in the report folder.
     """
 
     def __init__(
@@ -175,7 +175,10 @@ class Forecaster:
                 break
 
     def waiting(self, job: Job) -> Job:
-        """Return a job that waits for its target with a typical answer and, if it has none, ten contexts."""
+        """Return a job that its target has not answered, with a typical answer.
+
+        If the job has no contexts, it also gets ten typical contexts.
+        """
         sample = job.sample
         self._waiting.add(sample.key)
         if sample.contexts is None and sample.calls is None:
@@ -186,7 +189,7 @@ class Forecaster:
         return with_sample(job, structs.replace(sample, response=response, error=None))
 
     async def _lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer]]:
-        """Return an answer to each question in several lists: the stored one, else a typical one."""
+        """Return, for each list of questions, the answers: the stored answer, or else a typical answer."""
         keyed = [self._asker.keyed(questions) for questions in asked]
         judgements = self._asker.find(chain.from_iterable(keyed))
         answers = list[Sequence[Answer]]()
@@ -198,7 +201,10 @@ class Forecaster:
     def _answer(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
     ) -> Answer:
-        """Return the stored answer of the judge (or a panel's member), a typical one if any is missing."""
+        """Return the stored answer of the judge, or a typical answer if it is missing.
+
+        A panel without a stored answer returns the answer of a member, if all of its members have answered.
+        """
         found = self._found[key] = self._find(question, key, judge, judgements)
         answers = [answer for _, answer in found if answer is not None]
         if len(answers) < len(found):
@@ -210,7 +216,10 @@ class Forecaster:
     def _find(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
     ) -> list[tuple[Judge, Answer | None]]:
-        """Return the stored answer of the judge, or of each member of a panel; None if it is missing."""
+        """Return the judge with its stored answer, or None in place of a missing answer.
+
+        For a panel without a stored answer, return each member with its stored answer.
+        """
         answer = self._asker.read(question, judgements[key]) if key in judgements else None
         if answer is not None and not answer.holds:
             answer = None
@@ -254,8 +263,8 @@ class Forecaster:
 def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Spent | None:
     """Return the expected number and cost of a run's calls; None if there are no jobs.
 
-    All jobs are read, but questions are counted for half a second only. If jobs are left by then, the numbers
-    are extrapolated, and `estimated` is above 0.
+    All jobs are read, but questions are counted for only half a second. If jobs are left by then, the numbers
+    are extrapolated, and `estimated` is greater than 0.
     """
     read, seen = iter(jobs), count()
     counted_jobs = (job for job, _ in zip(read, seen, strict=False))

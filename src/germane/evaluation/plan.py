@@ -52,11 +52,14 @@ if TYPE_CHECKING:
 
 
 Part: TypeAlias = Any
-"""One of several parts of an evaluation that are run separately: what an add-on's `parts` returns."""
+"""One part of an evaluation that is run in several parts; the `parts` of an add-on create it."""
 
 _YAML = (".yaml", ".yml")
 _CHECKED_BYTES = 100_000_000
-"""The largest size of data, in bytes, that is read once before anything is paid, so that a bad last line costs nothing."""
+"""Data of at most this size, in bytes, are read completely before the first paid call.
+
+So a bad last line costs nothing.
+"""
 
 
 @dataclass(slots=True)
@@ -65,11 +68,12 @@ class Plan:
 
     Attributes:
         files: The eval files among `paths`, parsed.
-        measures: Measures from flags, which replace the files' own.
-        usual: Measures for data files, for which no others are named.
+        measures: Measures from flags, which replace the measures of the files.
+        usual: Measures for data files if no flag names measures.
         dry: True if nothing that an eval file names may be imported or run.
-        defaults: A note on the `usual` measures if the data chose them; "" if they were named.
-        sources: The add-ons that get judges' answers and whose options are given; for a resumed run, all.
+        defaults: A note on the `usual` measures if they follow from the data; "" if they were named.
+        sources: The add-ons that get answers of judges (as batches do) and whose options are given; for a
+            resumed run, all such add-ons.
         share: The part of the cases to evaluate (`--part`); None for all.
         drawn: The row numbers that `--sample` draws and its manifest entry; None without `--sample`.
         left_out: The number of cases that `--filter` left out, and the `--limit` if it left out any.
@@ -157,12 +161,12 @@ class Plan:
         return plan
 
     def _choose_measures(self) -> None:
-        """Choose measures that the data files allow. Raises InputError if they allow none."""
+        """Set `usual` to the default measures of the data files. Raises InputError if there are none."""
         paths, spec = tuple(path for path in self.paths if path not in self.files), self.spec
         if not paths:
             return
         named, _ = spec.first("judge", "given", "report", "files", "config")
-        nothing = parse_measures(["RR"])  # it makes no grader of a file
+        nothing = parse_measures(["RR"])  # any measure, so that the graders of files are not created
         look = replace(self, measures=nothing, paths=paths, notices=Notices(), _made={})
         samples = (planned.sample for planned in islice(look.matching(), LOOKED_AT))
         try:
@@ -180,8 +184,8 @@ class Plan:
     def cases(self, *, every: bool = False) -> Iterator[PlannedCase]:
         """Yield the cases after --filter, --sample and --limit, in the order of the paths.
 
-        They are those of this part; with `every`, those of all parts. Raises InputError if `--filter` matches
-        none.
+        Only the cases of this part are yielded; with `every`, the cases of all parts. Raises InputError if
+        `--filter` matches no case.
         """
         chosen: Iterable[PlannedCase] = self.matching()
         if self.drawn is not None:
@@ -203,7 +207,7 @@ class Plan:
         self.count = row + 1
 
     def matching(self) -> Iterator[PlannedCase]:
-        """Yield the cases that match `--filter`. Raises InputError for an id that occurs in two files."""
+        """Yield the cases that match `--filter`. Raises InputError if a sample id occurs in two files."""
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         seen: dict[SampleKey, Path] = {}
         pattern, refused = self.spec.wanted, 0
@@ -213,7 +217,7 @@ class Plan:
             if pattern is not None and not any(fnmatchcase(text, pattern) for text in texts):
                 self.left_out["filter"] = refused = refused + 1
                 continue
-            # within one file the reader has checked it
+            # the reader has already checked that ids are unique within one file
             if several and (key := sample.key) in seen:
                 first = seen[key]
                 where = f"twice in the data of {path}" if first == path else f"in {first} and in {path}"
@@ -224,7 +228,7 @@ class Plan:
             yield planned
 
     def _of(self, path: Path) -> Iterator[PlannedCase]:
-        """Yield the cases of an eval file, or of a data file."""
+        """Yield the cases of the eval file or data file at `path`."""
         file = self.files.get(path)
         for case in file.cases if file else ():
             graders = self.graders(file, case)
@@ -251,7 +255,7 @@ class Plan:
         path: Path,
         case: Case | None = None,
     ) -> Iterator[PlannedCase]:
-        """Yield a case per sample, target and trial; if there are several targets, each one is a system."""
+        """Yield a case for each sample, target and trial; if there are several targets, each is a system."""
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.spec.targets or declared
         trials = (self.spec.trials or (file and file.trials) or 1) if targets else 1
@@ -280,10 +284,11 @@ class Plan:
                 )
 
     def graders(self, file: EvalFile | None, case: Case | None = None) -> tuple[Grader, ...]:
-        """Return the graders, with threshold, of a case in an eval file, or of its data if `case` is None.
+        """Return the graders of a case in an eval file, or of the file's data if `case` is None.
 
-        Measures from flags replace them. Data without an eval file (None) get the measures of flags, config
-        or defaults. Graders are created once and shared by cases.
+        Each grader has the threshold of the case or the file. Measures from flags replace all graders of the
+        file. Data without an eval file (`file` is None) get the measures of flags or the config, or else the
+        default measures. Graders are created once and used for all cases that name them.
         """
         if self.measures or file is None:
             return graders_of(self.measures or self.usual)
@@ -306,7 +311,7 @@ class Plan:
         return self._made[key]
 
     def all_graders(self, own: EvalFile | None = None) -> tuple[Grader, ...]:
-        """Return all graders of the plan's cases (or of its `own` file's), each once; no data are read."""
+        """Return the graders of all cases, each once, without reading data; with `own`, of that file only."""
         files = map(self.files.get, self.paths) if own is None else [own]
         cases = ((file, case) for file in files for case in (None, *(file.cases if file else ())))
         return tuple(dict.fromkeys(grader for file, case in cases for grader in self.graders(file, case)))
@@ -319,7 +324,7 @@ class Plan:
 
     @property
     def inputs(self) -> list[Path]:
-        """The paths of all eval files and data files, without standard input."""
+        """The paths of all eval files and data files; standard input is left out."""
         data = (path for file in self.files.values() for path in file.data)
         plain = (path for path in (*self.paths, *data) if str(path) != "-")
         return [file for path in plain for file in (data_files(path) if path.is_dir() else [path])]
@@ -327,7 +332,7 @@ class Plan:
     # The run
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
-        """Return an answered case as a job, to be judged and scored; `notes` counts remarks on samples."""
+        """Return an answered case as a job, to be judged and scored; notes on its sample go to `notes`."""
         self._document_ids = self._document_ids or compile_rule(self.spec.doc_id)
         job = prepared(planned, self._document_ids, Counter() if notes is None else notes)
         if self.labels is not None:
@@ -343,22 +348,25 @@ class Plan:
     def checked_jobs(self, jobs: Iterable[Job] | None) -> Iterator[Job]:
         """Yield the jobs; at the end, raise InputError for a measure that cannot be computed for any sample.
 
-        If `jobs` is None they are read from the files (a bad line is an InputError), unless these are too
-        large to be read twice.
+        If `jobs` is None, the jobs are read from the files, and a bad line raises InputError. If the files
+        are too large to be read twice, no job is yielded.
         """
         share = self.share
         if jobs is None:
             size = sum(file.stat().st_size for file in self.inputs)
             jobs = map(self.job, self.cases(every=True)) if size <= _CHECKED_BYTES else ()
         elif share is not None:
-            return  # a measure that no sample of a part can have may be one of other parts
+            return  # a measure that is impossible for this part may be possible for other parts
         for job in feasible(jobs, self.settings, self.gates):
             if share is None or share.has(job.sample.query):
                 yield job
 
 
 def _options_of(spec: Spec, files: Iterable[EvalFile]) -> dict[str, Json]:
-    """Return the options that eval files set. Raises InputError if values differ and no flag is given."""
+    """Return the options that the eval files set.
+
+    Raises InputError if the files set an option to different values, unless a flag sets it.
+    """
     agreed: dict[str, Json] = {}
     for name, value in ((name, getattr(file, name)) for file in files for name in IN_FILES):
         if value is None:
@@ -370,7 +378,10 @@ def _options_of(spec: Spec, files: Iterable[EvalFile]) -> dict[str, Json]:
 
 
 def _checked_gates(plan: Plan) -> tuple[Gate, ...]:
-    """Return the gates on known measures; drop a file's gate on a measure that -m excludes."""
+    """Return the gates of the eval files and the flags, without gates of files on measures that -m excludes.
+
+    Raises InputError if a gate is on an unknown measure.
+    """
     kept = list[Gate]()
     declared = ((Gate.parse(*gate), file) for file in plan.files.values() for gate in file.gates)
     for gate, own in (*declared, *((Gate.parse(gate), None) for gate in plan.spec.gates)):
@@ -387,7 +398,10 @@ def _checked_gates(plan: Plan) -> tuple[Gate, ...]:
 
 
 def _judge_of(plan: Plan) -> Judge | None:
-    """Return the judge if a grader needs one; else None, and drop the environment's from the options."""
+    """Return the judge if a grader needs a judge; else return None and remove the environment's judge.
+
+    Raises InputError if a judge is needed but not named, or if an untrusted file names the judge's URL.
+    """
     graders = plan.all_graders()
     needed, (words, trusted) = needs_judge(graders), judge_words(plan.spec)
     if needed and plan.spec.untrusted and not trusted and "@" in words:
@@ -419,7 +433,11 @@ def _no_case(pattern: str | None) -> InputError:
 def named_files(
     paths: Sequence[str | Path], warn: Warn, *, read: bool = True
 ) -> tuple[tuple[Path, ...], dict[Path, EvalFile]]:
-    """Return the files that these paths name, and the eval files parsed; a folder stands for its files."""
+    """Return the files that `paths` name, and the parsed eval files among them by their path.
+
+    A folder is replaced by the eval files in it; a folder of data files is returned as it is. With
+    `read=False`, no eval file is parsed. Raises InputError if a path does not exist.
+    """
     results: list[Path] = []
     for named in paths:
         path = local(str(named))
@@ -449,8 +467,8 @@ def named_files(
 def feasible(jobs: Iterable[Job], settings: Settings, gates: Iterable[Gate] = ()) -> Iterator[Job]:
     """Yield the jobs, and check at the end that all measures and gates are possible.
 
-    Raises InputError if a measure cannot be computed for any sample of a system, or no sample has a slice
-    that a gate needs.
+    Raises InputError if a measure cannot be computed for any sample of a system, or if a gate needs slices
+    and no sample belongs to one.
     """
     missing = dict[tuple[str, str], str]()
     possible, without_slices = set[tuple[str, str]](), [gate for gate in gates if gate.by]

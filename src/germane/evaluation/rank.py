@@ -4,10 +4,10 @@
 
     rank({"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": {"d2": 1}}, "nDCG@10 RR")["RR"].mean    # 0.5
 
-Every query with gold counts. A query without results scores 0 (`missing="skip"` leaves it out), as does one
-without any relevant document. Results are ordered by score, highest first, compared as doubles; ties by
-document id, descending. A list without scores keeps its order. Results of queries without gold are ignored,
-and counted in the notes.
+Every query with gold counts. A query without results scores 0, unless `missing="skip"` leaves it out. A query
+without any relevant document scores 0. Results are ordered by score, highest first, compared as doubles;
+results with equal scores are ordered by document id, descending. A list without scores keeps its order.
+Results of queries without gold are ignored, and counted in the notes.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from germane.tables.scores import Noted, ScoreTable
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
 _ABSENT = "no results for this query"
 _MOST_QUERIES = 10_000
-"""The number of queries whose lists are searched for other spellings of gold ids."""
+"""The number of queries whose results are searched for other spellings of gold ids."""
 _MOST_LISTED = 100_000
-"""The number of retrieved ids that are compared with gold ids if none of these was retrieved."""
+"""The number of retrieved ids that are compared with the gold ids if no gold id was retrieved."""
 
 DocumentId: TypeAlias = Callable[[str], str]
 
@@ -57,12 +57,13 @@ def rank(
 
     Args:
         run: A mapping, a file's path, or a table (pandas, polars, Arrow) of `query_id`, `doc_id`, `score`.
-        qrels: Gold in one of these forms, with `relevance` in place of `score`.
+        qrels: The gold labels, in one of the same forms, with `relevance` in place of `score`.
         measures: Measures of gold labels.
         system: The name of the system.
         missing: Score queries without results as 0 ("zero"), or leave them out ("skip").
         duplicates: Reject a document that a query lists twice ("error"), or count its best rank ("first").
-        doc_id: Maps ids of chunks, in run and gold, to ids of documents; a document's best chunk counts.
+        doc_id: A function that maps the ids of chunks, in run and gold, to ids of documents. The rank of a
+            document is that of its best chunk.
 
     Raises:
         InputError: No query of the run has gold, or a file cannot be read.
@@ -83,10 +84,10 @@ def rank_part(
     missing: Literal["zero", "skip"] = "zero",
     **how: Any,
 ) -> BlockRows:
-    """Return the scores of one run as rows that can be merged with other systems'. Raises what `rank` raises.
+    """Return the scores of one run as rows that can be merged with the rows of other systems.
 
-    `run` and `qrels` may also be RowSources, so that several runs share one reading of the gold; `how` are
-    further arguments of `hits_of`.
+    `run` and `qrels` may also be RowSources, so that the gold is read only once for several runs. `how` may
+    contain `duplicates` and `doc_id`. Raises the same errors as `rank`.
     """
     checked = _checked(measures)
     name, hits = hits_of(run, qrels, **how)
@@ -96,7 +97,10 @@ def rank_part(
 def hits_of(
     run: Any, qrels: Any, *, duplicates: Literal["error", "first"] = "error", doc_id: DocumentId | None = None
 ) -> tuple[str, Hits]:
-    """Return the run's name and the ranks of gold documents. Raises InputError if no query has gold."""
+    """Return the run's name, and the ranks at which it contains the gold documents of each query.
+
+    Raises InputError if no query of the run has gold.
+    """
     run = run if isinstance(run, RowSource) else RowSource(run)
     if not isinstance(qrels, RowSource):
         qrels = RowSource(qrels, GOLD, keep_first=duplicates == "first")
@@ -108,7 +112,7 @@ def hits_of(
 
 
 def _with_unmet(run: RowSource, hits: Hits, doc_id: DocumentId | None) -> Hits:
-    """Return the hits with a note on gold ids that were never retrieved, or only in another spelling."""
+    """Return `hits` with a note if no relevant gold id was retrieved, or only other spellings of some ids."""
     relevant = hits.gold.rows.number > 0
     missed = relevant.copy()
     missed[hits.doc] = False
@@ -120,7 +124,7 @@ def _with_unmet(run: RowSource, hits: Hits, doc_id: DocumentId | None) -> Hits:
         if doc_id is not None:
             first = {query: list(map(doc_id, docs)) for query, docs in first.items()}
         if queries := list(_missed_queries(hits, missed, first)):
-            from germane.labelling.unmatched import near_misses, near_note  # which other runs do without
+            from germane.labelling.unmatched import near_misses, near_note  # most runs do not need it
 
             if near := near_misses(queries):
                 count, text = near_note(near)
@@ -129,7 +133,10 @@ def _with_unmet(run: RowSource, hits: Hits, doc_id: DocumentId | None) -> Hits:
 
 
 def _absent_note(docs: Sequence[str], run: RowSource, doc_id: DocumentId | None) -> str | None:
-    """Return a note that no gold id was retrieved for any query; None if some gold id was."""
+    """Return a note that no gold id in `docs` was retrieved for any query.
+
+    Returns None if a gold id was retrieved, or if nothing was retrieved at all.
+    """
     absent, listed = dict.fromkeys(docs), dict[str, None]()
     for _, docs_of in run.ids():
         found = docs_of if doc_id is None else list(map(doc_id, docs_of))
@@ -147,7 +154,10 @@ def _absent_note(docs: Sequence[str], run: RowSource, doc_id: DocumentId | None)
 def _missed_queries(
     hits: Hits, missed: NDArray[np.bool_], lists: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[list[str], Iterable[str]]]:
-    """Yield, for each query that missed gold documents, their ids and the retrieved ids that are not gold."""
+    """Yield, for each query with missed gold documents, their ids and the retrieved ids that are not gold.
+
+    `missed` marks the gold documents that were not retrieved; `lists` maps a query to its retrieved ids.
+    """
     ends = np.cumsum(hits.gold.sizes)
     rows = np.searchsorted(ends, np.flatnonzero(missed), "right")
     rows = rows[np.diff(rows, prepend=-1) > 0]
@@ -185,7 +195,7 @@ def _scored(
 def _remarks(
     name: str, hits: Hits, nothing: NDArray[np.bool_], missing: Literal["zero", "skip"]
 ) -> Iterator[str]:
-    """Yield the notes on a run; `nothing` marks the queries without a relevant document in the gold."""
+    """Yield the notes on a run; `nothing` marks the queries for which gold contains no relevant document."""
     yield from hits.notes
     absent, empty = hits.lengths < 0, hits.lengths == 0
     left_out = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
@@ -215,14 +225,17 @@ def _first(hits: Hits, marked: NDArray[np.bool_]) -> tuple[int, list[str]]:
 def ranked_report(
     parts: Iterable[BlockRows], gates: Sequence[Gate] = (), *, notes: Iterable[str] = ()
 ) -> Report:
-    """Return one report on the scores of several systems, with `notes` on the gold."""
+    """Return one report on several systems; `parts` are their scores, and `notes` are remarks on the gold."""
     merged = merge(parts)
     manifest = {"judge": {"source": "gold"}, "notes": [*notes, *merged.notes]}
     return Report.build(merged, manifest, gates=gates)
 
 
 def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
-    """Return the measures. Raises MeasureError if there are none, or one needs other labels than gold."""
+    """Return the parsed measures, each once; the residual of RBP is added after RBP.
+
+    Raises MeasureError if there is no measure, or a measure needs other labels than gold.
+    """
     values = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
     if not values:
         raise MeasureError("no measure is given", fix=f"write -m '{DEFAULT_MEASURES}'")
@@ -235,13 +248,13 @@ def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
             fix = f"write {measure(labels='gold')}" if ranked else "use germane run"
             raise MeasureError(problem, fix=fix)
         result[measure] = None
-        if measure.settings.get("part") == "score":  # how much more RBP could be belongs beside it
+        if measure.settings.get("part") == "score":  # the residual: how much higher RBP could be
             result[measure(part="residual")] = None
     return tuple(result)
 
 
 def _no_gold(name: str, hits: Hits) -> InputError:
-    """Return the error for a run of which no query has gold."""
+    """Return the error for a run in which no query has gold."""
     if not hits.ignored:
         return InputError("the run has no results", place=SourceLocation(name))
     theirs, ours = (", ".join(map(repr, some[:EXAMPLES])) for some in (hits.first_ignored, hits.gold.queries))

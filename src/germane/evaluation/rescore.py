@@ -23,7 +23,7 @@ from germane.tables.labels import LabelBook
 
 _OF_ROWS = {"labels_size", "graders", "notes", "beside", "prompts", "reads"}
 _OF_ROWS |= {"references", "asked", "files", "status", "changes"}
-"""The entries of a manifest that are about its rows, which change when a report is scored again."""
+"""The entries of a manifest that describe its rows, and therefore change when a report is scored again."""
 
 
 def rescore(
@@ -35,11 +35,12 @@ def rescore(
     by: str | None = None,
     folder: Path | str | None = None,
 ) -> Report:
-    """Return a report with these measures, scored from a report's samples and judgements without calls.
+    """Score a stored report again with these measures, without judge calls, and return the new report.
 
-    The rows of the report in its folder are read one by one, and the new report is written to `folder` or a
-    temporary one. Without measures, only gates are decided again: these `gates`, or the report's own. `by` is
-    the field to slice by. Raises InputError if the report lacks verdicts.
+    The samples and judgements in the report's folder are read one by one, and the new report is written to
+    `folder` or a temporary folder. If `measures` is empty, the scores stay the same, and only gates are
+    decided again: `gates`, or the report's own gates if `gates` is empty. `by` is the field to slice by.
+    Raises InputError if a measure needs verdicts that the report does not contain.
     """
     parsed = [Gate.parse(gate) for gate in gates]
     changed = ({} if by is None else {"by": by}) | ({"allow_stand_in": True} if allow_stand_in else {})

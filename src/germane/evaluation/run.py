@@ -71,10 +71,10 @@ if TYPE_CHECKING:
 def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = None) -> Report:
     """Answer, judge and score all cases at the paths of `spec`, and return the report in its folder.
 
-    With `resume`, the run in that folder is continued: its options apply where none is given, its answers and
-    judgements are used, and only missing or failed questions are asked. Another judge, which is asked
-    everything again, needs `reask`. An `engine` runs the evaluation in parts; `whole` is the folder of the
-    evaluation that this run is a part of, named in the advice to continue.
+    With `resume`, the run in that folder is continued. Its options apply unless `spec` sets them, its answers
+    and judgements are used, and only missing or failed questions are asked. `reask` allows another judge,
+    which is asked every question again. With an `engine`, the evaluation is run in parts. If this run is a
+    part, `whole` is the folder of the whole evaluation, which errors name in the command that continues it.
 
     Raises:
         InputError: Something in the input is wrong; nothing was paid for.
@@ -97,7 +97,7 @@ def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = 
 
 
 def new_folder(spec: Spec, paths: tuple[Path, ...]) -> Path:
-    """Return the report folder of a new run: the one named, else one named by the first path and the time."""
+    """Return the report folder of a new run: `spec.folder`, or a name made of the first path and the time."""
     if spec.folder:
         return Path(spec.folder)
     stamp = datetime.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
@@ -110,7 +110,7 @@ def new_folder(spec: Spec, paths: tuple[Path, ...]) -> Path:
 
 
 def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
-    """Return the command that resumes the run in a folder, including flags that the report does not store."""
+    """Return the command that resumes the run in a folder, with `flags` and flags that no report stores."""
     url = ("--base-url", mask_urls(spec.base_url)) if spec.base_url else ()
     headers = [word for name, _ in spec.headers for word in ("--header", f"{name}=...")]
     return shlex.join(["germane", "run", "--resume", str(folder), *flags, *url, *headers])
@@ -143,7 +143,7 @@ class _Run:
         if self.share is None and (self.spec.baseline or self.spec.fail_on_regression):
             from germane.reports.report import find_baseline
 
-            # read before anything is paid
+            # it is read before anything is paid
             self.baseline = find_baseline(self.spec.baseline and local(self.spec.baseline))
             callbacks.on_baseline(self.baseline)
 
@@ -154,7 +154,7 @@ class _Run:
         cases = list(self.plan.cases()) if self.plan.asks_targets else None
         check_targets(cases or ())
         if self.spec.until:
-            from germane.evaluation.sampling import Stages, goals_of  # which few runs need
+            from germane.evaluation.sampling import Stages, goals_of  # few runs need it
 
             goals = goals_of(self.spec.until, self.plan.all_graders())
             everything = self.plan.cases() if cases is None else cases
@@ -166,7 +166,7 @@ class _Run:
             asyncio.run(in_own_loop(self._work(cases)))
             report = self._report()
         except InputError:
-            self._discard(asked=cases is not None)  # nothing was judged: a bad line came first
+            self._discard(asked=cases is not None)  # a bad line was found before anything was judged
             raise
         except (Interrupted, JudgeError, LedgerError, OSError) as failure:
             spent = self.usage_log.spent
@@ -174,7 +174,7 @@ class _Run:
             if isinstance(failure, MissingKey) and self._discard(asked=asked):
                 raise
             raise self._stopped(failure) from None
-        except KeyboardInterrupt:  # all is measured, and the report is being made
+        except KeyboardInterrupt:  # everything is scored, and the report is being built
             raise self._stopped(Interrupted("interrupted")) from None
         else:
             self._close(forget=True)
@@ -188,7 +188,8 @@ class _Run:
     def _open(self, folder: Path) -> None:
         """Lock the report folder, and open the ledger if a judge is asked or a ledger is named.
 
-        Raises InputError if the folder has another evaluation's report, or another process writes to it.
+        Raises InputError if the folder contains the report of another evaluation, or if another process
+        writes to it.
         """
         self.path, self.existed, self.folder = folder, folder.exists(), FolderWriter(folder)
         asks = keeps_answers(self.judge) or self.spec.first("ledger", "given", "report")[1]
@@ -196,7 +197,7 @@ class _Run:
         if place is not None:
             from germane.ledger.sqlite import is_there
 
-            is_there(place)  # a place where no ledger can be is refused before anything is made
+            is_there(place)  # raises InputError for an impossible place before any file is created
         self.folder.lock()
         try:
             if not (self.stored or self.spec.force):
@@ -217,7 +218,7 @@ class _Run:
         self.usage_log = UsageLog(folder / SESSION, self.stored.get("sessions", ()))
 
     def _close(self, *, forget: bool = False) -> None:
-        """Close all files; with `forget`, delete the session's counts, which the manifest has."""
+        """Close all files; with `forget`, delete the session's counts, which are now in the manifest."""
         for ledger in (self.ledger, self.earlier):
             if ledger is not None:
                 ledger.close()
@@ -226,7 +227,10 @@ class _Run:
         self.plan.stdin.delete_copy()
 
     async def _work(self, cases: Sequence[PlannedCase] | None) -> None:
-        """Ask the targets of `cases`, then the judge. None: no case has a target, and cases are streamed."""
+        """Ask the targets of `cases`, then the judge.
+
+        If no case has a target, `cases` is None, and the cases are read one by one.
+        """
         self.folder.start()
         jobs = None if cases is None else await self._answered(cases)
         if self.ledger is not None and not self.spec.replay:
@@ -270,7 +274,7 @@ class _Run:
         self.callbacks.on_stopping()
 
     async def _open_questions(self, jobs: Sequence[Job] | None) -> list[tuple[Judge, AnyQuestion]]:
-        """Return the unanswered questions that depend on known answers only, each with its judge."""
+        """Return the unanswered questions that depend only on known answers, each with its judge."""
         from germane.evaluation.forecast import Forecaster
 
         forecaster = Forecaster(self.judge, self.plan.settings, self.earlier, self.ledger)
@@ -278,12 +282,12 @@ class _Run:
         return forecaster.forecast.certain
 
     def _todo(self) -> Iterator[Job]:
-        """Yield the jobs of the current stage, from cases as they are read."""
+        """Yield the jobs of the current stage, reading the cases one by one."""
         cases = self.plan.cases()
         return map(self._job, cases if self.stages is None else self.stages.of_stage(cases))
 
     async def _answered(self, cases: Sequence[PlannedCase]) -> list[Job]:
-        """Return the jobs of the current stage, with the answers of their targets."""
+        """Ask the targets about the cases of the current stage, and return the answered cases as jobs."""
         from germane.targets.python import prints_to_stderr
 
         asked = list(cases if self.stages is None else self.stages.of_stage(cases))
@@ -311,7 +315,7 @@ class _Run:
         return self.plan.job(planned, self.folder.tables.notes)
 
     def _check(self, jobs: Sequence[Job] | None) -> None:
-        """Check the input a last time before anything is paid for; give `callbacks` a forecast if wanted."""
+        """Check the input a last time before anything is paid for; call `on_forecast` if it is wanted."""
         if not self.callbacks.wants_forecast:
             self.plan.check(jobs)
             return
@@ -324,7 +328,7 @@ class _Run:
         if (total := expectation(forecaster, checked)) is not None:
             self.callbacks.on_forecast(total)
 
-    # the report, and what is written of it
+    # The report and its manifest
 
     def _report(self) -> Report:
         """Return the finished report in its folder, with the gates decided."""
@@ -349,7 +353,7 @@ class _Run:
             settle_changes(report, self.baseline, every=self.spec.fail_on_regression)
         report.finish(self.folder)
         asked = not self.spec.replay and keeps_answers(self.judge)
-        # a question without an answer, or a member of a panel that gave none
+        # a question has no answer, or a member of a panel gave no answer
         if asked and any(field in {"errors", "failed"} for _, field, _ in tables.asked):
             self.callbacks.on_failures(command_to_resume(self.whole or self.path, self.spec))
         return report
@@ -364,7 +368,8 @@ class _Run:
     def _manifest(self) -> dict[str, Json]:
         """Return the manifest's entries on the input and options, which a resumed run needs.
 
-        Cases are counted per path if one of several is an eval file, since each then gets means of its own.
+        If there are several paths and one is an eval file, cases are counted per path, because each path then
+        gets its own means.
         """
         plan, warnings = self.plan, list(map(str, self.plan.notices))
         ledger = self.spec.first("ledger", "given", "report")[0] if self.ledger is None else self.ledger.place
@@ -398,7 +403,7 @@ class _Run:
             names = [name for source in all_of("sources").values() for name in source.options]
             flags += [f"--{name}" for name in names if getattr(self.spec, name)]
         error = self._explained(failure, *flags)
-        with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
+        with contextlib.suppress(OSError):  # if the disk is full, the manifest from the start remains
             self._write_manifest("interrupted")
             self.usage_log.close(forget=True)
             code = 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2
@@ -411,7 +416,7 @@ class _Run:
     def _explained(self, failure: BaseException, *flags: str) -> GermaneError:
         """Return the failure as an error with the cost so far and the command (with `flags`) to resume."""
         if self.whole is not None and isinstance(failure, GermaneError):
-            return failure  # how the whole is continued is said by whoever runs its parts
+            return failure  # the caller that runs the parts tells how to continue
         command, spent = command_to_resume(self.whole or self.path, self.spec, *flags), self.spent
         again = f"continue with: {command}"
         if spent.calls or spent.requests:
@@ -424,7 +429,7 @@ class _Run:
         return kind(f"{failure}\nall answers so far are stored; {again}")
 
     def _discard(self, *, asked: bool) -> bool:
-        """Delete the folder if this run created it and asked no one; return True if it was deleted."""
+        """Delete the folder if this run created it and has `asked` nothing; return True if it was deleted."""
         if asked or self.existed:
             return False
         self._close()

@@ -1,7 +1,7 @@
-"""Random cases: `--sample` draws some, `--until 0.02` judges until intervals are narrow enough.
+"""Draw random cases: a fixed number (`--sample`), or until intervals are narrow enough (`--until 0.02`).
 
-`--until` works in two stages (Stein 1945; Chow and Robbins 1965): a pilot, then as many cases as the pilot's
-variance asks for. If these vary more than the pilot, further stages follow.
+`--until` works in two stages (Stein 1945; Chow and Robbins 1965): a pilot, then as many cases as the variance
+of the pilot requires. If the scores of these cases vary more than those of the pilot, further stages follow.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _LEAST_GROWTH = 1.02
 def draw_rows(
     cases: Callable[[], Iterable[PlannedCase]], n: int, seed: int
 ) -> tuple[frozenset[int], dict[str, Json]]:
-    """Draw n cases at random without replacement, each with all its systems and trials.
+    """Draw `n` cases at random without replacement, each with all its systems and trials.
 
-    Returns their row numbers (from 0), and their entry in the manifest: count, total and seed.
+    `cases` returns all cases. Returns the row numbers of the drawn cases (from 0), and the manifest's entry
+    on the draw: count, total and seed.
     """
     numbers: dict[str, int] = {}
     of_rows = array("q", (numbers.setdefault(planned.sample.id, len(numbers)) for planned in cases()))
@@ -43,7 +44,10 @@ def draw_rows(
 
 
 def goals_of(width: float, graders: Sequence[Grader]) -> dict[str, float]:
-    """Return the half-width that --until sets for each judged measure. Raises InputError if no measure is judged."""
+    """Return `width`, the half-width of the intervals to reach, for each measure that asks a judge.
+
+    Raises InputError if no measure asks a judge.
+    """
     judged = [grader.name for grader in graders if (grader.by or grader.measure).asks]
     if not judged:
         problem = f"--until {width:g} applies to judged measures, and no measure of this run asks a judge"
@@ -52,10 +56,10 @@ def goals_of(width: float, graders: Sequence[Grader]) -> dict[str, float]:
 
 
 class Stages:
-    """The stages of `--until`: which cases to judge in each, in a random order of clusters (or single cases).
+    """Chooses the cases to judge in each stage of `--until`, in a random order of clusters (or single cases).
 
-    Only the numbers of the cases are stored. `goals` are the half-widths of the intervals to reach, by
-    measure; `of` is the number of cases that `cases` were drawn from, if they were.
+    Only the numbers of the cases are stored. `goals` maps each measure to the half-width that its interval
+    must reach. If `cases` were drawn from more cases with `--sample`, `of` is the number of all cases.
     """
 
     def __init__(
@@ -74,12 +78,12 @@ class Stages:
         positions = np.empty(len(order), np.int64)
         positions[order] = np.arange(len(order))
         self._position: NDArray[np.int64] = positions[np.frombuffer(rows, np.int64)] if rows else positions
-        # of a case in several systems and trials one row
+        # a case with several systems and trials is counted once
         new = np.frombuffer(first, np.int8) if first else None
         self._cases_up_to = np.cumsum(np.bincount(self._position, new, minlength=len(order)))
         self._goals, self._seed, self._of = goals, seed, of or sum(first)
         self._clusters: dict[str, str] = {}
-        self._begun = 0  # the units that hold PILOT cases come first
+        self._begun = 0  # the first stage contains at least PILOT cases
         self._ended = min(int(np.searchsorted(self._cases_up_to, PILOT)) + 1, len(self._cases_up_to))
         self._sizes = [self.count]
 
@@ -89,11 +93,11 @@ class Stages:
         return int(self._cases_up_to[self._ended - 1]) if self._ended else 0
 
     def holds(self, row: int) -> bool:
-        """Return True if the case with this number (from 0) is in the current stage."""
+        """Return True if the case in this row (from 0) is in the current stage."""
         return self._begun <= int(self._position[row]) < self._ended
 
     def of_stage(self, cases: Iterable[PlannedCase]) -> Iterator[PlannedCase]:
-        """Yield those of all cases that are in the current stage."""
+        """Yield the cases that are in the current stage; `cases` are all cases in order."""
         for position, planned in zip(self._position.tolist(), cases, strict=False):
             if self._begun <= position < self._ended:
                 sample = planned.sample
@@ -102,7 +106,10 @@ class Stages:
                 yield planned
 
     def next(self, scores: ScoreTable) -> bool:
-        """Start another stage; return False if the intervals of the scores so far are narrow enough."""
+        """Start the next stage and return True, if the intervals of `scores` (so far) are too wide.
+
+        Returns False if they are narrow enough, all cases are judged, or more cases would not narrow them.
+        """
         case_scores, size = CaseScores(scores), self._ended
         for _, number, rows in case_scores.groups():
             name, canonical = case_scores.measures[number]
@@ -118,7 +125,10 @@ class Stages:
         return True
 
     def _times(self, cases: CaseScores, values: CaseValues, span: tuple[float, float], width: float) -> float:
-        """Return how many times as many cases (1 or more) an interval of half-width `width` needs."""
+        """Return the factor (1 or more) by which the cases must increase to reach the half-width `width`.
+
+        Returns 1 if more cases cannot help, because missing scores alone make the interval wider.
+        """
         clusters = cases.clusters_of(values.case, self._clusters)
         most = len(self._cases_up_to) / self._ended
 
@@ -128,7 +138,7 @@ class Stages:
 
         if narrow(1.0):
             return 1.0
-        if not narrow(most):  # where what is missing is wider by itself, more cases are in vain
+        if not narrow(most):  # if missing scores alone are too wide, more cases do not help
             return 1.0 if float(np.mean(values.high - values.low)) / 2 > width else most
         low, high = 1.0, most
         while (high - low) * self._ended > 0.5:

@@ -41,11 +41,12 @@ _NOTHING: FrozenDict = FrozenDict()
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The options of an evaluation as attributes; each has the value of the first source that sets it.
+    """The options of an evaluation as attributes, merged from several sources.
 
-    Sources contain only options that were given, so that "not given" differs from "given as the default". An
-    option that was not given has its default, or None, () or False. `given` are the options from flags or the
-    arguments of a call, `files` those in which the eval files agree; `environment` may name a judge.
+    An option has its value in the first of these sources that sets it: `given` (flags, or the arguments of a
+    call), `report` (the report to resume), `files` (the eval files), `environment` (only the judge) and
+    `config`. If no source sets it, it has its default; without a default it is None, () or False. Sources
+    contain only options that were set, so that "not set" differs from "set to the default".
     """
 
     given: FrozenDict = _NOTHING
@@ -60,7 +61,7 @@ class Spec:
         return cls().but(**options)
 
     def but(self, **options: Json) -> Spec:
-        """Return a copy with these `given` options replaced; None, (), [] and False count as not given."""
+        """Return a copy with these options replaced in `given`; None, (), [] and False remove an option."""
         if unknown := options.keys() - OPTIONS.keys() - OUTPUTS.keys():
             raise TypeError(f"no such option: {', '.join(sorted(unknown))}")
         given = {**self.given, **{name: _plain(value) for name, value in options.items()}}
@@ -75,7 +76,7 @@ class Spec:
         return replace(self, environment=found, config=FrozenDict(config))
 
     def in_files(self, values: Mapping[str, Json]) -> Spec:
-        """Return a copy with these options as those of the eval files; None counts as not given."""
+        """Return a copy with these options as `files`; None, () and False count as not set."""
         return replace(self, files=_of_values(values))
 
     def resumed(self) -> tuple[Spec, dict[str, Json]]:
@@ -107,7 +108,11 @@ class Spec:
         return replace(self, report=_of_values(msgspec.structs.asdict(stored)))
 
     def first(self, name: str, *sources: str) -> tuple[Json, str]:
-        """Return an option's value in the first source with one, and that source; (None, "") if none has."""
+        """Return an option's value in the first source that sets it, and the name of that source.
+
+        `sources` are the names of the sources to search. Default: all. Returns (None, "") if no source sets
+        the option.
+        """
         for source in sources or _SOURCES:
             if name in (values := getattr(self, source)):
                 return values[name], source
@@ -128,9 +133,10 @@ class Spec:
         raise AttributeError(f"an evaluation has no option {name!r}")
 
     def confined(self) -> AbstractContextManager[None]:
-        """Return a context in which untrusted files run nothing and read nothing outside their repositories.
+        """Return a context that restricts eval files if they are `untrusted`.
 
-        Paths from flags may be anywhere; those of a resumed report must be in the repository.
+        In it, they can run nothing and read nothing outside their repositories. Paths from flags may be
+        anywhere; the paths in a resumed report must be inside the repository.
         """
         if not self.untrusted:
             return nullcontext()
@@ -146,7 +152,8 @@ class Spec:
     def as_json(self) -> dict[str, Json]:
         """Return the options for the manifest, with keys in URLs and headers masked.
 
-        Options of a single command are left out, and so are measures of the config: defaults for data.
+        Options that concern a single command are left out. Measures from the config are left out too, because
+        they are only defaults for data files.
         """
         names = [name for name, flag in OPTIONS.items() if flag.holds != "command"]
         fields = {name: getattr(self, name) for name in (*names, *OUTPUTS)}
@@ -155,7 +162,10 @@ class Spec:
 
 
 def differing_options(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Return the options that must be equal in all parts of one evaluation but differ between these two."""
+    """Return the names of options that differ in two parts of an evaluation but must be equal in all parts.
+
+    `row` and `other` are the options of the two parts.
+    """
     _unknown_options({**row, **other})
     names = {name for name in {**row, **other} if name in OPTIONS and OPTIONS[name].holds == "evaluation"}
     return sorted(name for name in names if row.get(name) != other.get(name))
@@ -173,7 +183,10 @@ def _plain(value: Any) -> Any:
 
 
 def _unknown_options(stored: Mapping[str, Json]) -> list[str]:
-    """Return the stored options that have a value but no flag, also of add-ons that are not loaded yet."""
+    """Return the names of stored options that have a value but belong to no flag.
+
+    The flags of installed add-ons are loaded first, if necessary.
+    """
     unknown = [name for name, value in stored.items() if value and name not in _stored_options()]
     if unknown:
         flags_of("run", installed=True)
@@ -181,7 +194,7 @@ def _unknown_options(stored: Mapping[str, Json]) -> list[str]:
 
 
 def _stored_options() -> dict[str, Any]:
-    """Return the options that a manifest has, each with the type of its value."""
+    """Return the options that are stored in a manifest, each with the type of its value."""
     types: dict[str, Any] = {"folder": str, "outputs": tuple[str, ...], "store": str}
     for name, flag in OPTIONS.items():
         if flag.holds == "command":
@@ -197,7 +210,8 @@ def _stored_options() -> dict[str, Any]:
 def read_config() -> tuple[FrozenDict, Path]:
     """Return the project's config as options, and the folder to which its paths are relative.
 
-    It is the nearest one from the working directory upwards.
+    The config is searched for in the working directory, then in its parents. If there is no config, the
+    options are empty, and the folder is the working directory.
     """
     start = Path.cwd()
     for folder in (start, *start.parents):
@@ -250,7 +264,7 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
 
 
 def environment(name: str) -> str | None:
-    """Return an environment variable such as GERMANE_JUDGE (for "judge"); None if it is empty or not set."""
+    """Return the environment variable GERMANE_NAME (GERMANE_JUDGE for "judge"); None if empty or not set."""
     return os.environ.get(f"GERMANE_{name.upper()}", "").strip() or None
 
 
