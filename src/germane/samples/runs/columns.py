@@ -20,17 +20,20 @@ _POWERS = 10 ** np.arange(19)
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], np.uint64)
 _TENS = 10.0 ** np.arange(19)
 _DIGITS = 15
-"""The most digits of a number that is computed from its digits: below 2**53 the one division is exactly rounded."""
+"""The most digits of a number computed from its digits: below 2**53, a single division rounds exactly."""
 _ZEROS, _HIGH, _TO_HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x80, 0x46))
 """Words of eight equal bytes: the digit `0`, the highest bit, and the number that sets this bit when added to a byte above `9`."""
 _PAIRS = np.uint64(0x000000FF000000FF)
 _SLOT_BITS = 4
-"""The lookup table of an Index has 2**4 to 2**5 slots per text, so that most unknown texts hit an empty slot."""
+"""The lookup table of an Index has 2**4 to 2**5 slots per string: most unknown strings hit an empty slot."""
 
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """A sequence of str stored as UTF-8 bytes in one buffer, with the offsets at which each text starts and ends."""
+    """A sequence of strings, stored as UTF-8 bytes in one buffer.
+
+    `start` and `end` are the offsets in the buffer `data` at which each string starts and ends.
+    """
 
     data: Bytes
     start: Numbers
@@ -38,7 +41,7 @@ class Texts:
 
     @classmethod
     def of(cls, texts: Iterable[str | bytes]) -> Texts:
-        """Return a Texts of these texts, each a str or UTF-8 bytes."""
+        """Return a Texts that holds these strings; bytes must be UTF-8."""
         encoded = [text if isinstance(text, bytes) else text.encode(*_UTF8) for text in texts]
         sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
         ends = np.cumsum(sizes)
@@ -56,7 +59,10 @@ class Texts:
         return len(self.start)
 
     def __getitem__(self, at: Any) -> Any:
-        """Return the text at a position as str, or a Texts of the texts in a slice or an array of positions."""
+        """Return the string at a position; for a slice or an array, return a Texts of the selected strings.
+
+        An array holds positions, or a mask of bool.
+        """
         if isinstance(at, slice | np.ndarray):
             return Texts(self.data, self.start[at], self.end[at])
         return self.data[self.start[at] : self.end[at]].tobytes().decode(*_UTF8)
@@ -65,12 +71,12 @@ class Texts:
         return (text.decode(*_UTF8) for text in self.bytes())
 
     def bytes(self) -> Iterator[bytes]:
-        """Yield the UTF-8 bytes of each text."""
+        """Return an iterator over the strings as UTF-8 bytes."""
         data = self.data.tobytes()
         return (data[a:b] for a, b in zip(self.start.tolist(), self.end.tolist(), strict=True))
 
     def compact(self) -> Texts:
-        """Return a copy whose buffer holds only the bytes of the texts."""
+        """Return a copy whose buffer holds the bytes of these strings and nothing else."""
         sizes = self.end - self.start
         ends = np.cumsum(sizes)
         source = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(self.start - (ends - sizes), sizes)
@@ -78,9 +84,12 @@ class Texts:
 
     @property
     def words(self) -> list[Keys]:
-        """The bytes of the texts as little-endian 64-bit words: array n holds each text's n-th word, padded with zeros."""
+        """The bytes of the strings as little-endian 64-bit words.
+
+        Array n of the list holds the n-th word of each string, padded with zeros.
+        """
         length = self.end - self.start
-        if len(self.data) > 32 * int(length.sum()) + 4096:  # only a few texts of a long buffer are used
+        if len(self.data) > 32 * int(length.sum()) + 4096:  # only a small part of the buffer is used
             return self.compact().words
         count = (int(length.max(initial=0)) + 7) // 8
         padded = np.concatenate([self.data, np.zeros(8 * count + 8, np.uint8)])
@@ -89,8 +98,11 @@ class Texts:
         return [window[self.start + at] & _MASKS.take(length - at, mode="clip") for at in words]
 
     def hashed(self, of: Numbers) -> Keys:
-        """Return a 64-bit hash of each pair of a text and its number in `of`; different pairs seldom share a hash."""
-        result = (of.astype(np.uint64) + np.uint64(1)) * _SEED  # small numbers and short texts are far apart
+        """Return a 64-bit hash of each pair of a string and its number in `of`.
+
+        Different pairs seldom have the same hash.
+        """
+        result = (of.astype(np.uint64) + np.uint64(1)) * _SEED  # hashes of small numbers are far apart
         result ^= result >> np.uint64(29)
         for word in self.words:
             mixed = (result ^ word) * _ODD
@@ -98,14 +110,17 @@ class Texts:
         return result
 
     def equals(self, other: Texts) -> NDArray[np.bool_]:
-        """Return a mask that is True where a text equals the text at the same position of `other`."""
+        """Return a mask that is True where the string equals the string at the same position in `other`."""
         same: NDArray[np.bool_] = self.end - self.start == other.end - other.start
         for ours, theirs in zip_longest(self.words, other.words, fillvalue=np.uint64(0)):
             same &= ours == theirs
         return same
 
     def descending(self) -> list[Keys]:
-        """Return keys for `np.lexsort` (the most important last) that sort the texts by their bytes in descending order."""
+        """Return the keys with which `np.lexsort` sorts the strings by their bytes in descending order.
+
+        The most important key is the last one.
+        """
         return [~(self.end - self.start).astype(np.uint64), *(~word.byteswap() for word in self.words[::-1])]
 
 
@@ -113,15 +128,15 @@ _UTF8 = "utf-8", "surrogatepass"
 
 
 def has_duplicates(keys: NDArray[Any]) -> bool:
-    """Return True if two keys are equal."""
+    """Return True if any two of the keys are equal."""
     ordered = np.sort(keys)
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
 def numbered(texts: Texts, of: Numbers) -> tuple[Numbers, Numbers]:
-    """Number the distinct pairs of a text and its value in `of` in order of first appearance.
+    """Number the distinct pairs of a string and its number in `of` from 0, in order of first appearance.
 
-    Returns the number of each pair, and the first position of each distinct pair.
+    Return two arrays: the number given to each pair, and the first position of each distinct pair.
     """
     known: dict[tuple[int, bytes], int] = {}
     pairs = zip(of.tolist(), texts.bytes(), strict=True)
@@ -130,25 +145,30 @@ def numbered(texts: Texts, of: Numbers) -> tuple[Numbers, Numbers]:
 
 
 class Index:
-    """A hash index over distinct pairs of a text and a number (such as a document id and its query's number)."""
+    """A hash index that finds pairs of a string and a number, such as a document id and its query's index.
+
+    The pairs in the index must be distinct.
+    """
 
     def __init__(self, texts: Texts, of: Numbers) -> None:
         self._texts, self._of = texts, of
         keys = texts.hashed(of)
         self._order = np.argsort(keys)
         self._sorted = keys[self._order]
-        # a table of the hashes' first bits rejects most unknown texts
+        # a table of the hashes' first bits rejects most unknown strings
         self._shift = np.uint64(64 - max(10, len(keys).bit_length() + _SLOT_BITS))
         self._slots = np.zeros(1 << (64 - int(self._shift)), dtype=np.bool_)
         self._slots[(keys >> self._shift).view(np.int64)] = True
         self._exact: dict[tuple[int, bytes], int] | None = None
-        if has_duplicates(keys):  # two share a hash
+        if has_duplicates(keys):  # two pairs have the same hash
             self._exact = {pair: at for at, pair in enumerate(zip(of.tolist(), texts.bytes(), strict=True))}
 
     def find(self, texts: Texts, of: Numbers, keys: Keys | None = None) -> tuple[Numbers, Numbers]:
-        """Look up pairs of a text and its number in `of`; `keys` are their hashes, if the caller already has them.
+        """Look up each pair of a string in `texts` and its number in `of`.
 
-        Returns the positions of the pairs that are in the index, and the position of each of these within the index.
+        Return two arrays: the positions (in `texts`) of the pairs that the index contains, and the positions
+        of these pairs in the index. `keys` are the hashes of the pairs, if the caller has already computed
+        them.
         """
         if self._exact is not None:
             pairs = zip(of.tolist(), texts.bytes(), strict=True)
@@ -168,13 +188,13 @@ class Index:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a run or of gold as columns.
+    """Rows of a run or of gold, stored as one array per column.
 
     Attributes:
-        query, doc: The query ids and document ids.
-        number: The score or grade of each row; nan if the result has no score.
-        line: The line number of each row, 0 if unknown; NO_DOCUMENT if the row only names a query without results.
-        rank: The rank in each row, nan if it has none; None if ranks were not read.
+        query, doc: The query id and the document id of each row.
+        number: The score or grade of each row; nan if the row has no score.
+        line: The line number of each row; 0 if unknown. NO_DOCUMENT if the row names a query without results.
+        rank: The rank in each row; nan if the row has no rank. None if ranks were not read.
     """
 
     query: Texts
@@ -185,7 +205,10 @@ class Rows:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[Any, ...]]) -> Rows:
-        """Return the rows (line, query, document, number, rank) as columns; a None becomes nan, or NO_DOCUMENT."""
+        """Convert rows of the form (line, query, document, number, rank) to Rows.
+
+        A number or rank that is None becomes nan. A row without a document gets the line NO_DOCUMENT.
+        """
         lines, queries, docs, *numbers = zip(*rows, strict=True)
         number, rank = (np.array(values, np.float64) for values in numbers)  # None is nan
         line = np.where([doc is None for doc in docs], NO_DOCUMENT, np.array(lines, np.int64))
@@ -213,12 +236,12 @@ class Rows:
         return Rows(self.query[at], self.doc[at], self.number[at], self.line[at], rank)
 
     def compact(self) -> Rows:
-        """Return a copy whose text buffers hold only the bytes of its ids."""
+        """Return a copy whose buffers hold the bytes of its ids and nothing else."""
         return Rows(self.query.compact(), self.doc.compact(), self.number, self.line, self.rank)
 
     @cached_property
     def starts(self) -> Numbers:
-        """The positions at which a new query starts, followed by the number of rows."""
+        """The positions of the rows at which another query begins, followed by the number of rows."""
         query = self.query
         size = query.end - query.start
         changes: NDArray[np.bool_] = size[1:] != size[:-1]
@@ -233,7 +256,10 @@ NO_DOCUMENT = -1
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """The ranked lists (or the gold) of some queries: query n has the rows from starts[n] up to starts[n + 1]."""
+    """The ranked lists, or the gold, of some queries.
+
+    The rows of query n are those from starts[n] to starts[n + 1] - 1.
+    """
 
     queries: Texts
     starts: Numbers
@@ -259,7 +285,7 @@ class Lists:
         return Index(self.queries, np.zeros(len(self.queries), np.int64))
 
     def find(self, queries: Texts) -> Numbers:
-        """Return the index of each of these query ids in `queries`, or -1 for an unknown one."""
+        """Return the index of each query id in this object's queries, or -1 for an unknown query id."""
         numbers = np.full(len(queries), -1)
         positions, known = self._query_index.find(queries, np.zeros(len(queries), np.int64))
         numbers[positions] = known
@@ -272,7 +298,10 @@ class Lists:
         return {query: dict(pairs[a:b]) for query, a, b in zip(self.queries, ends, ends[1:], strict=False)}
 
     def by_document(self, doc_id: Callable[[str], str]) -> Lists:
-        """Return gold with chunk ids mapped to document ids by `doc_id`; a document gets the best grade of its chunks."""
+        """Return this gold with its chunk ids replaced by document ids.
+
+        `doc_id` maps a chunk id to its document id. A document gets the best grade of its chunks.
+        """
         docs = Texts.of(map(doc_id, self.rows.doc))
         codes, first = numbered(docs, self.of)
         best = np.full(len(first), -np.inf)
@@ -281,12 +310,12 @@ class Lists:
         return Lists(self.queries, np.searchsorted(self.of[first], np.arange(len(self.queries) + 1)), rows)
 
     def kept(self, mask: NDArray[np.bool_]) -> Lists:
-        """Return the same queries with only the rows for which `mask` is True."""
+        """Return a Lists of the same queries, but only with the rows for which `mask` is True."""
         starts = np.concatenate([[0], np.cumsum(mask)])[self.starts]
         return Lists(self.queries, starts, self.rows[mask])
 
     def of_queries(self, mask: NDArray[np.bool_]) -> Lists:
-        """Return only the queries for which `mask` is True, with their rows."""
+        """Return a Lists of only the queries for which `mask` is True, with all of their rows."""
         if mask.all():
             return self
         starts = np.concatenate([[0], np.cumsum(self.sizes[mask])])
@@ -294,9 +323,9 @@ class Lists:
 
 
 def whole_queries(blocks: Iterable[Rows]) -> Iterator[Lists]:
-    """Yield the rows of consecutive blocks as Lists of whole queries.
+    """Regroup the rows of consecutive blocks into Lists, so that no query is divided between two Lists.
 
-    A query whose rows are not consecutive in the file appears more than once.
+    Only a query whose rows are not consecutive in the file appears more than once.
     """
     left: list[Rows] = []  # rows of a query that may continue in the next block
     for rows in filter(len, blocks):
@@ -333,9 +362,10 @@ def all_queries(blocks: Iterable[Rows]) -> Lists | None:
 
 
 class Fields:
-    """The fields of a block of lines, found with NumPy; `between` separates them.
+    """The fields of a block of lines, split with NumPy at the separator `between`.
 
-    Raises NotPlain for bytes that are not UTF-8 and for control characters.
+    Creating one raises NotPlain if the block is not UTF-8, or contains control characters or a byte-order
+    mark.
     """
 
     def __init__(self, data: bytes, between: str) -> None:
@@ -357,14 +387,20 @@ class Fields:
         self._lines = np.concatenate([[0], self._ends[last[:-1]] + 1])
 
     def bounds(self, column: int) -> tuple[Numbers, Numbers]:
-        """Return where a field (from 0) starts and ends in each line. Raises NotPlain if a line is shorter."""
+        """Return the offsets at which field number `column` (from 0) starts and ends in each line.
+
+        Raises NotPlain if a line has too few fields.
+        """
         if (self.counts <= column).any():
             raise NotPlain("a line has too few columns")
         start = self._ends[self._first + column - 1] + 1 if column else self._lines
         return start, self._ends[self._first + column]
 
     def texts(self, column: int, *, strip: bool = False) -> Texts:
-        """Return the texts of the field number `column` of all lines; `strip` removes white space around them."""
+        """Return field number `column` (from 0) of each line; `strip` removes white space around it.
+
+        Raises NotPlain if a line has too few fields.
+        """
         start, end = self.bounds(column)
         if strip:
             start, end = start.copy(), end.copy()
@@ -378,19 +414,24 @@ class Fields:
         return Texts(self.data, start, end)
 
     def numbers(self, column: int, *, whole: bool = False) -> Floats:
-        """Return the field number `column` of all lines as floats, as Python's float() reads them.
+        """Return field number `column` (from 0) of each line as a float, as Python's float() does.
 
-        Raises NotPlain for an invalid number; with `whole` also for a number that is not a plain integer.
+        Raises NotPlain for an invalid number, and, if `whole` is True, for a number that is not a plain
+        integer.
         """
         return _numbers(self.data, *self.bounds(column), whole=whole)
 
 
 def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) -> Floats:
-    """Parse the numbers between offsets in a buffer: from their digits if that is exact, else with Python's float()."""
+    """Parse the numbers between the offsets `start` and `end` in a buffer, as Python's float() does.
+
+    A number is computed from its digits if the result is exact, else it is passed to float(). Raises NotPlain
+    for an invalid number, and, if `whole` is True, for a number that is not a plain integer.
+    """
     negative = data[start] == 45
     points = np.flatnonzero(data == 46)
     second: NDArray[np.bool_] | bool = False
-    if len(points) == len(start) and (points >= start).all() and (points < end).all():  # one in each
+    if len(points) == len(start) and (points >= start).all() and (points < end).all():  # one per number
         dot = points
     else:
         points = np.append(points, [len(data)] * 2)
@@ -414,7 +455,10 @@ def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) 
 
 
 def _digits(word: Keys, length: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-    """Parse the last `length` bytes of each word as an integer (0 for no bytes); also return whether all are digits."""
+    """Parse the last `length` bytes of each word as an integer; without bytes the integer is 0.
+
+    Also return a mask that is True where all of these bytes are digits.
+    """
     others = _MASKS.take(8 - length, mode="clip")
     word = (word & ~others) | (_ZEROS & others)
     are_digits = (((word + _TO_HIGH) | (word - _ZEROS)) & _HIGH) == 0
@@ -427,7 +471,7 @@ def _digits(word: Keys, length: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
 
 
 def _as_python_does(texts: Texts) -> Floats:
-    """Return texts as floats, parsed as Python's float() does. Raises NotPlain for an invalid number."""
+    """Convert strings to floats as Python's float() does. Raises NotPlain for an invalid number."""
     words = np.stack(texts.words, axis=-1) if texts.words else np.zeros((len(texts), 1), np.uint64)
     spelt = words.view(f"S{8 * words.shape[1]}").ravel()
     if b"_" in spelt.tobytes() or (texts.start == texts.end).any():

@@ -24,19 +24,21 @@ Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json", "parquet"]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gold: query id -> document id -> grade."""
 FileRow: TypeAlias = tuple[int, str, str | None, float | None, float | None]
-"""(line, query, document, score or grade, rank). The document is None if the query has no results, the score is None if the
-result has no score, and the rank is set only together with a score.
+"""A row as (line, query, document, score or grade, rank).
+
+The document is None if the query has no results. The score is None if the result has no score. The rank is
+None unless the row also has a score.
 """
 Numbers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 
 
 class NotPlain(Exception):
-    """Raised, with a reason, for a block of rows that NumPy cannot parse, so that its rows are read one by one."""
+    """Raised, with a reason, if a block of rows cannot be parsed with NumPy and must be read row by row."""
 
 
 MOST_COMPARED = 50_000
-"""The number of retrieved ids that are compared with missing gold ids, to find ids that are spelt differently."""
+"""The number of retrieved ids that are compared with missing gold ids to find other spellings."""
 EXAMPLES = 3
 """The number of queries that a note names as examples."""
 
@@ -45,9 +47,10 @@ EXAMPLES = 3
 class Kind:
     """The settings by which reading a run differs from reading gold.
 
-    `roles` are the possible roles of columns (query, doc, ...), `list_role` is that of a list of documents,
-    `value` that of the number. `bare` maps the number of columns of a table without a header to their roles.
-    `trec`, `json` and `python` are examples for messages.
+    `roles` are the possible roles of columns (query, doc, ...). `list_role` is the role of a column that
+    holds a list of documents, and `value` the role of the score or grade. `bare` maps the number of columns
+    of a table without a header to the roles of the columns. `trec`, `json` and `python` are examples for
+    messages.
     """
 
     name: str
@@ -93,7 +96,7 @@ WHOLE = re.compile(rb"([+-]?\d{1,18})(?:\.0*)?")
 
 
 def format_of(path: str | Path, fmt: Format | None, kind: Kind) -> Format:
-    """Return `fmt` if given, else the format detected from the file's first bytes, first line and extension.
+    """Return `fmt` if given, else detect the format from the file's first bytes, first line and extension.
 
     Raises InputError for a TREC run that lacks the column Q0.
     """
@@ -107,7 +110,7 @@ def format_of(path: str | Path, fmt: Format | None, kind: Kind) -> Format:
 
 
 def refuse_shifted(cells: Sequence[str], location: SourceLocation) -> None:
-    """Raise InputError if a line of a run has five columns without Q0, so that ranks would be read as documents."""
+    """Raise InputError if a run has five columns but no Q0, since ranks would be read as document ids."""
     numeric = all(is_number(cell.encode()) for cell in cells[2:4])
     if len(cells) == 5 and cells[1].upper() != "Q0" and numeric:
         problem = f"this run has five columns, and the second is {cells[1][:40]!r} instead of Q0"
@@ -134,9 +137,9 @@ def _detected(lines: list[bytes], path: str | Path, kind: Kind) -> Format:
 
 
 def first_lines(path: str | Path) -> list[tuple[int, bytes]]:
-    """Return the numbered lines in the first 64 KiB of a file, without blank lines and comments.
+    """Return (line number, line) for the lines in the first 64 KiB of a file, except blanks and comments.
 
-    The last line may be cut off.
+    The last line may be incomplete.
     """
     with opened(path) as stream:
         head: bytes = stream.peek(1 << 16)[: 1 << 16]  # type: ignore[attr-defined]
@@ -145,7 +148,7 @@ def first_lines(path: str | Path) -> list[tuple[int, bytes]]:
 
 
 def _one_document(lines: list[bytes], suffix: str) -> bool:
-    """Return True if a file with these first lines is one JSON document, False if it is one object per line."""
+    """Return True if a file with these first lines is one JSON document, False if it is JSON Lines."""
     if lines[0].lstrip()[:1] == b"[":
         return True
     if len(lines) == 1:
@@ -157,7 +160,7 @@ def _one_document(lines: list[bytes], suffix: str) -> bool:
 
 
 def is_number(text: bytes) -> bool:
-    """Return True if these bytes are a number as Python's float() reads it."""
+    """Return True if Python's float() accepts these bytes."""
     with suppress(ValueError):
         float(text)
         return True
@@ -168,9 +171,10 @@ BETWEEN = {"tsv": "\t", "csv": ","}
 
 
 def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return a mapping from each role (query, doc, score, ...) to the column that holds it, among the column `names`.
+    """Return a mapping from roles (query, doc, score, ...) to the names of the columns that hold them.
 
-    `columns` maps roles, or names of roles, to columns and takes precedence.
+    `names` are the names of all columns. `columns` is the user's mapping from roles, or other names of roles,
+    to columns; it takes precedence over the usual names.
     """
     folded = {fold(name): name for name in reversed(names)}
     chosen = {role(key, kind.roles): name for key, name in (columns or {}).items()}
@@ -199,12 +203,13 @@ def role(key: str, allowed: Sequence[str] = ()) -> str:
 
 @dataclass
 class Reading:
-    """The state of one pass over a run or gold: its settings, rejected rows, and the facts that its notes depend on.
+    """The state of one pass over a run or gold: its settings, its notes, and facts for further notes.
 
-    `columns` maps query, doc, score, ... to the source's own names; `skip` leaves out invalid rows (`rejected`).
-    `bare` is True if the third column is a number without a name, `rises` if scores rise with ranks in every
-    query, `mapped` if each query maps its documents to 1, 2, 3, ... (None before the first). `longest` is the
-    length of the longest list that was checked for this.
+    `name` is the name of the source in messages. `columns` maps query, doc, score, ... to the names in the
+    source. If `skip` is True, invalid rows are left out and their errors stored in `rejected`. `bare` is True
+    if the third column is a number and the table has no header. `rises` is True if scores rise with ranks in
+    every query so far. `mapped` is True if every query so far maps its documents to 1, 2, 3, ... (None before
+    the first query). `longest` is the length of the longest list checked for `rises` or `mapped`.
     """
 
     name: str
@@ -224,12 +229,18 @@ class Reading:
         return SourceLocation(self.name, line)
 
     def count(self, score: Floats, starts: Numbers) -> None:
-        """Set `mapped`: True if the scores of each query (rows from `starts` on) are 1 to n."""
+        """Set `mapped` to True if the scores of each query are 1 to n in any order, else to False.
+
+        The rows of query i begin at `starts[i]`.
+        """
         self.mapped = not len(score) or counting_lists(score, starts)[0] == {1}
         self.longest = max(self.longest, int(np.diff(starts).max(initial=0)))
 
     def compare(self, rank: Floats, score: Floats, starts: Numbers) -> None:
-        """Set `rises`: True if scores rise with ranks in each query (rows from `starts` on); nan: no rank."""
+        """Set `rises` to True if scores rise with ranks in each query, else to False.
+
+        The rows of query i begin at `starts[i]`. Rows without a rank (nan) are ignored.
+        """
         ranked = ~np.isnan(rank)
         starts = np.concatenate([[0], np.cumsum(ranked)])[starts]
         rank, score = rank[ranked], score[ranked]
@@ -244,11 +255,11 @@ class Reading:
         self.rejected.append(fault)
 
     def note(self, text: str) -> None:
-        """Add a note that begins with the name of the source."""
+        """Add a note to `notes`, and put the name of the source before it."""
         self.notes.append(f"{self.name}: {text}")
 
     def finish(self) -> None:
-        """Add the notes that can be decided only after all rows: ambiguous scores, suspicious cells, skipped rows."""
+        """Add the notes that need all rows: on ambiguous scores, suspicious cells and skipped rows."""
         self.notes += map(str, self.cells.notices())
         if self.rises and self.longest > _RANKS:
             found = "the scores rise with the ranks, so that rank 1 has the lowest score"
@@ -262,9 +273,10 @@ class Reading:
 
 
 def table_columns(head: Sequence[str], line: int, reading: Reading) -> tuple[dict[str, int], bool]:
-    """Return a mapping from each role to its column index in a table, and True if its first row `head` is a header.
+    """Return a mapping from each role to the index of its column, and whether the first row is a header.
 
-    Sets `reading.bare`. Raises InputError, located at `line`, if no columns hold the query and the documents.
+    `head` is the first row of the table, on line `line`. `reading.bare` is set. Raises InputError if no
+    columns hold the query and the documents.
     """
     kind, columns, location = reading.kind, reading.columns, reading.at(line)
     header = roles_of(head, kind, columns)
@@ -292,7 +304,8 @@ def table_columns(head: Sequence[str], line: int, reading: Reading) -> tuple[dic
 def frame_roles(names: Sequence[str], reading: Reading) -> dict[str, str]:
     """Return a mapping from each role to its column in a DataFrame or Parquet file.
 
-    Raises InputError if no column holds the query, or none the documents.
+    `names` are the names of all columns. Raises InputError if no column holds the query, or no column the
+    documents.
     """
     result = roles_of(names, reading.kind, reading.columns)
     if "query" not in result or not {"doc", reading.kind.list_role} & set(result):
@@ -303,10 +316,11 @@ def frame_roles(names: Sequence[str], reading: Reading) -> dict[str, str]:
 
 
 def counting_lists(numbers: Floats, starts: Numbers) -> tuple[set[int], int]:
-    """Check whether each list holds consecutive whole numbers from 0 or 1 on, in any order, as ranks do.
+    """Check whether each list holds the whole numbers from 0 or 1 to some n, in any order, as ranks do.
 
-    Returns the set of first numbers (a subset of {0, 1}, empty if a list holds other numbers) and the largest
-    number. `starts` are the rows at which the lists start.
+    Return the set of the lists' lowest numbers and the largest number of all lists. The set contains 0, 1 or
+    both, or is empty if a list holds other numbers. `starts` are the positions in `numbers` at which the
+    lists start.
     """
     lengths = np.diff(starts)
     starts, lengths = starts[:-1][lengths > 0], lengths[lengths > 0]
@@ -321,11 +335,13 @@ def counting_lists(numbers: Floats, starts: Numbers) -> tuple[set[int], int]:
 
 
 def are_ranks(numbers: Floats, starts: Numbers, name: str) -> tuple[bool, str]:
-    """Return True if an unnamed number column holds ranks, False if it holds scores, and a note for the user or "".
+    """Decide whether a number column without a name holds ranks or scores.
 
-    Numbers that are 1 to n or 0 to n - 1 in every list, with a 2 somewhere, are ranks if they rise from row to row and
-    scores if they fall. All other numbers are scores, with a note if whole numbers rise in every list. `starts` are the
-    rows at which the lists start. Raises InputError if numbers from 1 to n are in any other order.
+    Return True for ranks and False for scores, and a note for the user or "". If every list holds the numbers
+    1 to n or 0 to n - 1, and a list reaches 2, the numbers are ranks if they rise from row to row and scores
+    if they fall; in any other order InputError is raised. All other numbers are scores, with a note if whole
+    numbers rise in every list. `starts` are the positions in `numbers` at which the lists start. `name` is
+    the name of the source.
     """
     firsts, most = counting_lists(numbers, starts)
     rises, longest = _all_less(numbers, starts), int(np.diff(starts).max(initial=0))
@@ -349,11 +365,11 @@ def are_ranks(numbers: Floats, starts: Numbers, name: str) -> tuple[bool, str]:
 
 
 _RANKS = 2
-"""The number that a column must reach to hold ranks (0 and 1 alone are scores); shorter lists get no note."""
+"""The number that a column must reach to hold ranks (0 and 1 alone are scores). Shorter lists get no note."""
 
 
 def _all_less(numbers: Floats, starts: Numbers) -> bool:
-    """Return True if the numbers rise strictly within every query, from the rows `starts` on."""
+    """Return True if the numbers rise strictly within every query; query i begins at row `starts[i]`."""
     rises = numbers[1:] > numbers[:-1]
     inside = starts[(starts > 0) & (starts < len(numbers))]
     rises[inside - 1] = True

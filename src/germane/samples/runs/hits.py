@@ -23,11 +23,13 @@ class Hits:
 
     Attributes:
         gold: The gold of all queries.
-        lengths: The number of results of each query, -1 if the query is not in the run.
-        ignored, first_ignored: The number of queries of the run without gold, and the first of these queries.
-        row, rank, doc: The query's index, the rank from 1 and the index of the gold document of each hit, sorted by query and rank.
+        lengths: The number of results of each query in the gold, -1 if the query is not in the run.
+        ignored, first_ignored: The number of queries in the run without gold, and the ids of a few such queries.
+        row, rank, doc: For each hit, sorted by query and rank: the index of its query, its rank (from 1), and
+            the index of its row in the gold.
         notes: Notes about the run's file.
-        repeated, folded: The number of results dropped because their document, or another chunk of it, ranks higher.
+        repeated: The number of results dropped because the same id also occurs at a better rank.
+        folded: The number of results dropped because another chunk of the same document has a better rank.
     """
 
     gold: Lists
@@ -43,12 +45,15 @@ class Hits:
 
     @property
     def grade(self) -> Floats:
-        """The gold grade of each hit, shape (hits,)."""
+        """The grade of each hit's document in the gold, with the shape (hits,)."""
         return self.gold.rows.number[self.doc]
 
 
 def read_run(source: Any, **how: Any) -> dict[str, list[str]]:
-    """Return a run as a mapping from query id to document ids, best first; `how` are further attributes of RowSource."""
+    """Read a run and return a mapping from each query id to its document ids, best first.
+
+    `source` is a file or a Python object, as in RowSource, and `how` are further attributes of RowSource.
+    """
     run = RowSource(source, **how, together=True)
     ranked: dict[str, list[str]] = {}
     for lists in run.again(lambda: list(run.lists())):
@@ -67,8 +72,8 @@ def find_hits(
 ) -> Hits:
     """Return the ranks of the gold documents in a run.
 
-    `doc_id` maps the run's chunk ids to document ids. Raises InputError if a query lists a document twice, unless
-    `duplicates` is "first", which counts the best rank.
+    `doc_id` maps a chunk id in the run to its document id. If a query lists a document twice, InputError is
+    raised, or, if `duplicates` is "first", the better rank counts.
     """
     return run.again(lambda: _hits(run, gold, duplicates, doc_id))
 
@@ -76,11 +81,14 @@ def find_hits(
 def _hits(
     run: RowSource, gold: Lists, duplicates: Literal["error", "first"], doc_id: Callable[[str], str] | None
 ) -> Hits:
-    """Read a run once and return the ranks of the gold documents, as `find_hits`. Raises Again if it must be read again."""
+    """Read a run once and return the ranks of the gold documents, as `find_hits` does.
+
+    Raises Again if the run must be read a second time in another way.
+    """
     lengths, others, ignored = np.full(len(gold.sizes), -1), array("Q"), list[str]()
     found: list[tuple[Numbers, Numbers, Numbers]] = [(np.empty(0, np.int64),) * 3]
     repeated = folded = 0
-    twice: tuple[int, InputError] | None = None  # the error for the first such query in the gold
+    twice: tuple[int, InputError] | None = None  # the first query in the gold that lists a document twice
     for block in run.lists():
         row = gold.find(block.queries)
         known = row >= 0
@@ -133,7 +141,7 @@ def _hits(
 
 
 def _twice(name: str, lists: Lists, at: int, first: int) -> InputError:
-    """Return the InputError for a document that a query lists twice, in the rows `first` and `at`."""
+    """Return the InputError for a document that is listed twice for a query, in the rows `first` and `at`."""
     line, earlier = lists.rows.line[[at, first]].tolist()
     before = f" (first in line {earlier})" if earlier else ""
     query, doc = lists.queries[lists.of[at]], lists.rows.doc[at]
@@ -143,9 +151,10 @@ def _twice(name: str, lists: Lists, at: int, first: int) -> InputError:
 
 
 def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
-    """Return new ranks in which each document of a query (a number in `codes`) occurs once, at its best rank.
+    """Return new ranks after dropping all but the best-ranked result of each document in each query.
 
-    `place` holds the old ranks. In both, rank 0 marks a dropped result.
+    `place` holds the old rank of each result. Results with the same number in `codes` are of the same query
+    and document. The rank 0 marks a dropped result, both in `place` and in the new ranks.
     """
     order = np.argsort(lists.starts[lists.of] + place)
     order = order[place[order] > 0]
@@ -157,7 +166,10 @@ def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
 
 
 def _places(lists: Lists) -> Numbers:
-    """Return the rank (from 1) of each result in its query, by score, then document id, both descending."""
+    """Return the rank (from 1) of each result within its query.
+
+    Results are sorted by score, and if scores are equal by document id, both descending.
+    """
     score, of = lists.rows.number, lists.of
     positions = np.arange(1, len(score) + 1) - lists.starts[of]
     if len(score) and np.isnan(score).any():  # results without scores keep their order

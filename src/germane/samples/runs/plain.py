@@ -28,9 +28,9 @@ _USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n")
 
 
 def trec_rows(data: bytes, line: int, reading: Reading) -> Rows:
-    """Return the rows of a block of lines in TREC format; `line` is the number of the first one.
+    """Return the rows of a block of lines in TREC format; `line` is the number of the first line.
 
-    The rank column of a run is read while `reading.rises`. Raises NotPlain for irregular lines.
+    The rank column of a run is read only while `reading.rises` is True. Raises NotPlain for irregular lines.
     """
     fields = Fields(_separated(data), " ")
     query, doc = fields.texts(0), fields.texts(2)
@@ -45,9 +45,10 @@ def trec_rows(data: bytes, line: int, reading: Reading) -> Rows:
 
 
 def table_head(line: bytes, between: str, reading: Reading) -> tuple[dict[str, int], bool]:
-    """Return a mapping from each role to its column index, and True if a table's first line is a header.
+    """Return a mapping from each role to its column's index, and whether a table's first line is a header.
 
-    `between` is the separator. Raises NotPlain for an irregular line, InputError without query or document.
+    `between` is the separator. Raises NotPlain for an irregular line, and InputError if no columns hold the
+    query and the documents.
     """
     if b'"' in line or not line.strip() or line.rstrip(b"\r\n").translate(None, _USUAL):
         raise NotPlain("the first line is not a row of plain cells, without quotes or control characters")
@@ -61,9 +62,10 @@ def table_head(line: bytes, between: str, reading: Reading) -> tuple[dict[str, i
 
 
 def table_rows(data: bytes, line: int, between: str, positions: Mapping[str, int], reading: Reading) -> Rows:
-    """Return the rows of a block of lines with the separator `between`; `positions`: role -> column index.
+    """Return the rows of a block of lines whose cells are separated by `between`.
 
-    `line` is the number of the first line. Raises NotPlain for quoted cells and other irregular lines.
+    `line` is the number of the first line. `positions` maps each role to the index of its column. Raises
+    NotPlain for quoted cells and other irregular lines.
     """
     value = reading.kind.value if reading.kind.value in positions else "rank"
     if b'"' in data or not {"query", "doc", value} <= positions.keys():
@@ -77,9 +79,10 @@ def table_rows(data: bytes, line: int, between: str, positions: Mapping[str, int
 
 
 def json_rows(data: bytes, line: int, reading: Reading) -> Rows:
-    """Return the rows of a block of JSON Lines with one result or grade each, from line number `line` on.
+    """Return the rows of a block of JSON Lines, where each line holds one result or one grade.
 
-    Raises NotPlain if the lines have different keys or an id is not a text.
+    `line` is the number of the first line. Raises NotPlain if the lines have different keys, an id is not a
+    string, or a line is irregular in another way.
     """
     data, kind = _lines(data), reading.kind
     try:
@@ -109,9 +112,9 @@ def json_rows(data: bytes, line: int, reading: Reading) -> Rows:
 
 
 def _rows(query: Texts, doc: Texts, numbers: Floats, ranks: Floats | None, line: int, kind: Kind) -> Rows:
-    """Return columns as Rows of consecutive lines from the number `line` on.
+    """Return a Rows made of these columns; its rows are consecutive lines, numbered from `line`.
 
-    Raises NotPlain for a missing query, a number that is not finite, or a grade that is not whole.
+    Raises NotPlain for a missing query, a number that is not finite, or a grade that is not a whole number.
     """
     if (query.start == query.end).any() or not np.isfinite(numbers).all():
         raise NotPlain("every row must have a query id and a finite number")
@@ -125,7 +128,10 @@ def _with_line_feeds(data: bytes) -> bytes:
 
 
 def _lines(data: bytes) -> bytes:
-    """Return a block of lines with every line end as a line feed. Raises NotPlain for blank lines or control characters."""
+    """Return a block of lines with every line end replaced by a line feed.
+
+    Raises NotPlain for blank lines and control characters.
+    """
     data = _with_line_feeds(data)
     if data.translate(None, _USUAL) or data.startswith(b"\n") or b"\n\n" in data:
         raise NotPlain("the file has blank lines or control characters")
@@ -133,7 +139,7 @@ def _lines(data: bytes) -> bytes:
 
 
 def _separated(data: bytes) -> bytes:
-    """Return a block of lines with line feeds as line ends.
+    """Return a block of lines with every line end replaced by a line feed.
 
     Raises NotPlain unless the columns are separated by single blanks or tabs.
     """

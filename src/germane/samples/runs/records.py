@@ -44,16 +44,16 @@ _ROWS_AT_ONCE = 1 << 15
 
 
 def in_blocks(rows: Iterable[FileRow]) -> Iterator[Rows]:
-    """Yield rows in large batches, each converted to columns."""
+    """Yield the rows in large batches, each batch converted to a Rows."""
     remaining = iter(rows)
     while some := list(islice(remaining, _ROWS_AT_ONCE)):
         yield Rows.of(some)
 
 
 def record_rows(records: Iterable[tuple[int, Any]], reading: Reading) -> Iterator[FileRow]:
-    """Yield the rows in records, each given as (line number, or 0 if unknown; the record).
+    """Yield the rows in records. Each record is given as (line number, record); an unknown number is 0.
 
-    Invalid records, queries and scores are passed to `reading.reject`.
+    Errors in records, queries and scores are passed to `reading.reject`.
     """
     columns = tuple((reading.columns or {}).items())
     id_key = next((name for key, name in columns if role(key) == "doc"), "")
@@ -87,9 +87,10 @@ def record_rows(records: Iterable[tuple[int, Any]], reading: Reading) -> Iterato
 def _queries_in(
     record: Any, kind: Kind, columns: tuple[tuple[str, str], ...]
 ) -> list[tuple[dict[str, Any], Mapping[str, str]]]:
-    """Return the values of each query in a record by role (query, doc, score, ...), and the roles' keys in the record.
+    """Return, for each query in a record, its values by role and the record's key for each role.
 
-    Raises Invalid for a record that is not an object, has no query id, or is a sample of another kind.
+    A role is query, doc, score, ... `columns` are the user's names of columns. Raises Invalid if a record is
+    not an object, has no query id, or is a sample that cannot be read as a run.
     """
     if not isinstance(record, dict):
         raise Invalid(f"this row is {json.dumps(record, default=str)[:60]}, not a JSON object", kind.json)
@@ -105,7 +106,10 @@ def _queries_in(
 
 
 def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
-    """Raise Invalid for a sample that is not one ranked list of ids: several calls, a failed query, or texts without ids."""
+    """Raise Invalid if a sample is not one ranked list of ids.
+
+    Such a sample has several calls, an error, or contexts without ids. `docs` is the key of its contexts.
+    """
     if record.get("calls"):
         raise Invalid("this sample has several calls", "use `germane run`, which scores each call")
     if (failed := failure(record.get("error"))) is not None:
@@ -119,10 +123,11 @@ def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
 def _rows_in(
     line: int, record: Mapping[str, Any], names: Mapping[str, str], id_key: str, reading: Reading
 ) -> Iterator[FileRow]:
-    """Yield the rows of a query's values: one document, a list of ids, or a mapping from ids to scores or grades.
+    """Yield the rows of one query in a record: one document, a list of ids, or a mapping from ids to numbers.
 
-    The ids in a list of gold have grade 1; objects in a list have their id under `id_key`, or another usual key.
-    `names` are for messages. Raises Invalid for an invalid id or number.
+    `record` holds the query's values by role. In a list of gold, each id has the grade 1. An object in a list
+    has its id under `id_key` or another usual key. `names` maps roles to names of columns for messages.
+    Raises Invalid for an invalid id or number.
     """
     kind, query = reading.kind, _query_id(record["query"])
     if "doc" in record:
@@ -152,7 +157,10 @@ def _rows_in(
 
 
 def _query_id(value: Any) -> str:
-    """Return a query id as text. Raises Invalid if it is missing, or neither a text nor a whole number."""
+    """Return a query id as a string.
+
+    Raises Invalid if it is missing, or neither a string nor a whole number.
+    """
     if (query := _id(value)) is not None:
         return query
     if value is None or value == "" or (isinstance(value, float) and isnan(value)):
@@ -161,7 +169,11 @@ def _query_id(value: Any) -> str:
 
 
 def _one_document(record: Mapping[str, Any], kind: Kind) -> tuple[str, float | None, float | None]:
-    """Return document id, score or grade, and rank of a record with one document. Raises Invalid if one is invalid."""
+    """Return (document id, score or grade, rank) of a record that holds one document.
+
+    The score and the rank may be None. A record with a rank but no score gets the negated rank as its score.
+    Raises Invalid for an invalid id or number.
+    """
     doc = _id(record["doc"]) if record["doc"] != "" else ""
     if doc is None:
         fix = f"write a string or a whole number: {RUN.json}"
@@ -175,9 +187,9 @@ def _one_document(record: Mapping[str, Any], kind: Kind) -> tuple[str, float | N
 
 
 def _in_cell(value: Any, column: str) -> Any:
-    """Return the list or object that a text holds, None for NaN, or another value unchanged.
+    """Parse a string that holds a list or an object; return None for NaN, and any other value unchanged.
 
-    Raises Invalid, with the column as its path, for a broken list or object.
+    Raises Invalid, with the column as its path, for a list or an object that cannot be parsed.
     """
     if isinstance(value, float) and isnan(value):
         return None
@@ -188,7 +200,10 @@ def _in_cell(value: Any, column: str) -> Any:
 
 
 def _value(value: Any, kind: Kind) -> float:
-    """Return a score or grade as float. Raises Invalid for a grade that is not whole, or too large."""
+    """Return a score or grade as float.
+
+    Raises Invalid if it is no number, or a grade not whole or too large.
+    """
     if kind is RUN:
         return _number(value, "score")
     number = float(value) if isinstance(value, bool) else _number(value, "grade")
@@ -202,7 +217,10 @@ _WRITE = "write {0} as a number"
 
 
 class _Cell(str):
-    """A text from a table cell, which may be a number, unlike a text in JSON; `fix` is for messages if it is none."""
+    """A string from a table's cell, which may be read as a number; a string in JSON may not.
+
+    `fix` is the fix in the error if the string is not a number.
+    """
 
     __slots__ = ()
     fix = _WRITE
@@ -216,8 +234,11 @@ class _NamelessCell(_Cell):
 
 
 def _number(value: Any, what: str) -> float:
-    """Return a score, grade or rank (`what`) as float. Raises Invalid if it is not a number."""
-    if type(value) is float and value - value == 0:  # the usual
+    """Return a value as float.
+
+    Raises Invalid if it is not a number; `what` names it ("score", "grade" or "rank").
+    """
+    if type(value) is float and value - value == 0:  # a finite float, the usual case
         return value
     if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
         with suppress(ValueError, OverflowError):
@@ -229,7 +250,10 @@ def _number(value: Any, what: str) -> float:
 
 
 def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
-    """Return a mapping from ids to scores or grades, given as two lists. Raises Invalid if lengths differ or an id repeats."""
+    """Return a mapping from the ids in `docs` to the scores or grades in `values`.
+
+    Raises Invalid if the two lists differ in length, or if an id occurs twice.
+    """
     paired = {read_id(doc): value for doc, value in zip(docs, values, strict=False)}
     if not len(docs) == len(values) == len(paired):
         problem = f"this row has {counted(len(docs), 'id')} ({len(paired)} different) and {counted(len(values), 'score')}"
@@ -238,9 +262,9 @@ def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
 
 
 def _listed(query: str, value: Any, kind: Kind, key: str) -> list[str]:
-    """Return the document ids in a list of ids or objects, or a single id as a list; objects have it under `key`.
+    """Return the document ids in a list of ids or objects; a single id is returned as a list.
 
-    Raises Invalid if an entry has no id.
+    An object holds its id under `key` or another usual key. Raises Invalid if an entry has no id.
     """
     if isinstance(value, str | Real) and (isinstance(value, str) or _id(value) is not None):
         return [text] if (text := (_id(value) or "").strip()) else []
@@ -255,7 +279,10 @@ def _listed(query: str, value: Any, kind: Kind, key: str) -> list[str]:
 
 
 def _id(item: Any, key: str = "") -> str | None:
-    """Return an id as text; of an object, the value of `key` or of another usual key of ids. Return None if there is no id."""
+    """Return an id as a string, or None if `item` is not an id.
+
+    If `item` is an object, its id is the value of `key`, or else of a usual key of ids.
+    """
     if isinstance(item, Mapping):
         return id_in({key: item[key]} if key in item else item)
     with suppress(Invalid):
@@ -267,7 +294,10 @@ def _id(item: Any, key: str = "") -> str | None:
 
 
 def json_records(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Yield the records of JSON Lines; `before` lines of the file precede the stream. Invalid lines are rejected."""
+    """Yield (line number, record) for each line of JSON Lines; invalid lines are passed to `reading.reject`.
+
+    `before` is the number of lines in the file before the stream.
+    """
     for number, line in numbered_lines(stream):
         try:
             value = _parsed(line, before + number, reading)
@@ -278,19 +308,25 @@ def json_records(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tu
 
 
 def document_records(stream: BinaryIO, reading: Reading) -> Iterable[tuple[int, Any]]:
-    """Return the records of a JSON document, which is one record or a list of them."""
+    """Return the records of a JSON document, which is one record or a list of records; line numbers are 0."""
     document = _parsed(stream.read(), 1, reading)
     return [(0, value) for value in (document if isinstance(document, list) else [document])]
 
 
 def _parsed(text: bytes, line: int, reading: Reading) -> Any:
-    """Return the value of a JSON text, in which scores may be NaN or infinite. Raises InputError with the line."""
+    """Parse a JSON text that starts on line `line`, in which NaN and Infinity are allowed; return its value.
+
+    Raises InputError with the location for invalid JSON.
+    """
     name = reading.name
     return json_in(decoded(text, name, line), name, line, otherwise=reading.kind.json, infinite=True)
 
 
 def table_records(lines: Iterable[bytes], delimiter: str, reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Yield the rows of a CSV or TSV table as records; a row with too few columns is rejected."""
+    """Yield (line number, record) for each row of a CSV or TSV table.
+
+    A row with too few columns is passed to `reading.reject`.
+    """
     texts = (decoded(line, reading.name, number) for number, line in enumerate(lines, 1))
     rows = table_rows(texts, delimiter, reading.name, reading.note)
     first = next(rows, None)
@@ -310,7 +346,7 @@ def table_records(lines: Iterable[bytes], delimiter: str, reading: Reading) -> I
 
 
 def frame_records(frames: Iterable[Any], reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Yield the rows of the DataFrames or Arrow tables that make up one table as records, with their row numbers."""
+    """Yield (row number, record) for each row of the DataFrames or Arrow tables that form one table."""
     number = 0
     for frame in map(in_columns, frames):
         names = getattr(frame, "column_names", None) or frame.columns  # an Arrow table has both
@@ -322,9 +358,9 @@ def frame_records(frames: Iterable[Any], reading: Reading) -> Iterator[tuple[int
 
 
 def python_records(source: Mapping[Any, Any] | list[Any], reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Yield the records of a list of rows (mappings, data classes, tuples), or of a mapping from query id to documents.
+    """Yield (row number, or 0; record) for a list of rows, or for a mapping from query id to documents.
 
-    Raises InputError for an invalid query of a mapping.
+    A row is a mapping, a data class or a tuple. Raises InputError for an invalid query in a mapping.
     """
     kind, seen = reading.kind, set[str]()
     if isinstance(source, list):
@@ -343,7 +379,10 @@ def python_records(source: Mapping[Any, Any] | list[Any], reading: Reading) -> I
 
 
 def _fields_of_row(row: Any, kind: Kind) -> Any:
-    """Return a data class or tuple (in the order of unnamed columns) as a mapping, other rows unchanged."""
+    """Convert a data class or a tuple to a mapping; return any other row unchanged.
+
+    The values of a tuple have the order of the columns in a table without a header.
+    """
     fields = row if isinstance(row, Mapping) else fields_of(row)
     if fields is None and isinstance(row, tuple | list) and len(row) in kind.bare:
         fields = {name: value for name, value in zip(kind.bare[len(row)], row, strict=True) if name}
@@ -351,7 +390,7 @@ def _fields_of_row(row: Any, kind: Kind) -> Any:
 
 
 def _native(value: Any) -> Any:
-    """Return a NumPy number as int or float (NaN stays), bytes as a text, and other values as `plain` does."""
+    """Convert a NumPy number to int or float (NaN stays), bytes to str, and other values as `plain` does."""
     if type(value) in {int, float, str, bool}:
         return value
     if isinstance(value, bytes):
@@ -362,9 +401,9 @@ def _native(value: Any) -> Any:
 
 
 def _native_documents(listed: Any, kind: Kind) -> Any:
-    """Return the documents of one query, a mapping from ids to numbers or a list, with ids as texts.
+    """Return the documents of one query, a mapping from ids to numbers or a list, with ids as strings.
 
-    Raises Invalid for another value, or if one id occurs both as a number and as a text.
+    Raises Invalid for any other value, or if an id in a mapping occurs both as a number and as a string.
     """
     if isinstance(listed, Mapping):
         if {*map(type, listed)} <= {str} and {*map(type, listed.values())} <= {int, float}:
@@ -384,10 +423,11 @@ def _native_documents(listed: Any, kind: Kind) -> Any:
 
 
 def trec_rows(lines: Iterable[bytes], first: int, reading: Reading) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of lines in TREC format, numbered from `first`; invalid lines are passed to `reading.reject`.
+    """Yield the rows in lines of TREC format, as (line number, query, document, score or grade, rank).
 
-    As in trec_eval, columns are separated by ASCII white space, and anything after the tag of a run is ignored, as
-    are lines that begin with # and are no rows.
+    `first` is the number of the first line. Invalid lines are passed to `reading.reject`. As in trec_eval,
+    columns are separated by ASCII white space, and text after the tag of a run is ignored. Comment lines,
+    which begin with #, are ignored too.
     """
     cells_of = _run_cells if reading.kind is RUN else _gold_cells
     for number, line in enumerate(lines, first):
@@ -403,7 +443,10 @@ def trec_rows(lines: Iterable[bytes], first: int, reading: Reading) -> Iterator[
 
 
 def _run_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
-    """Return query, document, score and rank (nan if none) of a TREC run's line. Raises ValueError or IndexError if invalid."""
+    """Return (query, document, score, rank) of a line of a TREC run; the rank is nan if it is not a number.
+
+    Raises ValueError or IndexError for an invalid line or a comment.
+    """
     cells = line.split(None, 5)
     score = float(cells[4])
     if score - score != 0 and b"inf" not in cells[4].lower():  # NaN, or too large for a float
@@ -414,7 +457,10 @@ def _run_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
 
 
 def _gold_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
-    """Return query, document, grade and nan (for the rank) of a line of TREC qrels. Raises ValueError if it is invalid."""
+    """Return (query, document, grade, nan) of a line of TREC qrels, where nan stands for the rank.
+
+    Raises ValueError for an invalid line.
+    """
     query, _, doc, grade = line.split()
     written = WHOLE.fullmatch(grade)
     if not written or abs(value := int(written[1])) > LARGEST_GRADE:

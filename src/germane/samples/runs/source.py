@@ -1,7 +1,8 @@
-"""Reads ranked results and gold as columns from files (TREC, TSV, CSV, JSON, Parquet, also compressed) and Python objects.
+"""Reads runs and gold as NumPy columns from files and Python objects.
 
-Blocks of regular lines are parsed with NumPy, other blocks row by row. Blocks are cut where a query ends, so that memory
-use depends on the block and not on the file.
+A file may have the format TREC, TSV, CSV, JSON or Parquet, and may be compressed. Blocks of regular lines are
+parsed with NumPy, other blocks row by row. A block ends where a query ends, so that the memory needed depends
+on the size of the block and not on that of the file.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ from germane.samples.runs.formats import (
 T = TypeVar("T")
 
 BLOCK = 1 << 20
-"""The number of bytes that are parsed together."""
+"""The number of bytes that are parsed in one step."""
 
 
 class Again(Exception):
-    """Raised if a source must be read again from its beginning in another way, which the RowSource has noted."""
+    """Raised if a source must be read again from its beginning, in a way that the RowSource has stored."""
 
 
 @dataclass(eq=False)
@@ -64,11 +65,12 @@ class RowSource:
         source: The path of a file (`-` is standard input), a mapping, a DataFrame, or a list of rows.
         kind: RUN or GOLD.
         fmt: The format of the file; None to detect it.
-        columns: Maps query, doc, score, ... to the file's own names.
-        skip: Leave out rows that cannot be read, with a note.
-        keep_first: Keep the first of two different grades of a document, instead of reporting an error.
-        together: Read all rows before the first query is returned; needed if a query's rows are not consecutive.
-        notes: The notes about the source, once it has been read.
+        columns: Maps query, doc, score, ... to the names in the source.
+        skip: Whether to leave out rows that cannot be read, with a note, instead of raising an error.
+        keep_first: Whether the first of two different grades of a document counts, instead of raising an error.
+        together: Whether to read all rows before the first query is returned. This is needed if the rows of a
+            query are not consecutive.
+        notes: The notes about the source. They are set when the source has been read.
     """
 
     source: Any
@@ -92,14 +94,14 @@ class RowSource:
 
     @property
     def name(self) -> str:
-        """The name of the source in messages: the file's name, or `run` or `qrels` for a Python object."""
+        """The name of the source in messages: the file's name, or "run" or "qrels" for a Python object."""
         if isinstance(self.source, OnDisk):
             return shown_name(self.source.given)
         return "run" if self.kind is RUN else "qrels"
 
     @property
     def file(self) -> Path | None:
-        """The path of the file (or of a copy of standard input); None for a Python object."""
+        """The path of the file, or of the copy of standard input. None for a Python object."""
         return self.source.path if isinstance(self.source, OnDisk) else None
 
     @cached_property
@@ -116,24 +118,24 @@ class RowSource:
         raise InputError(f"this {what} has no gold", fix=GOLD.trec, place=SourceLocation(self.name))
 
     def again(self, read: Callable[[], T]) -> T:
-        """Return the result of `read`, which is called again each time it raises Again."""
+        """Call `read` until it no longer raises Again, and return its result."""
         while True:
             with suppress(Again):
                 return read()
 
     def read_together(self) -> None:
-        """Raise Again, after which all rows are read before the first query is returned."""
+        """Set `together`, so that all rows are read before the first query is returned, and raise Again."""
         self.together = True
         raise Again
 
     def lists(self) -> Iterator[Lists]:
-        """Yield the rows of whole queries, some queries at a time, and set `notes` at the end.
+        """Yield the rows of the source as Lists, each with some whole queries; set `notes` at the end.
 
-        Raises InputError for invalid input, and Again if the source must be read again.
+        Raises InputError for invalid input, and Again if the source must be read again in another way.
         """
         reading = Reading(self.name, self.kind, self.columns, self.skip)
         blocks = self._rows(reading)
-        first = next(blocks, None)  # `reading` now knows whether the third column has a name
+        first = next(blocks, None)  # this sets `reading.bare`
         blocks = blocks if first is None else chain([first], blocks)
         if self.together or self.kind is GOLD or reading.bare:
             several = filter(None, [all_queries(blocks)])
@@ -150,9 +152,10 @@ class RowSource:
         self.notes = tuple(reading.notes)
 
     def _ranked(self, lists: Lists, reading: Reading) -> Lists:
-        """Return lists of a run, without scores if the third column of a table without a header holds ranks.
+        """Return the lists of a run, without the scores if they are ranks.
 
-        Raises InputError if that column may hold either, or if a query has results with and without scores.
+        The third column of a table without a header may hold ranks. Raises InputError if this column may hold
+        ranks or scores, or if a query has results with and without scores.
         """
         if reading.bare:
             are_ranked, note = are_ranks(lists.rows.number, lists.starts, self.name)
@@ -163,14 +166,14 @@ class RowSource:
         return lists
 
     def ids(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield each query id with its document ids in the order of the rows; a query may appear more than once."""
+        """Yield (query id, document ids in the order of the rows); a query may appear more than once."""
         for lists in self.lists():
             docs, ends = list(lists.rows.doc), lists.starts.tolist()
             bounds = zip(lists.queries, ends, ends[1:], strict=False)
             yield from ((query, docs[first:end]) for query, first, end in bounds)
 
     def first_ids(self) -> dict[str, list[str]]:
-        """Return query id -> document ids of the first queries, up to MOST_COMPARED ids or a few more."""
+        """Return query id -> document ids for the first queries, until it has MOST_COMPARED document ids."""
         first: dict[str, list[str]] = {}
         count = 0
         for query, docs in self.ids():
@@ -181,7 +184,10 @@ class RowSource:
         return first
 
     def _check_scores(self, lists: Lists, reading: Reading) -> None:
-        """Raise InputError if a query has results with and without scores; raise Again to read all of its rows first."""
+        """Raise InputError if a query has results with and without scores.
+
+        Raise Again if the rows of a query may be incomplete, so that they are read together first.
+        """
         missing, filled = np.isnan(lists.rows.number), lists.sizes > 0
         unlike_first = missing != np.repeat(missing[lists.starts[:-1][filled]], lists.sizes[filled])
         if not unlike_first.any():
@@ -194,9 +200,9 @@ class RowSource:
         raise InputError(problem, fix=fix, place=reading.at(int(lists.rows.line[at])))
 
     def _graded_once(self, lists: Lists, reading: Reading) -> Lists:
-        """Return gold with one row per document of a query, the first one.
+        """Return gold with only the first row for each document of a query.
 
-        Raises InputError for two different grades of a document, unless `keep_first` is set.
+        Raises InputError if two rows give a document different grades, unless `keep_first` is set.
         """
         rows = lists.rows
         if not has_duplicates(rows.doc.hashed(lists.of)):
@@ -211,9 +217,10 @@ class RowSource:
         return lists.kept(before == np.arange(len(rows)))
 
     def _rows(self, reading: Reading) -> Iterator[Rows]:
-        """Yield the rows of the source as columns: in blocks if its lines are regular, else row by row.
+        """Yield the rows of the source as columns.
 
-        Raises Again at the first irregular block of a table, which is then read row by row.
+        Regular lines are parsed in blocks, other lines row by row. Raises Again at the first irregular block
+        of a table, so that the whole table is then read row by row.
         """
         if self.file is None or self.format == "parquet":
             yield from records.in_blocks(records.record_rows(self._records(reading), reading))
@@ -234,7 +241,7 @@ class RowSource:
                 yield from self._line_rows(stream, reading)
 
     def _records(self, reading: Reading) -> Iterator[tuple[int, Any]]:
-        """Return an iterator over the records of a Python object or a Parquet file."""
+        """Return an iterator over the (row number, record) pairs of a Python object or a Parquet file."""
         if self.file is not None:
             batches = parquet_batches(self.file, lambda names: frame_roles(names, reading).values())
             return records.frame_records(batches, reading)
@@ -269,16 +276,17 @@ class RowSource:
 
 
 def _blocks(stream: BinaryIO, data: bytes = b"") -> Iterator[bytes]:
-    """Yield the rest of a stream in blocks of whole lines; `data` are bytes already read, which come first."""
+    """Yield `data`, bytes already read, and the rest of the stream in blocks of whole lines."""
     while data := data + stream.read(BLOCK):
         yield data + stream.readline()
         data = b""
 
 
 def gold_file(path: str | Path) -> str | Path:
-    """Return the gold file of a BEIR or MTEB folder (qrels/test.tsv or .parquet, or the only file in qrels), or a file's path unchanged.
+    """Return the path of the gold file in a BEIR or MTEB folder; return the path of a file unchanged.
 
-    Raises InputError if there is not exactly one such file.
+    The gold file is qrels/test.tsv or qrels/test.parquet, or the only file in qrels. Raises InputError if
+    there is not exactly one such file.
     """
     if not Path(path).is_dir():
         return path
@@ -293,7 +301,7 @@ def gold_file(path: str | Path) -> str | Path:
 
 
 def read_qrels(source: Any, **how: Any) -> Qrels:
-    """Return gold from a file, BEIR folder, DataFrame or mapping, as query id -> document id -> grade.
+    """Read gold from a file, BEIR folder, DataFrame or mapping; return query id -> document id -> grade.
 
     `how` are further attributes of RowSource.
     """
