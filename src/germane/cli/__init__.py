@@ -18,9 +18,10 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command in sys.argv and exit; an error is one message and exit code 2, without a traceback.
+    """Run the command in sys.argv and exit with its exit code.
 
-    Control characters are removed from everything that is printed.
+    For an error, a message is printed without a traceback, and the exit code is 2. Control characters are
+    removed from everything that is printed.
     """
     try:
         from germane.cli.verbs import call  # here, so that Ctrl-C during the imports leaves no traceback
@@ -65,7 +66,7 @@ def _exit_code(call: Callable[[Sequence[str]], int]) -> int:
         return _report_error(Interrupted("interrupted"))
     except (GermaneError, OSError) as error:
         return _report_error(error)
-    except Exception as fault:  # noqa: BLE001 - whatever it is, it is said, and is not a gate that failed
+    except Exception as fault:  # noqa: BLE001 - any error is printed; exit code 1 would mean a failed gate
         what = f"internal error: {type(fault).__name__}: {fault} (--debug shows where)"
         return _report_error(GermaneError(what))
 
@@ -79,7 +80,7 @@ def _report_error(error: BaseException) -> int:
         exists = os.access(str(error.filename), os.F_OK)
         fix = "check the path and its permissions" if exists else "name a folder that can be written"
         message = f"{error.filename}: {error.strerror}; {fix}"
-    with suppress(OSError):  # whoever does not read has the exit code
+    with suppress(OSError):  # if stderr is closed, the exit code must do
         if os.environ.get("GERMANE_DEBUG"):
             import_module("traceback").print_exc()
         print(f"germane: {clean_lines(message)}", file=sys.stderr)

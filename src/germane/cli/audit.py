@@ -76,7 +76,9 @@ def audit(
 def _asked_again(
     folders: Sequence[Path], again: int | None, flags: Mapping[str, Any], *, gold: bool
 ) -> AgainLine | None:
-    """Ask stored verdicts again and return the comparison, or None without --again; `flags` are of a run.
+    """Ask the judge for stored verdicts again, and return the comparison; None if `again` is None.
+
+    `again` is the number of verdicts. `flags` are the flags of a run, which set the judge and its limits.
 
     Raises:
         InputError: --again is given for several reports, or flags that need --again are given without it.

@@ -46,8 +46,11 @@ def diagnose(folder: Path | None, *, measure: str | None, json: bool) -> None:
 
 
 def _of_samples(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
-    """Return the stages of a report or a file of samples."""
-    from germane.samples.reading import READERS, read_samples, suffix_of  # not for runs
+    """Return the stages of each system in a report or a file of samples.
+
+    Raises InputError for several paths, and for flags that are only for run files.
+    """
+    from germane.samples.reading import READERS, read_samples, suffix_of  # run files do not need it
 
     path, *others = paths
     if others:
@@ -69,7 +72,7 @@ def _of_samples(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
 
 
 def _of_runs(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
-    """Return the stages given as one run file each."""
+    """Return the stages of one system, read from one run file per stage."""
     from germane.cli.rank import files_of
     from germane.evaluation.rank import hits_of
 

@@ -34,7 +34,7 @@ def keyboard() -> Iterator[Iterator[str]]:
 _SEQUENCE = re.compile(
     rb"\x1b+(?:\[(?:\[.|M...|(?![\[M])[ -?]*(?:(?=\x1b)|[^ -?\x1b]))"  # arrows and the like, F1 of a console, a mouse
     rb"|O[ -?]*[^ -?]"  # keys of the keypad
-    rb"|[\]PX^_][^\x07\x1b]*(?:\x07|(?=\x1b))"  # what a terminal answers
+    rb"|[\]PX^_][^\x07\x1b]*(?:\x07|(?=\x1b))"  # the answers of a terminal
     rb"|[^\[O\]PX^_\x1b])",  # a key with Alt
     re.DOTALL,
 )
@@ -44,7 +44,7 @@ _ESCAPE_ALONE = 0.2
 
 
 def _presses() -> Iterator[str]:
-    """Yield pressed keys without escape sequences, which may arrive in several reads and after other keys."""
+    """Yield pressed keys, but no escape sequences; these may arrive in several reads, after other keys."""
     decoder, data, at = codecs.getincrementaldecoder("utf-8")("ignore"), b"", 0.0
     while more := os.read(sys.stdin.fileno(), 64):
         alone = data and not data.strip(b"\x1b") and more[:1] not in b"[O]PX^_"
@@ -53,7 +53,7 @@ def _presses() -> Iterator[str]:
         while data:
             if data.startswith(b"\x1b"):
                 if (sequence := _SEQUENCE.match(data)) is None:
-                    break  # the rest of it is still to come
+                    break  # the rest of the sequence has not arrived yet
                 data = data[sequence.end() :]
                 continue
             if data.startswith(b"\x04"):

@@ -104,7 +104,10 @@ def label(
 
 
 def _labelled_by_addon(folder: Path | None, flags: Mapping[str, Any], **how: Any) -> bool:
-    """Let an add-on label its own kind of folder; for a report return False, and refuse add-ons' flags."""
+    """If `folder` belongs to an add-on, let the add-on label it and return True; for a report, return False.
+
+    Raises InputError if a flag of an add-on is given for a report.
+    """
     if folder is not None and (labeller := labeller_of(folder)) is not None:
         labeller(folder, **how, **flags)
         return True
@@ -116,7 +119,7 @@ def _labelled_by_addon(folder: Path | None, flags: Mapping[str, Any], **how: Any
 def _queues_for_means(
     report: Report, kind: str | None, design: Design | None, budget: int | None, seed: int
 ) -> list[LabelQueue]:
-    """Return the queues that correct the report's judged means, and print which means these are."""
+    """Return queues of tasks whose labels correct the report's judged means, and print these means."""
     targets, others = choose_targets(report, kind, design)
     whole = [queue_of(report, target.kind, target.design, seed=seed) for target in targets]
     orders, queues = [queue.cases for queue in whole], []
@@ -134,12 +137,15 @@ def _queues_for_means(
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # no user of that number, as in a container
+    except (OSError, KeyError, ImportError):  # the user's number has no name, as in a container
         raise InputError("the name of the labeller is unknown", fix="give --who NAME") from None
 
 
 def _label(sessions: Sequence[LabellingSession], report: Report, guideline: str) -> None:
-    """Ask until everything is labelled, the person quits, or the input ends, and print the corrected means."""
+    """Ask a person to label the tasks of all sessions, and print the corrected means after each session.
+
+    Stops early if the person quits or the input ends. `guideline` is the text that is shown as help.
+    """
     corrections = corrections_of(report)
     with keyboard() as keys:
         for session in sessions:
@@ -157,7 +163,7 @@ def _label(sessions: Sequence[LabellingSession], report: Report, guideline: str)
 
 
 def _ask_all(session: LabellingSession, keys: Iterator[str], guideline: str) -> bool:
-    """Ask about the tasks one by one; return True if the person quits or the input ends before the last."""
+    """Ask the tasks of a session one by one; return True if the person quits or the input ends before."""
     how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
     print(f"{session.total} to label ({how}), {session.done} done; labels of {clean(session.who)}")
     while (task := session.next) is not None:
@@ -168,7 +174,10 @@ def _ask_all(session: LabellingSession, keys: Iterator[str], guideline: str) -> 
 
 
 def _answered(session: LabellingSession, keys: Iterator[str], guideline: str) -> bool:
-    """Read keys until a label is given or undone; return False if the person quits or the input ends."""
+    """Read keys until a label is given or undone, and return True.
+
+    Returns False if the person quits or the input ends.
+    """
     binary = session.scale == "binary"
     while True:
         print(f"{'y or n' if binary else '0-3'}, u unsure, z undo, ? help, q quit: ", end="", flush=True)
@@ -215,7 +224,10 @@ _QUESTIONS = {
 
 
 def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the wrapped lines of named texts, names in front; a wide character takes two columns."""
+    """Return the lines of named texts, wrapped to the width of the terminal, with the names in front.
+
+    A wide character takes two columns.
+    """
     width, result = min(shutil.get_terminal_size((100, 24)).columns, 110) - 10, list[str]()
     console = Console(width=width)
     for name, text in texts:
@@ -226,7 +238,7 @@ def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _show_so_far(report: Report, corrections: Corrections) -> None:
-    """Print the corrected means from the labels so far, one sentence each, or why there are none."""
+    """Print a sentence on each mean that the labels so far correct, or the reason why there is none."""
     now = corrections.with_labels(report.labels())
     judged = [summary for summary in report.summaries if summary.basis.source == "judge"]
     means = [(summary, *now.corrected_mean(summary)) for summary in judged]

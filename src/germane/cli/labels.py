@@ -22,7 +22,7 @@ from germane.types import Sample
 def check(path: Path, *, corpus: Path, json: bool) -> None:
     """Check gold ids, changed texts and quotes of evidence against a corpus.
 
-    The former text of a document is taken from the samples' contexts, where it was retrieved.
+    The former text of a document is taken from the contexts of samples that retrieved it.
     """
     check = check_labels(_read(path)[0], Corpus(corpus))
     if json:
@@ -55,8 +55,8 @@ def check(path: Path, *, corpus: Path, json: bool) -> None:
 def move(path: Path, *, corpus: Path, output: Path, json: bool) -> None:
     """Move gold and people's labels to the documents of another corpus, by quoted evidence or old passage text.
 
-    Writes samples without contexts, and labels (OUT.labels.jsonl) if there are any. Uncertain matches become `unsure`: measures
-    over them are bounds.
+    Writes samples without contexts, and labels (OUT.labels.jsonl) if there are any. Uncertain matches become
+    `unsure`, so that scores that depend on them get bounds.
     """
     if output.suffix.lower() != ".jsonl":
         raise InputError(f"-o {output}: samples are written as JSON Lines", fix="use the extension .jsonl")

@@ -39,12 +39,12 @@ def stats(*, ledger: str | None, json: bool) -> None:
 
 
 def export(*, output: Path | None, ledger: str | None) -> None:
-    """Write all answers as JSON lines: the shape of a report's judgements.jsonl."""
+    """Write all answers as JSON lines, in the format of a report's judgements.jsonl."""
     with closing(open_at(ledger_address(ledger), read_only=True)) as opened:
         rows = opened.rows(f"{SELECT} ORDER BY key", read=from_row)
         lines = (encode(dump_judgement(row)) + b"\n" for row in rows)
         if output is None:
-            if sys.stdout is None:  # it was closed (`>&-`) before we came
+            if sys.stdout is None:  # it was closed (`>&-`) before the start
                 raise InputError("stdout is closed", fix="write -o FILE")
             sys.stdout.buffer.writelines(clean_json(line.decode()).encode() for line in lines)
             return
@@ -56,8 +56,8 @@ def export(*, output: Path | None, ledger: str | None) -> None:
 
 
 def import_(files: Sequence[Path], *, ledger: str | None) -> None:
-    """Read answers from JSON lines. Existing answers stay; failed ones are left out."""
-    readable(files)  # before there is a new ledger
+    """Read answers from JSON lines into the ledger. Existing answers stay; failed answers are left out."""
+    readable(files)  # raises an error before a new ledger is created
     with closing(open_at(ledger_address(ledger))) as opened:
         for file in files:
             added, known, errors = import_rows(opened, file)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from germane.cli.output import print_document, print_lines
-from germane.measures import Measure  # noqa: F401 - importing them all is what defines them
+from germane.measures import Measure  # noqa: F401 - importing the package defines all measures
 from germane.measures.declaration import find_measure, install
 from germane.measures.explaining import as_json, listing
 from germane.measures.measure import definitions

@@ -1,4 +1,4 @@
-"""What the verbs share: printing on stdout and stderr, and the Spec given by flags."""
+"""Functions for all verbs: print on stdout and stderr, and create the Spec from flags."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def ignore_closed_stderr() -> Iterator[None]:
-    """Ignore errors of writing to a stderr that is closed: progress must not change what a run does."""
+    """Return a context in which errors of writing to a closed stderr are ignored, so that a run continues."""
     try:
         yield
     except OSError:
@@ -37,11 +37,14 @@ def say(message: str) -> None:
 
 
 def refuse_input(path: Path, inputs: Iterable[object], flag: str = "-o") -> None:
-    """Raise InputError if the output `path` is one of the inputs, or a file of a report folder among them."""
+    """Raise InputError if the output `path` is one of `inputs`, or a file of a report folder in `inputs`.
+
+    `flag` is the flag that names the output, for the error.
+    """
     from germane.folder.files import is_own
 
     for name in filter(None, inputs):
-        with suppress(OSError, ValueError):  # the URL of a store, or a name that no file can have
+        with suppress(OSError, ValueError):  # a URL, or a name that is impossible for a file
             read = Path(str(name))
             if (path.exists() and path.samefile(read)) or (read.is_dir() and is_own(path, read)):
                 fix = f"name another {'file' if path.suffix else 'folder'}"
@@ -68,7 +71,10 @@ def print_document(document: object) -> None:
 
 
 def spec_of(flags: Mapping[str, Any]) -> Spec:
-    """Return the Spec given by the flags of `run` or `questions`."""
+    """Return the Spec given by the flags of `run` or `questions`.
+
+    Without a path, the folder evals/ is evaluated. Raises InputError if flags cannot be combined.
+    """
     from germane.evaluation.spec import OPTIONS, OUTPUTS, Spec
 
     for name in ("ledger", "no_cache", "resume"):
@@ -79,7 +85,7 @@ def spec_of(flags: Mapping[str, Any]) -> Spec:
         fix = "write germane run --resume REPORT --judge JUDGE --reask, or leave out --reask"
         raise InputError("--reask needs --resume REPORT: it continues a report with another judge", fix=fix)
     for name in ("part", "engine"):
-        if flags.get(name) == "":  # of a variable that is not set: the whole would be run, in each job
+        if flags.get(name) == "":  # a variable was not set: each job would run the whole evaluation
             raise InputError(f"--{name} is empty", fix="give it a value, or leave it out")
     values = {name: value for name, value in flags.items() if name in OPTIONS or name in OUTPUTS}
     for name in ("ledger", "replay"):

@@ -30,10 +30,10 @@ __all__ = ["Outputs", "check_writable", "finish"]
 
 
 class _Stdout(Console):
-    """A console whose texts are printed without control characters; its own colours and lines stay."""
+    """A console that removes control characters from texts, but keeps its own colours and lines."""
 
     def on_broken_pipe(self) -> None:
-        """Raise BrokenPipeError as other output does; rich would exit with 1, which means that a gate failed."""
+        """Raise BrokenPipeError, because rich would exit with code 1, which means that a gate failed."""
         raise BrokenPipeError
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
@@ -53,8 +53,9 @@ def finish(
 ) -> int:
     """Write the files `outputs`, print the report, and return the exit code of the verdict.
 
-    The report is printed as a JSON document (`as_json`), or with every note (`verbose`); if `quiet`, only what failed and some
-    notes are printed, on stderr. `baseline` is the report to compare with.
+    With `as_json`, the report is printed as a JSON document; with `verbose`, every note is printed. With
+    `quiet`, only some notes and a verdict that is not "passed" are printed, on stderr. `baseline` is the
+    report to compare with.
     """
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     kinds = {path: path.suffix.lower() for path in outputs}
@@ -81,11 +82,11 @@ def finish(
 
 
 _PAGES = {".html", ".md", ".svg", ".png"}
-"""Formats that show a comparison, and some of the queries of a large report."""
+"""Formats that show a comparison, and only some of the queries of a large report."""
 
 
 def page_sections(report: ReportData) -> dict[str, Any]:
-    """Return the sections that only an HTML page has: the judge against people, stages, simulated changes."""
+    """Return the sections that only an HTML page shows: the audit of the judge, stages, simulated changes."""
     from germane.diagnosis.diagnosis import diagnose
     from germane.diagnosis.formats import diagnosis_page
     from germane.diagnosis.stages import stages_of
@@ -105,7 +106,10 @@ def page_sections(report: ReportData) -> dict[str, Any]:
 
 
 def _tell_github(report: ReportData, comparison: Json, summary: str | None) -> None:
-    """Write the report to the step summary of a GitHub workflow, and errors as annotations at the lines of failed cases."""
+    """In a GitHub workflow, write the report to the file `summary`, and print errors as annotations.
+
+    The annotations are shown at the lines of failed cases. Without `summary`, no file is written.
+    """
     if summary:
         with Path(summary).open("a", encoding="utf-8") as page:
             page.writelines(markdown(report, comparison))
@@ -120,7 +124,7 @@ def _tell_github(report: ReportData, comparison: Json, summary: str | None) -> N
 
 
 def print_console(renderable: RenderableType) -> None:
-    """Print to stdout: at the terminal's width, else 120 columns wide."""
+    """Print to stdout, at the width of the terminal, or 120 columns wide if stdout is not a terminal."""
     console = _Stdout(highlight=False)
     if not console.is_terminal:
         console.width = 120
@@ -128,9 +132,10 @@ def print_console(renderable: RenderableType) -> None:
 
 
 def opened(folder: Path | None) -> Report:
-    """Return the report in a folder (default: germane-reports), even if incomplete; in a folder of reports the latest with a score.
+    """Return the report in `folder`, even if it is incomplete.
 
-    Prints the name of the latest on stderr. InputError if there is none.
+    If `folder` contains several reports (as germane-reports, the default), return the latest report with
+    scores, and print its name on stderr. Raises InputError if there is no report.
     """
     parent = folder or Path("germane-reports")
     inside = reports_in(parent) if folder is None or not (folder / "manifest.json").exists() else []
@@ -146,7 +151,11 @@ def opened(folder: Path | None) -> Report:
 
 
 def latest_reports(verb: str, n: int = 1) -> list[Path]:
-    """Return the latest `n` (1 or 2) complete reports in germane-reports, oldest first, and print their names on stderr."""
+    """Return the latest `n` (1 or 2) complete reports in germane-reports, oldest first.
+
+    Prints their names on stderr. If there are fewer, raises InputError, which shows how to name a report for
+    the command `verb`.
+    """
     parent = Path("germane-reports")
     result = [*islice(complete_in(parent), n)][::-1]
     if len(result) < n:
@@ -161,10 +170,10 @@ def latest_reports(verb: str, n: int = 1) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The values of `-o`: report files, a report folder, and the URLs to copy these to.
+    """The values of `-o`: report files, a report folder, and the URLs to upload files and folder to.
 
-    `files` are written on this machine, then those in `urls` are copied to their URL; `store` is the URL of
-    the report's folder, which is first written to `made`.
+    `files` are written on this machine, and `urls` maps some of them to the URL to upload them to. `folder`
+    is the report folder. `store` is the URL to upload the report folder to, which is first written to `made`.
     """
 
     files: list[Path]
@@ -175,7 +184,7 @@ class Outputs:
 
     @classmethod
     def of(cls, paths: Sequence[Path]) -> Self:
-        """Sort the values of -o into files, the report's folder and URLs."""
+        """Return the Outputs for the values of -o, which are files, folders and URLs."""
         folder, store, files, urls = None, None, list[Path](), dict[Path, str]()
         for path in paths:
             if url := url_of(path):
@@ -191,16 +200,16 @@ class Outputs:
         return cls(files, urls, folder, store, with_urls("scratch")() / Path(store).name if store else None)
 
     def refuse_other(self, *, replace: bool) -> None:
-        """Raise InputError if the folder's URL holds another report that must not be replaced."""
+        """Raise InputError if there is already a report at the URL `store`, unless `replace` is true."""
         if self.store and not replace and with_urls("is_there")(f"{self.store}/manifest.json"):
             fix = "name a new URL, or give --force to replace it"
             raise InputError(f"{mask_urls(self.store)} holds the report of another evaluation", fix=fix)
 
     def put(self, report: Report, store: str | None = None) -> None:
-        """Upload what was written to its URLs: files first, then the report's folder.
+        """Upload the written files, and then the report's folder, to their URLs.
 
-        The folder goes to `store`; None = where the report's options say, "" = nowhere. InputError if an
-        upload fails; local files are kept.
+        `store` is the URL for the folder. If it is None, the URL is taken from the report's options; if it is
+        "", the folder is not uploaded. Raises InputError if an upload fails; local files are kept.
         """
         for local, url in self.urls.items():
             for file in local.parent.iterdir():
@@ -217,7 +226,7 @@ class Outputs:
 
 
 def check_writable(path: Path, inputs: Iterable[object]) -> None:
-    """Raise InputError, before anything is spent, if this path cannot be written or is one of the inputs."""
+    """Raise InputError if this path cannot be written or is an input; it is called before any paid call."""
     formats.format_of(path)
     nearest = next(path for path in (path, *path.parents) if path.exists())
     if nearest == path and path.is_dir():

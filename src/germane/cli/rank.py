@@ -30,7 +30,10 @@ _POLARS = {
     "POLARS_ROW_GROUP_PREFETCH_SIZE": "1",
     "_RJEM_MALLOC_CONF": "narenas:1,muzzy_decay_ms:0",
 }
-"""Environment of polars. More threads need more memory and no less time; an allocator with one arena frees memory."""
+"""Environment variables for polars.
+
+More threads need more memory and are not faster. An allocator with one arena returns memory to the system.
+"""
 
 
 def rank(**flags: Any) -> int:
@@ -61,7 +64,10 @@ def rank(**flags: Any) -> int:
 def files_of(
     runs: Sequence[Path], chosen: Any, *, skip: bool = False
 ) -> tuple[RowSource, list[tuple[RowSource, str]], Mapping[str, Any]]:
-    """Return the gold, the runs with system names, and scoring options; `skip` ignores invalid rows."""
+    """Return the gold, the runs with their system names, and the further arguments of `hits_of`.
+
+    `chosen` contains the values of the flags. With `skip`, invalid rows are ignored.
+    """
     named = dict(chosen.columns)
     for name in named:
         role(name)
@@ -73,7 +79,7 @@ def files_of(
 
 
 def _print(report: Report, chosen: Any) -> None:
-    """Print the report in the form that the flags ask for."""
+    """Print the report in the format that the flags in `chosen` select."""
     for note in report.manifest["notes"]:
         print(f"note: {clean_lines(note)}", file=sys.stderr)
     if chosen.json:
@@ -94,11 +100,11 @@ def _print(report: Report, chosen: Any) -> None:
 
 
 _MOST_COMPARED = 32 << 20
-"""The largest run in bytes whose lists are compared with another's, since both are held in memory."""
+"""Runs of at most this size, in bytes, are compared with each other, because both are held in memory."""
 
 
 def _overlap(chosen: Any) -> Overlap | None:
-    """Return the mean rank-biased overlap of two runs over the queries that both have; None for large runs."""
+    """Return the mean rank-biased overlap of two runs over their common queries; None for large runs."""
     from germane.samples.runs.hits import read_run
     from germane.statistics.comparison import mean_overlap, rank_biased_overlap
 
@@ -111,7 +117,10 @@ def _overlap(chosen: Any) -> Overlap | None:
 
 
 def _system_names(runs: Sequence[Path]) -> list[str]:
-    """Return the names of the systems, taken from their files; a single run needs none."""
+    """Return the systems' names, taken from the names of their run files; the name of a single run is "".
+
+    Raises InputError if a file is given twice.
+    """
     if len(runs) == 1:
         return [""]
     stems = [run.name.removesuffix(".gz").removesuffix(".zst").rsplit(".", 1)[0] for run in runs]

@@ -69,7 +69,7 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
         if json and callbacks.so_far is not None:
             print_document(json_document(callbacks.so_far))
         raise
-    # of a run that is continued, those of its start
+    # a continued run writes the files that were named when it began
     files = [*map(Path, report.manifest["options"]["outputs"]), *outputs.urls]
     try:
         code = finish(report, files, as_json=json, quiet=quiet, verbose=verbose, baseline=callbacks.baseline)
@@ -83,7 +83,10 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
 
 
 def _check_same_paths(chosen: Spec, resume: Path) -> None:
-    """Raise InputError if --resume names other data than the report's, unless the report's data has moved."""
+    """Raise InputError if the given paths are not the paths of the report to resume.
+
+    Other paths are allowed if a path of the report no longer exists.
+    """
     before = chosen.resumed()[0].report.get("paths", ())
     stored = {Path(path).resolve() for path in before}
     if all(path.exists() for path in stored) and stored != {Path(path).resolve() for path in chosen.paths}:
@@ -93,7 +96,7 @@ def _check_same_paths(chosen: Spec, resume: Path) -> None:
 
 
 _FIRST, _BETWEEN = 1.0, 15.0
-"""Seconds to the first line of progress on stderr, and between two, if stderr is not a terminal."""
+"""Seconds before the first line of progress on stderr, and between lines, if stderr is not a terminal."""
 
 
 class Progress(Callbacks):
@@ -148,7 +151,7 @@ class Progress(Callbacks):
                 self._bar.console.print(clean_lines(text), markup=False, highlight=False)
 
     def on_forecast(self, total: Spent) -> None:
-        """Show the progress of judging from now on as a share of this expected total."""
+        """Show the progress of judging from now on as a proportion of this expected total."""
         self._expected = total
         self.on_progress("judging", 0, total.calls, self._spending(Spent()))
 
@@ -157,7 +160,7 @@ class Progress(Callbacks):
         self.note("interrupted: finishing the requests in flight; press Ctrl-C again to abandon them")
 
     def on_baseline(self, baseline: ReportData) -> None:
-        """Keep the baseline of an evaluation."""
+        """Store the baseline, which is compared with the report at the end of the run."""
         self.baseline = baseline
 
     def on_judgements(self, asker: Asker) -> None:
@@ -165,22 +168,22 @@ class Progress(Callbacks):
         if self._expected is not None:
             done = asker.spent.calls
             self.on_progress("judging", done, max(self._expected.calls, done), self._spending(asker.spent))
-        elif asker.answered:  # else the whole is known in a moment
+        elif asker.answered:  # otherwise all answers are found in a moment
             self.on_progress("looking up answers", asker.answered, asker.expected)
 
     def _spending(self, spent: Spent) -> str:
-        """Return a text with the cost and number of errors so far."""
+        """Return the cost and the number of errors so far as a string; "" if there are none."""
         cost, whole = "", self._expected.cost if self._expected else None
         if spent.cost is not None and (spent.cost or whole):
             cost = f"${spent.cost:.4f}" + (f" of about ${whole:.4f}" if whole else "")
         return ", ".join(filter(None, [cost, counted(spent.errors, "error") if spent.errors else ""]))
 
     def on_failures(self, command: str) -> None:
-        """Keep the hint on how to ask failed questions again, for the end of the run."""
+        """Store the hint on how to ask failed questions again, which is printed at the end of the run."""
         self.hint = f"ask the failed questions again: {command}"
 
     def on_stopped(self, report: ReportData) -> None:
-        """Keep the report of a run that stopped, for --json."""
+        """Store the report of a run that stopped early, which is printed with --json."""
         self.so_far = report
 
     def on_progress(self, what: str, done: int, total: int, more: str = "") -> None:

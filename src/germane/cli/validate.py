@@ -30,8 +30,8 @@ def validate(
 ) -> int:
     """Check eval files and test sets, without importing or running anything.
 
-    Faults have line and column. Exit code 0 if there are none, 2 otherwise; an unknown key is a warning. What would have to be
-    imported, and variables that are not set, are named.
+    Errors are printed with line and column. Exit code 0 if there are no errors, 2 otherwise; an unknown key
+    is a warning. Imports that would be necessary and variables that are not set are listed as not checked.
 
     Samples, queries with gold (--qrels, or a BEIR folder) and TREC files are also checked as a test set: repeated questions,
     questions copied from their gold passage, gold of one system only, gold ids missing in the corpus, tags that contradict the
@@ -76,7 +76,10 @@ def validate(
 def _sorted(
     paths: Sequence[Path], warn: Warn, *, has_gold: bool
 ) -> tuple[list[Path], list[Path], list[InputError]]:
-    """Return the files to check alone, those to check as a test set, and faults of unreadable files."""
+    """Return the files to check one by one, the files to check as a test set, and faults of unreadable files.
+
+    `has_gold` is True if gold is given, so that files of queries are a test set.
+    """
     files, sets, readable, faults = dict[Path, None](), list[Path](), list[Path](), list[InputError]()
     for path in dict.fromkeys(paths):
         with _noting(faults):
@@ -97,7 +100,7 @@ _NOWHERE = SourceLocation("")
 
 @contextmanager
 def _noting(faults: list[InputError]) -> Iterator[None]:
-    """Append an InputError raised in the context to the faults."""
+    """Return a context in which an InputError is caught and appended to `faults`."""
     try:
         yield
     except InputError as fault:
@@ -105,9 +108,10 @@ def _noting(faults: list[InputError]) -> Iterator[None]:
 
 
 def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) -> list[InputError]:
-    """Return every fault of one file: an eval file with its graders, gates, targets and data, a targets file, or samples.
+    """Return every fault of one file: an eval file, a targets file, or a file of samples.
 
-    `unchecked` collects what would have to be imported, and variables that are not set.
+    An eval file is checked with its graders, gates, targets and data. Imports that would be necessary and
+    variables that are not set are added to `unchecked`.
     """
     if path.suffix not in _YAML:
         return faults_in(path)
@@ -124,7 +128,10 @@ def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) 
 def _check_eval_file(
     file: EvalFile, warn: Warn, faults: list[InputError], unchecked: dict[str, None]
 ) -> None:
-    """Append the faults of an eval file's graders, gates, targets and data, and what was not checked."""
+    """Append the faults of an eval file's graders, gates, targets and data to `faults`.
+
+    Imports that would be necessary and variables that are not set are added to `unchecked`.
+    """
     names: set[str] = set()
     specs = (*file.measures, *(grader for case in file.cases for grader in case.graders))
 
@@ -152,7 +159,7 @@ def _check_eval_file(
 
 def _check_plan(path: Path) -> None:
     """Raise InputError if `germane run` would refuse the eval file before asking any judge."""
-    judge = read_eval_file(path).judge or "lexical"  # a file need not name one: a flag may
+    judge = read_eval_file(path).judge or "lexical"  # a flag may name the judge instead
     plan = Plan.of(Spec.of(paths=[str(path)], judge=judge), lambda _: None, dry=True)
     plan.check(() if plan.asks_targets else None)
 

@@ -67,7 +67,10 @@ def function_of(verb: str) -> Callable[..., int | None]:
 
 
 def help_of(verb: str) -> str:
-    """Return the docstring of a verb's function, from the source: importing its module would import all that its verbs need."""
+    """Return the docstring of a verb's function.
+
+    It is read from the source, because importing the module would import everything that its verbs need.
+    """
     if verb in VERBS:
         module, name = VERBS[verb]
         with suppress(OSError):  # there is no source, as in a zip archive
@@ -77,7 +80,7 @@ def help_of(verb: str) -> str:
 
 
 def call(words: Sequence[str]) -> int:
-    """Run the verb in the words after `germane`, and return the exit code."""
+    """Run the command in `words`, the words after `germane`, and return the exit code."""
     group = words[0] if words and words[0] in _ABOUT else ""
     rest = words[1:] if group else words
     first = rest[0] if rest else ""
@@ -102,7 +105,7 @@ def call(words: Sequence[str]) -> int:
 
 
 def listing(group: str) -> str:
-    """Return the help that lists the verbs, or those of a group, each with the first line of its help."""
+    """Return the help that lists the verbs of a group ("": all verbs), with the first line of each help."""
     own = [verb for verb in VERBS if verb.rpartition(" ")[0] == group]
     about = {verb: help_of(verb).partition("\n")[0] for verb in own}
     added = addons.all_of("verbs", installed=True).items()
@@ -135,7 +138,10 @@ def paragraphs(text: str) -> str:
 
 
 def no_such(what: str, word: str, names: Iterable[str], command: str) -> InputError:
-    """Return the error for an unknown command or flag: it names the nearest known one, or where they are listed."""
+    """Return the error for the unknown command or flag `word`, which suggests the nearest of `names`.
+
+    If no name is near, the error says where they are listed. `what` is "command" or "flag".
+    """
     from germane.samples.files import nearest
 
     near = nearest(word, names, 0.6)
@@ -144,7 +150,7 @@ def no_such(what: str, word: str, names: Iterable[str], command: str) -> InputEr
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Formats help with each flag's value once, after its last spelling."""
+    """Formats help so that the value of a flag is shown once, after the last spelling of the flag."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28, width=width() - 2)
@@ -155,7 +161,10 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class _Once(argparse.Action):
-    """Keeps the last of repeated values and warns, since scripts may append theirs."""
+    """The action of a flag with one value: if the flag is repeated, the last value counts, with a warning.
+
+    Repetition is allowed because scripts may append their own values.
+    """
 
     previous: object = None
 
@@ -182,14 +191,18 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
-    """Return the values of a verb's parameters, or print its help with the description `about` and raise SystemExit."""
+    """Return the values of a verb's parameters, given by `words`, the words after the verb.
+
+    If help is asked for, print it with the description `about` and raise SystemExit. Raises InputError for
+    invalid words.
+    """
     helping = not {"-h", "--help"}.isdisjoint(words)
     flags = flags_of(verb, installed=helping)
     parser = _parser(verb, flags, about if helping else None)
     end = words.index("--") if "--" in words else len(words)
     namespace, rest = parser.parse_known_intermixed_args(words[:end])
     if rest:
-        if len(flags_of(verb, installed=True)) > len(flags):  # from here on they count
+        if len(flags_of(verb, installed=True)) > len(flags):  # those flags are now loaded
             return parse(verb, about, words)
         raise _unknown(rest[0], verb, flags)
     values = vars(namespace)
@@ -222,7 +235,10 @@ def _unknown(word: str, verb: str, flags: Sequence[Flag]) -> InputError:
 
 
 def _parser(verb: str, flags: Sequence[Flag], about: str | None) -> _Parser:
-    """Return the parser of a verb with these flags; with their help only if `about` describes the verb."""
+    """Return the parser of a verb with these flags.
+
+    `about` is the description of the verb. Help texts are added only if it is given.
+    """
     parser = _Parser(
         f"germane {verb}",
         usage=" ".join([f"germane {verb}", *(flag.spelling for flag in flags if flag.argument), "[OPTIONS]"]),
@@ -255,7 +271,10 @@ def _parser(verb: str, flags: Sequence[Flag], about: str | None) -> _Parser:
 
 
 def _value_of(flag: Flag, text: str) -> Any:
-    """Return the value of a flag given as this text; the error for an invalid one says what to write."""
+    """Return the value of a flag that is written as the string `text`.
+
+    Raises ArgumentTypeError, which says what to write, if the value is invalid.
+    """
     try:
         value = flag.kind(text)
     except ValueError:
@@ -274,7 +293,10 @@ def _value_of(flag: Flag, text: str) -> Any:
 
 
 def _at_url(flag: Flag, url: str) -> Path:
-    """Return a local copy of the file at a URL, or the URL if the verb opens it; InputError for outputs."""
+    """Return the path of a local copy of the file at a URL, or the URL itself if the verb opens URLs.
+
+    Raises InputError if the flag names an output that must be a local path.
+    """
     if flag.at_url == "kept":
         return Path(url)
     if flag.at_url == "refused":
@@ -286,7 +308,7 @@ def _at_url(flag: Flag, url: str) -> Path:
 
 
 def _expected(flag: Flag) -> str:
-    """Describe the values that a flag takes: its choices, or its type with the bounds."""
+    """Return a description of the values that a flag takes: its choices, or its type with the bounds."""
     if flag.choices:
         return " or ".join(flag.choices)
     bounds = "" if flag.least is None else f" >= {flag.least:g}"
