@@ -65,15 +65,16 @@ def _command(value: Any) -> str | tuple[str, ...]:
 
 _Words: TypeAlias = str | tuple[str, ...]
 Command = Annotated[_Words, PlainValidator(_command, json_schema_input_type=_Words)]
-"""A command of an eval file: a list is a program and its arguments, a text runs through `sh -lc`."""
+"""A command of an eval file: a list is a program and its arguments, a string is run by `sh -lc`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraderResult:
     """The result of a grader for one case.
 
-    Unless `status` is "ok", `score` is None and `why` is the reason; `bounds` are those of an incomplete score. `hits` and
-    `misses` describe the checks that passed and failed; `details` is any further data of the grader.
+    Unless `status` is "ok", `score` is None and `why` is the reason. `bounds` are the bounds of an incomplete
+    score. `hits` and `misses` describe the checks that passed and failed. `details` is any further data of
+    the grader.
     """
 
     score: float | None
@@ -98,7 +99,7 @@ class GraderResult:
 
     @classmethod
     def of_checks(cls, checks: Checks, what: str = "") -> GraderResult:
-        """Return a result whose score is the share of checks that passed; skipped if there are none that count.
+        """Return a result whose score is the proportion of checks that passed; skipped if no check counts.
 
         `what` names the checks in the reasoning: "2/3 fields".
         """
@@ -138,12 +139,13 @@ class GraderResult:
 
 
 class CaseGrader(YamlModel, ABC):
-    """Base class of all graders: the name in reports, the weight, and the score that a case must reach.
+    """Base class of all graders, which score one case from 0 to 1.
 
     Attributes:
         name: The name in reports. Default: the grader's type.
         weight: The weight in the mean score of the case's graders.
-        required: True (the score must reach `min_score`, or 0.8) or the lowest score itself; the case fails below it.
+        required: Whether the whole case fails if this grader's score is too low. True: below `min_score`. A
+            number: below this number.
         min_score: The lowest score that passes. Default: 0.8.
         compatibility: "agentv" computes the values of AgentV 2.1 (January 2026) where they differ from germane's: missing
             data and a failed judge or script then score 0.
@@ -176,7 +178,7 @@ class CaseGrader(YamlModel, ABC):
     @model_validator(mode="wrap")
     @classmethod
     def _made(cls, value: Any, handler: Callable[[Any], Self]) -> Self:
-        """Validate a grader, and raise InputError for an invalid parameter of one that is created in Python."""
+        """Return the validated grader. Raises InputError if an option given in Python is invalid."""
         if not isinstance(value, dict):
             return handler(value)
         try:
@@ -213,14 +215,14 @@ class CaseGrader(YamlModel, ABC):
 
     @property
     def gate(self) -> float | None:
-        """The lowest score with which a case passes, or None if the grader is not `required`."""
+        """The score that the grader must reach, or else the case fails; None if it is not `required`."""
         if self.required is True:
             return PASS if self.min_score is None else self.min_score
         return None if self.required is False else float(self.required)
 
     @property
     def scored(self) -> Grader:
-        """This grader in the form that computes scores for many samples at once; it is called with each case."""
+        """This grader in the form in which an evaluation scores many samples; it is called for each case."""
         return Grader(
             measure=Measure.parse(self.stored_type),
             name=self.label,
@@ -243,9 +245,10 @@ class CaseGrader(YamlModel, ABC):
 
     @abstractmethod
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Compute the result of a case, before the verdict by `min_score`, as a generator that yields questions for the judge.
+        """Compute the result of a case, as a generator that yields questions for the judge.
 
-        Raises Missing if a question has no answer.
+        The verdict may be left out; `grade` then adds it by `min_score`. Raises Missing if a question has no
+        answer.
         """
 
     def missing(self, why: str) -> GraderResult:
@@ -315,7 +318,10 @@ class DirectGrader(CaseGrader):
         """Check a case and return a GraderResult, a score from 0 to 1, or True if the case passes."""
 
     def absent(self, miss: str, reasoning: str) -> GraderResult:
-        """Return the result for a case that lacks data: skipped, or the score 0 with AgentV compatibility."""
+        """Return the result for a case that lacks data: skipped, or the score 0 with AgentV compatibility.
+
+        `reasoning` is the reason; `miss` is added to the misses of a score 0.
+        """
         if not self.agentv:
             return GraderResult.skipped(reasoning)
         return GraderResult(score=0.0, verdict="fail", misses=(miss,), reasoning=reasoning)

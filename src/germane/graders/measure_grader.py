@@ -68,14 +68,17 @@ class MeasureGrader(CaseGrader):
 
     @property
     def scored(self) -> Grader:
-        """This grader in the form that computes scores for many samples at once; a plain measure needs no case."""
+        """This grader in the form that an evaluation uses to score many samples.
+
+        The grader itself is called for each case only if its options change the contexts or the values.
+        """
         if self.agentv or self.contexts is not None:
             return replace(self.plain, strict=True, by=self, expected_relevant_count=None)
         return self.plain
 
     @property
     def plain(self) -> Grader:
-        """This grader without options that replace the contexts or the values of the measure."""
+        """The measure as a Grader, without the options that change its contexts or its values."""
         return Grader(
             measure=self.measure,
             name=self.name,
@@ -87,7 +90,10 @@ class MeasureGrader(CaseGrader):
         )
 
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Compute the measure for the case's sample and return it with its explanation, as a generator of questions."""
+        """Compute the measure for a case: a generator that yields questions for the judge.
+
+        It returns the value of the measure with its explanation.
+        """
         sample = case.sample
         if self.contexts is not None:
             contexts = tuple(Context(text=text) for text in self.contexts)

@@ -1,4 +1,4 @@
-"""Creates graders from their mappings in eval files, for every grader type and every spelling of its keys."""
+"""Create graders from their mappings in eval files, for every grader type and every spelling of its keys."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ from germane.yamltext import Node, node_of, read_model
 
 @cache
 def _kinds(*, installed: bool = False) -> dict[str, tuple[str, GraderType]]:
-    """Return the grader types of add-ons (`installed`: also of installed packages) by folded name: the canonical name and the type."""
+    """Return the grader types of add-ons: folded name or alias -> (canonical name, type).
+
+    With `installed`, the grader types of other installed packages are included.
+    """
     types = all_of("graders", installed=installed)
     return {fold(name): (of, kind) for of, kind in types.items() for name in (of, *kind.aliases)}
 
 
 class NotImported(InputError):
-    """The error for a grader that is a measure in a Python file, if imports are not allowed; `problem` is its name."""
+    """Raised for a measure in a Python file if imports are not allowed; `problem` is the measure's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,7 @@ class Where:
 def grader_of(
     spec: Json | Node, where: Where = Where(), faults: list[InputError] | None = None
 ) -> CaseGrader:
-    """Return the grader that an entry of an eval file describes: a mapping, or a text that names a measure.
+    """Return the grader described by an entry of an eval file: a mapping, or a string that names a measure.
 
     Options may be written at the top level or under `config`, in snake_case, camelCase or kebab-case.
 
@@ -101,7 +104,10 @@ def _keys(node: Node) -> set[str]:
 
 
 def _pop_value(node: Node, *names: str) -> tuple[Node | None, Node]:
-    """Return the value under the first of these keys (in any spelling) or None, and the mapping without these keys."""
+    """Return the value under one of the keys `names`, in any spelling, and the mapping without these keys.
+
+    The value is None if the mapping contains none of the keys.
+    """
     folded, pairs = set(map(fold, names)), dict(node.pairs or {})
     taken = [pairs.pop(key) for key in [*pairs] if fold(key) in folded]
     value = next((inner for inner in taken if not inner.is_null()), None)
@@ -141,7 +147,7 @@ def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
     if not where.imports and FILE_MARK in text:
         raise NotImported(text)
     measure = measure_named(text, where.folder, lenient=True)
-    if measure.definition.family == "graded":  # of an installed package
+    if measure.definition.family == "graded":  # a grader of an installed package
         raise InputError(f"{text} is a grader, not a measure", fix=f"list it under graders, as type: {text}")
     options: dict[str, Any] = {}
     for name in measure.definition.params:
@@ -154,7 +160,10 @@ def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
 
 
 def measure_named(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
-    """Return the measure called `text`. Raises InputError for an unknown name, and suggests graders of similar names too."""
+    """Return the measure called `text`.
+
+    Raises InputError if the name is unknown; the error may suggest a measure or grader with a similar name.
+    """
     try:
         return find_measure(text, folder, lenient=lenient)
     except InputError as wrong:
@@ -182,9 +191,9 @@ def graders_of_specs(
 ) -> tuple[Grader, ...]:
     """Return the graders described by the entries of an eval file, with unique names.
 
-    Raises InputError for the first error, or appends every error to `faults` if given. If `leave` is given,
-    no Python file is imported: entries with measures from Python files are passed to `leave`, with the
-    measure's name, and left out.
+    Raises InputError for the first error, or appends every error to `faults` if that is given. With `leave`,
+    no Python file is imported. Entries with measures from Python files are then left out, and `leave` is
+    called with the measure's name and the entry.
     """
     graders, listed = dict[str, Grader](), tuple(specs)
     written = {spec.name for spec in listed if spec.has_name}
@@ -206,7 +215,7 @@ def graders_of_specs(
             number += 1
             name = f"{first}-{number}"
         grader = made.model_copy(update={"name": name}).scored
-        if isinstance(spec.spec, str):  # no more than the name of a measure
+        if isinstance(spec.spec, str):  # only the name of a measure
             grader = replace(grader, options=FrozenDict())
         graders[name] = grader
     return tuple(graders.values())

@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 __all__ = ["Measured", "SharedJudge", "required", "row_of"]
 
 __getattr__ = lazily(__name__, dict.fromkeys(__all__, "measuring"))
-"""Imported when first used, since a tool imports one module of this package."""
+"""The names are imported when first used, because each tool imports only one module of this package."""

@@ -45,7 +45,11 @@ from germane.types import Json, Judgement, Sample, Score
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One score; `source` is "gold", "human" or the judge, `judgements` are those of the whole call."""
+    """One score of a sample, with its explanation.
+
+    `source` is "gold", "human" or the judge's name. `judgements` are the judgements of all measures that were
+    computed in the same call.
+    """
 
     sample: Sample
     score: Score
@@ -55,7 +59,7 @@ class Measured:
 
     @property
     def problem(self) -> str:
-        """The status, reason and bounds of a score without a value, as text; "" if there is a value."""
+        """The status, reason and bounds of a score without a value, as a string; "" if there is a value."""
         if self.score.value is not None:
             return ""
         bounds = self.score.bounds
@@ -69,9 +73,10 @@ class Measured:
 
     @property
     def verdicts(self) -> list[bool]:
-        """The verdicts that the score counts: on each claim (recall), each statement (relevancy), else each ranked context.
+        """The verdicts that the score is computed from, in order, without unanswered questions.
 
-        They are in order; questions without an answer are left out.
+        For context_recall there is one verdict per claim (True: it is supported), for context_relevancy one
+        per statement, and for other measures one per ranked context (True: it is relevant).
         """
         if self.score.type == "context_recall":
             return [bool(positions) for positions in self.support]
@@ -83,7 +88,7 @@ class Measured:
 
     @property
     def support(self) -> list[tuple[int, ...]]:
-        """For each judged claim, the numbers (from 1) of the contexts that support it."""
+        """The numbers (from 1) of the contexts that support each judged claim, one tuple per claim."""
         items = [item for answer in self._answers("support") for item in answer["claims"]]
         return [tuple(item["contexts"]) for item in sorted(items, key=lambda item: int(item["claim"]))]
 
@@ -94,13 +99,13 @@ class Measured:
 class SharedJudge:
     """The judge and ledger of one evaluator, which may be called from several threads and event loops.
 
-    Both are opened once and belong to one event loop in a thread of its own, so that all calls share
-    connections, limits and questions. A judge that runs the user's code is asked in the caller's event loop,
-    if there is one.
+    Both are opened once, in one event loop that runs in its own thread, so that all calls use the same
+    connections, limits and answers. A judge that runs the user's code is asked in the caller's event loop, if
+    there is one.
 
     Args:
-        given: The judge that was passed to the evaluator; None = GERMANE_JUDGE or the config.
-        ledger: Where answers are kept.
+        given: The judge that was passed to the evaluator. None: the judge of GERMANE_JUDGE or the config.
+        ledger: The ledger in which answers are stored. None: no answers are stored.
     """
 
     def __init__(self, given: Any, ledger: str | Path | None = None) -> None:
@@ -137,12 +142,15 @@ class SharedJudge:
         return await aevaluate(samples, measures, judge=own, against=against, ledger=self._place)
 
     def _shared(self) -> _Session | None:
-        """Return the session of the judge, created on first use; None for one that runs the user's code."""
+        """Return the session of the judge, which is created on first use.
+
+        Returns None if there is no judge, or if the judge runs the user's code.
+        """
         with self._lock:
             if self._judge is None and (given := judge_of(self.given)) is not None:
                 self._judge = judge = load_judge(given)
                 models = map(model_of, members_of(judge))
-                # judges that are asked over their own connections
+                # only judges of known providers, which are asked over germane's own connections
                 if keeps_answers(judge) and all(of and of.service.provider in PROVIDERS for of in models):
                     self._session = session = _Session(judge, self._place)
                     weakref.finalize(self, _close_soon, session).atexit = False
@@ -164,7 +172,7 @@ class _Session:
         self._ledger: Ledger | None = None
 
     async def report(self, samples: Sequence[Sample], measures: str | Sequence[str], against: str) -> Report:
-        """Return the report on these samples, with answers that all users share."""
+        """Return the report on these samples; answers are cached for all callers of this session."""
         graders, spec = asked_graders(measures), Spec.of(against=against)
         jobs = (Job(sample=sample, graders=graders) for sample in read_questions(samples))
         async with self._free:
@@ -221,7 +229,10 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 @cache
 def _loop_of(_process: int) -> asyncio.AbstractEventLoop:
-    """Return an event loop in a daemon thread, closed at exit; one per process."""
+    """Return the event loop of the process with this id, which runs in a daemon thread.
+
+    When the process ends, all sessions are closed.
+    """
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="germane-integrations", daemon=True).start()
 
@@ -237,7 +248,7 @@ def _loop_of(_process: int) -> asyncio.AbstractEventLoop:
 
 
 def _measured(report: Report, sample: Sample) -> tuple[Measured, ...]:
-    """Return the scores of a report on one sample."""
+    """Return the scores in a report on one sample, each with its explanation."""
     judgements = tuple(report.judgements())
     judges = sorted({judgement.judge for judgement in judgements}) or [str(report.judge.source)]
     return tuple(
@@ -255,9 +266,9 @@ def _measured(report: Report, sample: Sample) -> tuple[Measured, ...]:
 def row_of(inputs: Any, output: Any, expected: Any) -> dict[str, Json]:
     """Return a row from the separate input, output and expected values of other tools.
 
-    A mapping, or an object with attributes, supplies its fields under any name that a data file may have. A
-    text is the query (as input), the response (as output) or the reference (as expected value); a list is
-    the contexts (as output) or the gold ids (as expected value).
+    A mapping, or an object with attributes, supplies its fields, under any name that a data file may use. A
+    string is the query (in `inputs`), the response (in `output`) or the reference (in `expected`). A list
+    contains the contexts (in `output`) or the gold ids (in `expected`).
     """
     return {
         **_fields(inputs, text="query"),
@@ -285,7 +296,11 @@ def _fields(value: Any, *, text: str, sequence: str | None = None) -> dict[str, 
 
 
 def judge_of(model: Any) -> Any:
-    """Return the judge of a call: as given, a bare model name (`gpt-4o-mini`) as OpenAI's, None = GERMANE_JUDGE or the config."""
+    """Return the judge, or its name, for the argument `model` of a call.
+
+    A model name without a provider (`gpt-4o-mini`) gets the provider `openai:`. If `model` is None, the judge
+    that GERMANE_JUDGE or the config names is returned, or None if they name no judge.
+    """
     if model is None:
         spec = Spec().in_project()
         named = spec.environment.get("judge")
@@ -294,7 +309,7 @@ def judge_of(model: Any) -> Any:
 
 
 def _with_provider(names: str) -> str:
-    """Return the names of judges, with `openai:` before bare names of OpenAI's models."""
+    """Return the names of judges, with `openai:` before names of models without a provider."""
     return " ".join(f"openai:{name}" if _BARE.fullmatch(name) else name for name in names.split())
 
 
@@ -302,7 +317,7 @@ _BARE = re.compile(r"[\w.]+-[\w.-]+|gpt[\w.]+|o\d")
 
 
 def required(value: Json, name: str, tool: str, error: type[InputError] = InputError) -> Json:
-    """Return the value of the field `name`, or raise `error`, which names `tool`, if it is None."""
+    """Return the value of the field `name`. Raises `error` if it is None: `tool` needs the field."""
     if value is None:
         raise error(f"{tool} needs {name}", fix=f"give {name}=...")
     return value

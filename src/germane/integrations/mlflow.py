@@ -1,8 +1,9 @@
 """germane's measures as an MLflow scorer: `mlflow.genai.evaluate(data=..., scorers=[scorer("context_recall RR")])`.
 
-`inputs`, `outputs` and `expectations` are the fields of a sample: a text is the query, the response, the reference; a mapping
-names its fields as a data file does (`question`, `retrieved_contexts`, `expected_response`, ...). Where the outputs hold no
-contexts, those of the trace's retriever spans are taken, one search per span.
+`inputs`, `outputs` and `expectations` contain the fields of a sample. A string is the query, the response or
+the reference. A mapping names its fields as a data file does (`question`, `retrieved_contexts`,
+`expected_response`, ...). If there are no contexts, they are taken from the trace's retriever spans, one
+search per span.
 """
 
 from __future__ import annotations
@@ -29,19 +30,22 @@ def scorer(
     ledger: str | Path | None = None,
     name: str = "germane",
 ) -> Any:
-    """Return a scorer that gives one Feedback per measure, named as MLflow names its own: `nDCG_at_10`, since it refuses nDCG@10.
+    """Return a scorer that gives one Feedback per measure; nDCG@10 is named `nDCG_at_10`, without "@".
 
-    A score that could not be measured has no value and an error that says why; it is in no mean. The source is the judge,
-    the metadata hold the canonical name, status and bounds, the rationale what was found and what is missing.
+    A score that could not be computed has no value but an error with the reason, so it is left out of means.
+    The source is the judge. The metadata contain the canonical name, status and bounds. The rationale says
+    what was found and what is missing.
 
     Args:
-        measures: Their names, separated by spaces: "context_recall nDCG@10".
-        judge: A judge or its name; without one GERMANE_JUDGE or the config names it, and measures of gold need none.
-        ledger: Where answers are kept, so that a second evaluation pays for none of them.
-        name: What MLflow calls the scorer.
+        measures: The names of the measures, separated by spaces: "context_recall nDCG@10".
+        judge: A judge or its name. Default: the judge of GERMANE_JUDGE or the config. Measures of gold need
+            no judge.
+        ledger: The ledger in which answers are stored, so that a second evaluation does not pay for them
+            again.
+        name: The name of the scorer in MLflow.
     """
     shared = SharedJudge(judge, ledger)
-    asked_graders(measures)  # one that is not known is an error before any row is scored
+    asked_graders(measures)  # an unknown measure is an error before any row is scored
 
     def score(inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Any = None) -> Any:
         row = row_of(_single(inputs), outputs, _expected(expectations))
@@ -53,7 +57,10 @@ def scorer(
 
 
 def _single(fields: Any) -> Any:
-    """Return the text in a mapping whose only entry is a text of unknown name; any other value unchanged."""
+    """Return the string in a mapping whose only entry is a string under a name that no data file uses.
+
+    Any other value is returned unchanged.
+    """
     if isinstance(fields, dict) and len(fields) == 1:
         ((name, value),) = fields.items()
         return value if name not in SPELLINGS and isinstance(value, str) else fields
@@ -69,14 +76,15 @@ def _expected(fields: Any) -> Any:
         row["reference"] = response
     if documents := fields.get("expected_retrieved_context"):
         gold = (each.get("doc_uri") or id_in(each) if isinstance(each, dict) else each for each in documents)
-        row["qrels"] = list(gold)  # one without an id is refused with the gold
+        row["qrels"] = list(gold)  # a document without an id is an error when gold is read
     return row
 
 
 def _retrieved(trace: Any, *, by_uri: bool) -> dict[str, Json]:
-    """Return the searches of the outermost retriever spans of a trace, each with its error if it failed.
+    """Return the searches of a trace as fields of a row; {} if the trace contains no retriever span.
 
-    `by_uri`: identify documents by their `doc_uri`, as the gold does.
+    Each outermost retriever span is a search, with its error if it failed. With `by_uri`, documents are
+    identified by their `doc_uri`, as in the gold.
     """
     spans = trace.search_spans(span_type=SpanType.RETRIEVER)
     inside = {span.span_id for span in spans}
@@ -98,7 +106,7 @@ def _retrieved(trace: Any, *, by_uri: bool) -> dict[str, Json]:
 
 
 def _with_uri(document: Json) -> Json:
-    """Return a document with its `doc_uri` as its id."""
+    """Return a document with its `doc_uri` as its id, or unchanged if it has no `doc_uri`."""
     about = document.get("metadata") if isinstance(document, dict) else None
     uri = about.get("doc_uri") if isinstance(about, dict) else None
     return document if uri is None else {**document, "id": uri}
@@ -109,7 +117,7 @@ def _feedback(measured: Measured) -> Feedback:
     plain = re.sub(r"[^A-Za-z0-9_. :/-]+|_{2,}", "_", score.measure.replace("@", "_at_"))
     bounds = {"bounds": f"{score.bounds[0]:g} to {score.bounds[1]:g}"} if score.bounds else {}
     return Feedback(
-        name=plain.replace("__", "_").strip("_"),  # in the characters that MLflow takes for a metric
+        name=plain.replace("__", "_").strip("_"),  # MLflow allows only these characters in names
         value=score.value,
         error=AssessmentError(score.status.upper(), measured.problem) if measured.problem else None,
         rationale=measured.reason,

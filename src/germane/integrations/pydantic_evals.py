@@ -1,8 +1,8 @@
 """germane's measures as a pydantic-evals evaluator: `Dataset(cases=..., evaluators=[Germane("context_recall RR")])`.
 
-Inputs, output and expected output become the fields of a sample: a text is the query, the response or the
-reference; an output list is the contexts, an expected list the gold ids; a mapping or a model names its
-fields as a data file does. A case's metadata, if it is a mapping, adds fields (`qrels`, `reference`, `tags`).
+Inputs, output and expected output become the fields of a sample. A string is the query, the response or the
+reference. A list contains the contexts (as output) or the gold ids (as expected output). A mapping or a model
+names its fields as a data file does. If a case's metadata are a mapping, they add fields (`qrels`, `tags`).
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from germane.judges.judge import Judge
 
 @dataclass
 class Germane(Evaluator[Any, Any, Any]):  # type: ignore[misc]  # not installed where types are checked
-    """Measures of germane for every case, each under its canonical name.
+    """An evaluator that computes measures of germane for every case, each under its canonical name.
 
-    A score that could not be measured is a label, the status with its reason, and never a number: it is in no average.
-    The reason names the judge.
+    If a score cannot be computed, its status is returned as a label, with the reason. It is not a number, so
+    it is left out of averages. The reason of each score names the judge.
 
     Attributes:
-        measures: Their names, separated by spaces: "context_recall nDCG@10".
-        judge: A judge or its name; without one GERMANE_JUDGE or the config names it, and measures of gold need none.
-        ledger: Where answers are kept, so that a second evaluation pays for none of them.
+        measures: The names of the measures, separated by spaces: "context_recall nDCG@10".
+        judge: A judge or its name. Default: the judge of GERMANE_JUDGE or the config. Measures of gold need
+            no judge.
+        ledger: The ledger in which answers are stored, so that a second evaluation does not pay for them
+            again.
     """
 
     measures: str
@@ -42,7 +44,7 @@ class Germane(Evaluator[Any, Any, Any]):  # type: ignore[misc]  # not installed 
         self._judge = SharedJudge(self.judge, self.ledger)
 
     async def evaluate(self, ctx: EvaluatorContext[Any, Any, Any]) -> dict[str, EvaluationReason]:
-        """Return the scores of one case. InputError where a field cannot be read."""
+        """Return the scores of one case, by measure. Raises InputError if a field cannot be read."""
         row = row_of(ctx.inputs, ctx.output, ctx.expected_output)
         row |= ctx.metadata if isinstance(ctx.metadata, Mapping) else {}
         return {
