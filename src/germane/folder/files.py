@@ -1,8 +1,8 @@
 """The files of a report folder: names, lines, manifest, lock, and how a new report replaces the old one.
 
-All new files are complete and on disk before the first one is moved into place. The draft of the new manifest
-is written last: if a process is killed while it moves files, the draft stays, and the next process that opens
-the folder completes the move.
+All new files are complete and on disk before the first new file is moved into place. The draft of the new
+manifest is written last. If a process is killed while it moves files, the draft stays, and the next process
+that opens the folder moves the remaining files.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ KEY = slice(8, 40)
 
 
 def is_own(path: Path, folder: Path) -> bool:
-    """Return True if a path, links resolved, is one of germane's own files in a report folder."""
+    """Return True if `path` is a file in the report `folder` that only germane writes; links are resolved."""
     return path.resolve() in {(folder / name).resolve() for name in OWN}
 
 
 def files_in(path: Path, end: str = "") -> dict[Table, Path]:
-    """Return the path of each table's file in a folder, with `end` appended to the file names."""
+    """Return the path of each table's file in the folder `path`; `end` is appended to the file names."""
     tables: tuple[Table, ...] = (*TABLES, "labels")
     return {name: path / f"{name}.jsonl{end}" for name in tables}
 
@@ -93,7 +93,10 @@ def sync(file: IO[bytes]) -> None:
 
 
 def object_in(line: bytes) -> dict[str, Any]:
-    """Return the JSON object in a line. Raises ValueError or RecursionError if there is none."""
+    """Return the JSON object in a line.
+
+    Raises ValueError or RecursionError if the line is not a JSON object.
+    """
     row = decode(line)
     if not isinstance(row, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 - as other lines that are no row
@@ -102,11 +105,11 @@ def object_in(line: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """The rows in a file of JSON lines, which is read anew each time that they are iterated over.
+    """The rows of a JSON Lines file; the file is read again each time the rows are iterated over.
 
-    `decode` returns the row in a line; lines for which `keep` returns False are left out of the rows. A
-    missing file counts as empty. A last line that was cut off is skipped in a file that is still being
-    written and in labels.jsonl, which is appended to; in all other files it is an error.
+    `decode` converts a line to a row. Lines for which `keep` returns False are skipped. A missing file counts
+    as empty. A truncated last line is skipped in labels.jsonl and in a file that is still being written; in
+    any other file it is an error.
     """
 
     path: Path
@@ -153,7 +156,7 @@ class TableFile:
         raise error.at(SourceLocation(str(self.path), number))
 
     def at(self, offsets: Iterable[int]) -> Iterator[bytes]:
-        """Yield the lines that begin at these byte offsets."""
+        """Yield the lines that begin at the byte offsets in `offsets`."""
         with self.path.open("rb") as content:
             for offset in offsets:
                 content.seek(offset)
@@ -166,12 +169,15 @@ class TableFile:
 
 
 def judgement_in(line: bytes) -> Judgement:
-    """Return the judgement in a line of judgements.jsonl. Raises an error if the line is damaged."""
+    """Return the judgement in a line of judgements.jsonl.
+
+    Raises ValueError or RecursionError if the line is damaged.
+    """
     return load_judgement(object_in(line))
 
 
 def earlier_judgements(files: Iterable[Path]) -> Iterator[Judgement]:
-    """Yield the judgements that earlier sessions left in files; a line cut off by a kill is skipped."""
+    """Yield the judgements that earlier sessions wrote to `files`; damaged or truncated lines are skipped."""
     for file in files:
         for _, _, line in TableFile(file).lines():
             with suppress(ValueError, RecursionError, TypeError, AttributeError):
@@ -187,7 +193,11 @@ def label_in(line: bytes) -> Label:
 
 
 def with_texts(field: str, texts: Collection[str]) -> Keep:
-    """Return a fast test of lines: True if the text in `field` may be one of these, False if it is not."""
+    """Return a fast test for lines: whether the string in `field` is in `texts`, decided without parsing.
+
+    The test returns False only if the line's string is not in `texts`. It returns True if the string is in
+    `texts` or the test cannot tell.
+    """
     name = encode(field) + b":"
     values = {encode(text) for text in texts}
 
@@ -200,7 +210,7 @@ def with_texts(field: str, texts: Collection[str]) -> Keep:
 
 
 def torn_bytes(line: bytes) -> int:
-    """Return the number of bytes of a last line that was cut off; 0 if the last line is complete."""
+    """Return the length of the truncated last line in `line`; 0 if the last line is complete."""
     last = line[line.rfind(b"\n") + 1 :]
     try:
         if last:
@@ -212,7 +222,7 @@ def torn_bytes(line: bytes) -> int:
 
 @cache
 def note_torn(file: Path, number: int) -> None:
-    """Log a warning, once per file, that the last line of labels.jsonl was cut off."""
+    """Log a warning, once per file, that the last line of labels.jsonl, line `number`, is truncated."""
     _log.warning("%s:%d: the last line was cut off: its answer is lost, all other labels count", file, number)
 
 
@@ -251,9 +261,9 @@ _MANIFEST = msgspec.defstruct(
 
 
 def read_manifest(path: Path) -> dict[str, Json]:
-    """Return the manifest of a report folder, whether the report is complete or not.
+    """Return the manifest of the report folder `path`; the report need not be complete.
 
-    Raises InputError if the folder has no manifest, or the manifest is damaged or of another version.
+    Raises InputError if the folder has no manifest, or if the manifest is damaged or of another version.
     """
     file = path / MANIFEST
     if path.is_file():
@@ -293,9 +303,10 @@ _AGAIN = "restore the file, or run the evaluation again"
 
 
 def write_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dict[str, Json]:
-    """Replace the manifest of a report folder in one atomic step, and return all of its entries.
+    """Replace the manifest of a report folder in one atomic step, and return the new manifest.
 
-    `manifest` has the entries other than version and status; `status` is running, interrupted or complete.
+    `manifest` contains all entries except the version and the status. `status` is running, interrupted or
+    complete.
     """
     made = draft_manifest(path, manifest, status)
     (path / f"{MANIFEST}{UNFINISHED}").replace(path / MANIFEST)
@@ -303,7 +314,10 @@ def write_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dic
 
 
 def draft_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dict[str, Json]:
-    """Write the new manifest to a `.part` file beside the old one; see `write_manifest` for the rest."""
+    """Write the new manifest to a `.part` file and return it; the current manifest stays in place.
+
+    The parameters are those of `write_manifest`.
+    """
     made = {**manifest, "schema_version": SCHEMA_VERSION, "status": status}
     with opened(path / f"{MANIFEST}{UNFINISHED}", REPLACE) as file:
         text = json.dumps(made, ensure_ascii=False, indent=1)
@@ -317,7 +331,10 @@ def draft_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dic
 
 
 def publish(path: Path) -> None:
-    """Move all `.part` files of a folder to their final names, the manifest last. The caller has the lock."""
+    """Move all `.part` files of a folder to their final names, the manifest last.
+
+    The caller must hold the lock.
+    """
     keep_people(path)
     for name, file in files_in(path).items():
         with suppress(FileNotFoundError):
@@ -327,7 +344,10 @@ def publish(path: Path) -> None:
 
 
 def keep_people(path: Path) -> None:
-    """Copy people's labels from the folder's labels.jsonl to the unfinished one that will replace it."""
+    """Copy people's labels from the folder's labels.jsonl to the `.part` file that will replace labels.jsonl.
+
+    Labels that are already in the `.part` file are not copied. Without a `.part` file, nothing is done.
+    """
     stored, new = files_in(path)["labels"], files_in(path, UNFINISHED)["labels"]
     if not new.exists():
         return
@@ -339,10 +359,10 @@ def keep_people(path: Path) -> None:
 
 
 def complete_killed(path: Path, *, is_writer: bool = False) -> None:
-    """Finish publishing a report if the process that published it was killed.
+    """Finish publishing a report if the process that was publishing it was killed.
 
-    Does nothing if another process writes to the folder, or if the folder is not writable. `is_writer` is
-    True if the caller has the lock.
+    Does nothing if another process is writing to the folder, or if the folder is not writable. `is_writer` is
+    True if the caller already holds the lock.
     """
     draft = path / f"{MANIFEST}{UNFINISHED}"
     if not draft.exists():
@@ -359,7 +379,7 @@ def complete_killed(path: Path, *, is_writer: bool = False) -> None:
 
 
 def acquire(path: Path) -> int:
-    """Create a lock file, which exists only while it is locked, and return its descriptor.
+    """Lock the lock file `path`, which is created for this, and return its file descriptor.
 
     Raises InputError if another process, or another call in this process, holds the lock.
     """
@@ -378,7 +398,7 @@ def acquire(path: Path) -> int:
 
 
 def release(path: Path, file: int) -> None:
-    """Unlock and delete a lock file that `acquire` created."""
+    """Delete and unlock the lock file `path`; `file` is the descriptor that `acquire` returned."""
     if sys.platform == "win32":  # an open file cannot be removed there
         os.close(file)
         with suppress(OSError):

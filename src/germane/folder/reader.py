@@ -1,4 +1,4 @@
-"""Read the tables of a report folder row by row, and parse lines only as far as they are needed."""
+"""Read the tables of a report folder row by row; lines and fields that are not needed are not parsed."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ __all__ = ["StoredTables", "numbered"]
 
 
 class StoredTables(Tables):
-    """The tables of an evaluation, read from files.
+    """The tables of an evaluation, read from the files of a report folder.
 
-    Labels and scores are read at first use and cached, other tables each time. While a FolderWriter writes
-    the files, it sets `scores`, `asked` and `cluster_of` itself, and `manifest` is {}. `end` is the suffix of
-    the files' names.
+    Labels and scores are read at first use and cached; other tables are read at each use. `end` is the suffix
+    of the file names. While a FolderWriter writes the files, `manifest` is {} and the writer itself sets
+    `scores`, `asked` and `cluster_of`.
     """
 
     def __init__(self, path: Path, manifest: Mapping[str, Json] | None = None, end: str = "") -> None:
@@ -53,7 +53,10 @@ class StoredTables(Tables):
         self.move_to(end)
 
     def move_to(self, end: str, others: Mapping[Table, TableFile] | None = None) -> None:
-        """Read the rows from the files with this suffix from now on; of some tables, from `others`."""
+        """Read the rows from the files with the suffix `end` from now on.
+
+        Tables in `others` are read from the files given there.
+        """
         files = files_in(self.path, end).items()
         self.files = {name: TableFile(path, _DECODERS.get(name, object_in)) for name, path in files}
         self.files |= others or {}
@@ -63,13 +66,17 @@ class StoredTables(Tables):
         self.forget("labels")
 
     def forget(self, *names: str) -> None:
-        """Drop the cached tables with these names, so that they are read again at next use."""
+        """Drop the cached tables with these names, so that they are read again at their next use."""
         for name in names:
             self.__dict__.pop(name, None)
 
     @classmethod
     def open(cls, path: Path | str) -> StoredTables:
-        """Return the tables of a finished report. Raises InputError for another folder, or a changed file."""
+        """Return the tables of a finished report.
+
+        Raises InputError if the folder is not a finished report, or if a file was changed after the report
+        was written.
+        """
         path = Path(path)
         complete_killed(path)
         manifest = read_manifest(path)
@@ -81,13 +88,16 @@ class StoredTables(Tables):
 
     @classmethod
     def unfinished(cls, path: Path | str) -> StoredTables:
-        """Return the tables of an interrupted evaluation: the rows that were finished before it stopped."""
+        """Return the tables of an interrupted evaluation.
+
+        They contain the rows finished before it stopped.
+        """
         path = Path(path)
         return cls(path, read_manifest(path), UNFINISHED)
 
     @cached_property
     def labels(self) -> list[Label]:
-        """All labels: those on the samples' contexts and those that people added."""
+        """All labels: the labels in the input samples and the labels that people added."""
         return [*self.files["labels"], *filter(by_people, self._peoples or ())]
 
     @cached_property
@@ -98,25 +108,31 @@ class StoredTables(Tables):
         return table
 
     def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:
-        """Yield the rows that may have one of these values in a field; other lines are not parsed."""
+        """Yield every row whose `field` has one of these values, and possibly other rows.
+
+        Most lines with other values are skipped without being parsed.
+        """
         keep = with_texts(field, values)
         yield from replace(self.files[table], keep=keep)
         if table == "labels" and self._peoples is not None:
             yield from filter(by_people, replace(self._peoples, keep=keep))
 
     def values_of(self, field: str) -> Iterator[tuple[SampleKey, Any]]:
-        """Yield (sample key, value) for each sample that has this field; nothing else is parsed."""
+        """Yield (sample key, value) for each sample whose `field` has a value."""
         word = encode(field) + b":"
         for row in TableFile(self.files["samples"].path, _decode_fields, lambda line: word in line):
             if (value := getattr(row, field)) is not None and value != ():
                 yield (row.id, row.system, row.trial), value
 
     def grader_numbers(self) -> dict[SampleKey, int]:
-        """Return each sample's index in `graders`, without those whose index is 0."""
+        """Return the index in `graders` of each sample's grader set; samples with index 0 are left out."""
         return dict(self.values_of("graders"))
 
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
-        """Yield (item, answer as JSON) of the judgements without a parent; a failed one's answer is None."""
+        """Yield (item, answer as JSON) for each judgement without a parent.
+
+        If judging failed, the answer is None.
+        """
         for row in TableFile(self.files["judgements"].path, _decode_answer):
             if row.parent is None:
                 yield row.item, bytes(row.answer) if row.error is None else None
@@ -128,7 +144,7 @@ class StoredTables(Tables):
         return bool(self.manifest.get("labels_size", size) != size)
 
     def append_labels(self, labels: Iterable[Label]) -> None:
-        """Append people's labels to labels.jsonl, after removing a last line that was cut off."""
+        """Append people's labels to labels.jsonl; a truncated last line is removed first."""
         target = self.path / LABELS
         with opened(target, APPEND) as file:
             with target.open("rb") as stored:
@@ -143,7 +159,7 @@ class StoredTables(Tables):
 
 
 class _Fields(msgspec.Struct, gc=False):
-    """The fields of a line of samples.jsonl that are parsed without the others."""
+    """The few fields of a line of samples.jsonl that are parsed when the whole sample is not needed."""
 
     id: str
     system: str = ""
@@ -156,7 +172,7 @@ class _Fields(msgspec.Struct, gc=False):
 
 
 class _Answered(msgspec.Struct, gc=False):
-    """The item of a stored judgement and its unparsed answer."""
+    """The fields of a judgement that `StoredTables.answers` needs; the answer stays unparsed."""
 
     item: str = ""
     error: str | None = None
@@ -182,12 +198,12 @@ def check_digest(file: Path, digest: str) -> None:
 
 
 def numbered(line: bytes, number: int) -> bytes:
-    """Return a line of samples.jsonl with the index of its grader set added, unless that is 0."""
+    """Return a line of samples.jsonl to which the grader set's index `number` is added; 0 is not written."""
     return line[:-2] + b"%b%d}\n" % (_GRADERS, number) if number else line
 
 
 def _sample_in(line: bytes) -> Sample:
-    """Return the sample in a line of samples.jsonl, without the index of its grader set."""
+    """Return the sample in a line of samples.jsonl; the index of its grader set is ignored."""
     end, mark, graders = line[-30:].rpartition(_GRADERS)
     if mark and graders.rstrip().removesuffix(b"}").isdigit():
         line = line[:-30] + end + b"}"

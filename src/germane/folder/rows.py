@@ -1,4 +1,4 @@
-"""The five tables of an evaluation, and the batch of rows in memory that is merged and written."""
+"""The five tables of an evaluation, and the in-memory rows of a batch of cases."""
 
 from __future__ import annotations
 
@@ -29,19 +29,21 @@ class Tables:
 
     Attributes:
         samples: The samples, in input order.
-        places: The rows of places.jsonl: each item asked about, and its ranks in a sample, in input order.
+        places: The rows of places.jsonl: each judged item of a sample with its ranks there, in input order.
         judgements: The judgements, in order of first use.
-        graders: The distinct lists of graders that samples are scored with (grader sets); `numbers` maps the
-            JSON of a grader set to its index.
-        graded: Each sample's index in `graders`, if not 0; empty for rows in a folder, see `grader_numbers`.
+        graders: The distinct lists of graders that samples are scored with (grader sets).
+        numbers: The index in `graders` of each grader set, by the grader set's JSON.
+        graded: The index in `graders` of each sample's grader set, if it is not 0. It is empty for rows in a
+            folder; use `grader_numbers`.
         notes: The remarks on the data that the report shows, each with its count.
         prompts: The hash of each prompt, by name.
         reads: The kinds of question that each measure asked, by the measure's canonical name.
         references: For each measure, how many verdicts were given with and without a reference.
-        beside: The values of companion measures, shown with the means: by (system, measure), one per sample.
+        beside: The values of companion measures, which are shown next to the means: one value per sample, by
+            (system, measure).
         folder: The report folder; None if the rows are in memory.
-        is_complete: True if the folder holds a complete report, whose manifest has the counts.
-        cluster_of: The cluster of each case that has one; None until it is read from the samples.
+        is_complete: True if the folder holds a complete report, whose manifest contains the counts.
+        cluster_of: The cluster of each case that has a cluster; None until it is read from the samples.
     """
 
     samples: Iterable[Sample] = ()
@@ -61,7 +63,7 @@ class Tables:
 
     @cached_property
     def labels(self) -> list[Label]:
-        """All labels: those on the samples' contexts and those that people added."""
+        """All labels: the labels in the input samples and the labels that people added."""
         return []
 
     @cached_property
@@ -71,22 +73,22 @@ class Tables:
 
     @cached_property
     def asked(self) -> AskedCounts:
-        """Counts of the judgements by how the judge was asked."""
+        """The number of judgements by how the judge was asked, for example by model and output mode."""
         return count_asked(Counter(), self.judgements)
 
     def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:  # noqa: ARG002
-        """Yield, in order, every row with one of these values in a field, and possibly other rows."""
+        """Yield every row whose `field` has one of these values, and possibly other rows, in table order."""
         return iter(getattr(self, table))
 
     def values_of(
         self, field: Literal["calls", "history", "tags", "cluster"]
     ) -> Iterator[tuple[SampleKey, Any]]:
-        """Yield (sample key, value) for each sample that has this field."""
+        """Yield (sample key, value) for each sample whose `field` has a value."""
         both = ((sample.key, getattr(sample, field)) for sample in self.samples)
         return ((key, value) for key, value in both if value is not None and value != ())
 
     def number_of(self, graders: GraderSet) -> int:
-        """Return the index of a grader set in `graders`, after adding it if it is new."""
+        """Return the index of a grader set in `graders`; a new grader set is added first."""
         if len(self.numbers) < len(self.graders):
             self.numbers.update((canonical(known), number) for number, known in enumerate(self.graders))
         number = self.numbers.setdefault(canonical(graders), len(self.graders))
@@ -95,7 +97,7 @@ class Tables:
         return number
 
     def add_counts(self, more: Tables) -> None:
-        """Add the notes, prompts, kinds of question, references and companion values of other tables."""
+        """Add the notes, prompts, kinds of question, references and companion values of `more` to this."""
         self.notes.update(more.notes)
         self.prompts.update(more.prompts)
         for measure, kinds in more.reads.items():
@@ -106,7 +108,7 @@ class Tables:
             self.beside.setdefault(name, array("d")).extend(values)
 
     def grader_numbers(self) -> dict[SampleKey, int]:
-        """Return each sample's index in `graders`, without those whose index is 0."""
+        """Return the index in `graders` of each sample's grader set; samples with index 0 are left out."""
         return self.graded
 
     def append_labels(self, labels: Iterable[Label]) -> None:
@@ -136,17 +138,20 @@ class Tables:
         return (row for row in self.candidates("judgements", "item", items) if row.item in items)
 
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
-        """Yield (item, answer as JSON) of the judgements without a parent; a failed one's answer is None."""
+        """Yield (item, answer as JSON) for each judgement without a parent.
+
+        If judging failed, the answer is None.
+        """
         for row in self.judgements:
             if row.parent is None:
                 yield row.item, None if row.error is not None else encode(row.answer)
 
     def people(self) -> Iterator[Label]:
-        """Yield the labels that people added, without those on the samples' contexts."""
+        """Yield the labels that people added; labels in the input samples are left out."""
         return filter(by_people, self.labels)
 
     def clusters(self) -> dict[str, str]:
-        """Return the cluster of each case that has one, by the case's id."""
+        """Return the cluster of each case that has a cluster, by case id."""
         if self.cluster_of is None:
             self.cluster_of = {name: cluster for (name, _, _), cluster in self.values_of("cluster")}
         return self.cluster_of
@@ -163,7 +168,10 @@ class BlockRows(Tables):
     scores: ScoreTable = field(default_factory=ScoreTable)
 
     def add(self, other: BlockRows) -> None:
-        """Append another batch: its rows, its counts, and its grader sets, which are renumbered."""
+        """Append the rows and counts of another batch.
+
+        The indices of its grader sets are adapted to this batch.
+        """
         renumbered = list(map(self.number_of, other.graders))
         for sample in other.samples if any(renumbered) else ():
             if number := renumbered[other.graded.get(sample.key, 0)]:
@@ -179,7 +187,7 @@ class BlockRows(Tables):
 
 
 def merge(several: Iterable[BlockRows]) -> BlockRows:
-    """Return one BlockRows with the rows of all these batches, in order."""
+    """Return one BlockRows with the rows of all batches in `several`, in order."""
     merged = BlockRows()
     for rows in several:
         merged.add(rows)

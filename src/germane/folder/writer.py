@@ -1,4 +1,4 @@
-"""Write a report folder: rows are added in batches and published together at the end."""
+"""Write a report folder: rows are added in batches, and all files are published together at the end."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ __all__ = ["FolderWriter"]
 
 
 class FolderWriter:
-    """The only writer of a report folder between `lock` and `close`.
+    """Writes a report folder; it is the folder's only writer between `lock` and `close`.
 
-    Rows are written to `.part` files; `tables` are those written since `start`. `finish` moves these files
-    over the folder's present ones, so that a finished report stays readable until the next one is complete.
-    Judgements of a killed process stay in the folder, where `earlier` finds them.
+    Rows are written to `.part` files, and `tables` reads the rows written since `start`. `finish` replaces
+    the folder's files with the `.part` files, so that a finished report stays readable until the next report
+    is complete. Judgements of a killed process stay in the folder, where `earlier` finds their files.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -64,8 +64,8 @@ class FolderWriter:
     def temporary(cls, source: StoredTables) -> FolderWriter:
         """Return a started writer for a report that is scored again without being saved.
 
-        Samples and labels stay in the files of `source`, scores are held in memory, and the files that are
-        written are deleted when `tables` is garbage-collected.
+        Samples and labels are read from the files of `source`, and scores are held in memory. The files that
+        are written are deleted when `tables` is garbage-collected.
         """
         writer = cls(tempfile.mkdtemp(prefix="germane-"))
         weakref.finalize(writer.tables, shutil.rmtree, writer.path, ignore_errors=True)
@@ -80,7 +80,10 @@ class FolderWriter:
     # the folder
 
     def lock(self) -> Self:
-        """Lock the folder until `close`; return the writer. Raises InputError if it is locked already."""
+        """Lock the folder until `close` and return the writer.
+
+        Raises InputError if the folder is already locked.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -91,7 +94,7 @@ class FolderWriter:
         return self
 
     def refuse_other(self, fix: str = "name a new folder, or give --force to replace it") -> None:
-        """Raise InputError, with this advice, if the folder already holds a report."""
+        """Raise InputError if the folder already holds a report; `fix` is the advice in the error message."""
         if (self.path / MANIFEST).exists() or self.has_rows():
             raise InputError(f"{self.path} holds the report of another evaluation", fix=fix)
 
@@ -102,21 +105,22 @@ class FolderWriter:
     # what killed sessions left
 
     def earlier(self, *, finished: bool = True) -> list[Path]:
-        """Return the files with the judgements of earlier sessions; call it before `start`.
+        """Return the files that contain the judgements of earlier sessions; must be called before `start`.
 
-        `finished` is False if the finished report belongs to another evaluation and must be left out.
+        Pass `finished=False` if the folder's finished report belongs to another evaluation. Its judgements
+        are then left out.
         """
         ends = (*[""] * finished, EARLIER, UNFINISHED)
         files = (files_in(self.path, end)["judgements"] for end in ends)
         return [file for file in files if file.exists()]
 
     def forget_killed(self) -> None:
-        """Delete the files of killed sessions, before a new evaluation begins."""
+        """Delete the judgement files of killed sessions before a new evaluation begins."""
         for end in (EARLIER, UNFINISHED):
             files_in(self.path, end)["judgements"].unlink(missing_ok=True)
 
     def keep(self, answers: Iterable[Judgement]) -> None:
-        """Write answers on samples that are not finished, so that the run can resume without the ledger."""
+        """Write the answers about unfinished samples, so that a run can resume without the ledger."""
         if self._kept is None:
             self._kept = self._append_earlier()
         self._kept.writelines(map(judgement_line, answers))
@@ -130,7 +134,10 @@ class FolderWriter:
     # rows
 
     def start(self) -> Self:
-        """Start empty tables and return the writer; files of killed sessions are kept until `finish`."""
+        """Start with empty tables and return the writer.
+
+        Judgements of killed sessions are kept until `finish`.
+        """
         if self._held is None:
             self.lock()
         files = files_in(self.path, UNFINISHED)
@@ -168,12 +175,15 @@ class FolderWriter:
         tables.add_counts(rows)
 
     def append_labels(self, labels: Iterable[Label]) -> None:
-        """Append labels to the rows that are being written."""
+        """Write labels in addition to the labels of the rows added so far."""
         self._write("labels", json_lines(labels))
         self.tables.forget("labels")
 
     def copy(self, name: Table, lines: Iterable[bytes]) -> None:
-        """Copy the lines of another report's table unchanged; cached tables are read again at next use."""
+        """Write lines of another report's table `name` unchanged.
+
+        Cached tables are read again at their next use.
+        """
         self.tables.forget("labels", "scores", "asked")
         self.tables.cluster_of = None
         self._files[name].writelines(lines)
@@ -190,7 +200,10 @@ class FolderWriter:
             sync(file)
 
     def finish(self, manifest: Mapping[str, Json]) -> dict[str, Json]:
-        """Replace the folder's report by the rows added since `start`; return its manifest."""
+        """Replace the folder's report with the rows added since `start`, and return the new manifest.
+
+        `manifest` contains the entries of the new manifest except the digests of the files.
+        """
         self._close_files()
         keep_people(self.path)
         written = files_in(self.path, UNFINISHED)
@@ -204,7 +217,10 @@ class FolderWriter:
         return self.tables.manifest
 
     def append_judgements(self, judgements: Iterable[Judgement]) -> None:
-        """Add judgements (`germane audit --again`) to a finished report; measures do not read them."""
+        """Add judgements of `germane audit --again` to a finished report.
+
+        Measures do not read these judgements.
+        """
         stored, added = (files_in(self.path, end)["judgements"] for end in ("", UNFINISHED))
         with opened(added, REPLACE) as file:
             file.writelines(line for _, _, line in TableFile(stored).lines())
@@ -230,7 +246,10 @@ class FolderWriter:
 
 
 def _sample_lines(rows: Tables, numbers: Sequence[int]) -> Iterator[bytes]:
-    """Yield the lines of samples.jsonl, each with the new index (`numbers`) of its grader set, unless 0."""
+    """Yield the lines of samples.jsonl, with each sample's grader set index unless it is 0.
+
+    `numbers` maps the grader set indices of `rows` to the indices that are written.
+    """
     graded = rows.grader_numbers() if len(numbers) > 1 else {}
     for some in batched(rows.samples):
         text = encode_records(some)
