@@ -1,4 +1,4 @@
-"""Scores by case as arrays: the trials of a case are averaged, and missing scores have bounds."""
+"""Scores by case as arrays: scores of a case's trials are averaged, and missing scores have bounds."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ _OK, _SKIPPED = STATUSES.index("ok"), STATUSES.index("skipped")
 
 @dataclass(frozen=True, slots=True)
 class CaseValues:
-    """The scores of one measure and system by case, as arrays of shape (cases,), without skipped cases.
+    """The scores of one measure for the cases of one system, as arrays of shape (cases,).
+
+    Skipped cases are left out.
 
     Attributes:
         case: The index of each case in `CaseScores.cases`.
-        low, high: The lowest and highest possible mean over the case's trials, equal if it is `complete`.
+        low, high: The lowest and highest possible mean over the case's trials; equal if no score is missing.
         complete: True for each case whose trials all have a score.
-        measured: The mean over the trials that have a score, for each case with at least one.
+        measured: The mean over the trials that have a score, for each case with at least one score.
     """
 
     case: Ints
@@ -36,21 +38,21 @@ class CaseValues:
 
     @property
     def values(self) -> Floats:
-        """The mean of each case over its trials; nan for a case that is not complete."""
+        """The mean of each case over its trials; nan if a trial's score is missing."""
         return self.low if self.complete.all() else np.where(self.complete, self.low, np.nan)
 
     def taken(self, rows: NDArray[np.intp]) -> CaseValues:
-        """Return the values of the cases at these indices, in this order."""
+        """Return the values of the cases at the indices in `rows`, in the order of `rows`."""
         low, complete = self.low[rows], self.complete[rows]
         return CaseValues(self.case[rows], low, self.high[rows], complete, low[complete])
 
 
 class CaseScores:
-    """A table of scores grouped by case; `systems` and `cases` are in order of first appearance.
+    """Groups a table of scores by case. `systems` and `cases` are in order of first appearance.
 
     Attributes:
-        numbers: The index of each case in `cases`, by the case's id.
-        case: The index of the case of each sample, shape (samples,).
+        numbers: The index in `cases` of each case, by case id.
+        case: The index in `cases` of each sample's case, shape (samples,).
         trials: True if any sample has a trial number other than 0.
     """
 
@@ -65,15 +67,16 @@ class CaseScores:
         self.trials = any(trial for _, _, trial in table.samples)
 
     def cases_of(self, system: str) -> Ints:
-        """Return the indices of the cases of a system, in order of first appearance."""
+        """Return the indices of the cases that a system has samples of, in order of first appearance."""
         number = self.systems.index(system) if system in self.systems else -1
         distinct, first = np.unique(self.case[self._system == number], return_index=True)
         return distinct[np.argsort(first)]
 
     def groups(self, keep: Ints | None = None) -> Iterator[tuple[str, int, Ints]]:
-        """Yield (system, measure's index, row indices), in order of first appearance.
+        """Yield (system, index of the measure, row indices) for each system and measure that have scores.
 
-        `keep` restricts the rows to samples with these indices, in ascending order.
+        Groups are in order of first appearance. If `keep` is given, only rows of the samples with these
+        indices are returned.
         """
         sample, measure = self.table.sample, self.table.measure
         width = max(1, len(self.measures))
@@ -89,16 +92,19 @@ class CaseScores:
     def case_values(
         self, system: str, measure: tuple[str, str], span: tuple[float, float], keep: Ints | None = None
     ) -> CaseValues:
-        """Return the scores by case of a measure, given as (reported, canonical) name, for a system.
+        """Return a system's scores by case for a measure, which is given as (reported name, canonical name).
 
-        The result is empty if the table has no such rows. `keep` restricts the samples as in `groups`, `span`
-        is the measure's range, which bounds missing scores.
+        The result is empty if the table has no such rows. `span` is the measure's range, which bounds missing
+        scores. `keep` restricts the samples as in `groups`.
         """
         rows = self._rows.get((system, self.measures.index(measure)), np.empty(0, np.int64))
         return self.values_of(rows if keep is None else rows[np.isin(self.table.sample[rows], keep)], span)
 
     def values_of(self, rows: Ints, span: tuple[float, float]) -> CaseValues:
-        """Return the scores by case of rows of one system and measure; `span` bounds missing scores."""
+        """Return the scores by case for the rows with these indices, which are of one system and one measure.
+
+        `span` is the measure's range, which bounds missing scores.
+        """
         score_rows = self.table.taken(rows)
         due = score_rows.status != _SKIPPED
         ok = score_rows.status[due] == _OK
@@ -124,14 +130,20 @@ class CaseScores:
         )
 
     def counts(self, rows: Ints, status: NDArray[np.uint8]) -> Ints:
-        """Return how many trials of each case have each status (`status`: one per row of the table)."""
+        """Return how many trials of each case have each status, as an array of shape (cases, statuses).
+
+        `status` contains the status code of each row in `rows`.
+        """
         codes = np.unique(self.case[self.table.sample[rows]], return_inverse=True)[1]
         size = len(STATUSES)
         cells = np.bincount(codes * size + status, minlength=size * (codes.max(initial=-1) + 1))
         return cells.reshape(-1, size)
 
     def clusters_of(self, case: Ints, clusters: Mapping[str, str] | None) -> NDArray[np.generic] | None:
-        """Return the number of each case's cluster, a unique one if it has none; None without clusters."""
+        """Return the cluster number of each case in `case`; a case without a cluster gets a unique number.
+
+        Returns None if `clusters`, which maps case ids to clusters, is empty or None.
+        """
         if not clusters:
             return None
         numbers: dict[str, int] = {}
@@ -151,7 +163,10 @@ def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:
 
 
 def _means(values: Floats, codes: Ints, n: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the mean of the values with each code (0 to n - 1), and a mask of the codes that have values."""
+    """Return the mean of the values with each code (0 to n - 1), and a mask of the codes that have values.
+
+    The mean is 0 for a code without values.
+    """
     order = np.lexsort((values, codes))
     counts = np.bincount(codes, minlength=n)
     return np.bincount(codes[order], values[order], n) / np.maximum(counts, 1), counts > 0

@@ -22,19 +22,25 @@ Frame: TypeAlias = Any
 
 
 def batched(rows: Iterable[T], size: int = 1000) -> Iterator[list[T]]:
-    """Yield the rows as lists of `size` rows, the last one shorter (Python 3.12's `itertools.batched`)."""
+    """Yield the rows in lists of `size` rows.
+
+    The last list may be shorter (as Python 3.12's `itertools.batched`).
+    """
     remaining = iter(rows)
     while some := list(islice(remaining, size)):
         yield some
 
 
 def json_lines(rows: Iterable[Struct]) -> Iterator[bytes]:
-    """Yield the rows as JSON lines; each piece of bytes holds many lines."""
+    """Yield the rows as JSON Lines; each bytes object contains many lines."""
     return map(encode_records, batched(rows))
 
 
 def to_frame(columns: Mapping[str, Sequence[Json]], library: Library) -> Frame:
-    """Return a DataFrame, nested values as JSON text. Raises MissingPart if the library is missing."""
+    """Return the columns as a DataFrame of `library`; nested values are written as JSON strings.
+
+    Raises MissingPart if the library is not installed.
+    """
     flat = {
         name: [
             encode(value).decode() if isinstance(value, dict | list | tuple) else value for value in values

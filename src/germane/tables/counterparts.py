@@ -1,4 +1,4 @@
-"""Match the cases of two data sets whose ids are only line numbers, by the texts of their queries."""
+"""Match the cases of two data sets by the texts of their queries if the case ids are only line numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from germane.types import Sample
 
 
 def texts_of(samples: Iterable[Sample]) -> dict[str, str]:
-    """Return the query of each case, by id, with white space normalized, in order of first appearance."""
+    """Return the query of each case by case id, in order of first appearance; white space is normalized."""
     texts: dict[str, str] = {}
     for sample in samples:
         if sample.id not in texts:
@@ -19,14 +19,17 @@ def texts_of(samples: Iterable[Sample]) -> dict[str, str]:
 
 
 def are_line_numbers(ids: Iterable[str]) -> bool:
-    """Return True if the ids may be line numbers, which samples without an id get: whole and rising."""
+    """Return True if the ids may be line numbers, that is, ascending positive integers.
+
+    Samples without an id get their line number as id.
+    """
     names = list(ids)
     whole = bool(names) and all(name.isascii() and name.isdigit() and name[0] != "0" for name in names)
     return whole and all(low < high for low, high in pairwise(map(int, names)))
 
 
 def ids_of(texts: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return a mapping from each query text to the ids of the cases that have it, in order."""
+    """Return a mapping from each query text to the ids of the cases with this query, in order."""
     cases = defaultdict[str, list[str]](list)
     for case, text in texts.items():
         cases[text].append(case)
@@ -34,12 +37,13 @@ def ids_of(texts: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def counterparts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str | None]:
-    """Return, for each case of `theirs`, its id in `ours` or None; {} if equal ids mean the same case.
+    """Return the matching case id in `ours` for each case id in `theirs`, or None if no case matches.
 
-    Cases are matched by query if all ids may be line numbers and some id has different queries in the two
-    sets. Cases with equal queries are matched in order if both sets have as many of them, else not at all.
-    Ids other than 1, 2, 3, ... that rise may have been chosen by the user: they are matched by query only if
-    one of the differing queries has another id in the other set.
+    Both arguments map case ids to queries. Returns {} if equal ids mean the same case. Cases are matched by
+    query if all ids may be line numbers and at least one id has different queries in the two sets. Cases with
+    equal queries are matched in order if both sets contain the same number of them; otherwise they are not
+    matched. Ascending ids other than 1, 2, 3, ... may have been chosen by the user. They are matched by query
+    only if one of the differing queries occurs under another id in the other set.
     """
     different = [case for case, text in theirs.items() if ours.get(case, text) != text]
     same = not different and not ours.keys().isdisjoint(theirs)
@@ -57,6 +61,6 @@ def counterparts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str
 
 
 def is_count(ids: Iterable[str]) -> bool:
-    """Return True if the ids are 1, 2, 3, ..., or 2, 3, ... (line numbers below a header line)."""
+    """Return True if the ids are 1, 2, 3, ... or 2, 3, ... (line numbers below a header line)."""
     numbers = list(map(int, ids))
     return numbers[0] in {1, 2} and numbers[-1] - numbers[0] == len(numbers) - 1

@@ -1,4 +1,7 @@
-"""The table of judgements: one flat row per answer of a judge; counts of how it was asked, and its cost."""
+"""The table of judgements: one flat row per answer of a judge.
+
+It also counts how the judge was asked, and describes the judge and its cost.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def result_item(sample: SampleKey, grader: str) -> str:
 
 
 class JudgementTable:
-    """Judgements by key, in order of first use; a later judgement with a known key is ignored."""
+    """Judgements by key, in order of first use; a judgement is ignored if its key is already present."""
 
     def __init__(self, judgements: Iterable[Judgement] = ()) -> None:
         self._rows: dict[str, Judgement] = {}
@@ -46,7 +49,7 @@ class JudgementTable:
         return len(self._rows) > count
 
     def extend(self, judgements: Iterable[Judgement]) -> Self:
-        """Add judgements whose keys are not present, and return the table."""
+        """Add the judgements whose keys are not present yet, and return the table."""
         for judgement in judgements:
             self.add(judgement)
         return self
@@ -59,7 +62,10 @@ class JudgementTable:
 
 
 def is_asked_again(judgement: Judgement) -> bool:
-    """Return True if a judgement was made by `germane audit --again`; measures do not read those."""
+    """Return True if a judgement was made by `germane audit --again`.
+
+    Measures do not read such judgements.
+    """
     how = judgement.provenance
     # a repeated verdict of a panel: only its members hold the replica numbers
     merged_again = judgement.parent is not None and ("votes" in how or "failed" in how)
@@ -67,10 +73,10 @@ def is_asked_again(judgement: Judgement) -> bool:
 
 
 def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCounts:
-    """Add judgements to the counts of how a judge was asked, and return the counts.
+    """Add judgements to `counts`, which counts how the judge was asked, and return `counts`.
 
-    Judgements of `germane audit --again` are left out. The members of a panel count too, except for
-    `with_reference` and `without_reference`, which are counted once per verdict of the panel.
+    Judgements of `germane audit --again` are left out. The members of a panel are counted too, except under
+    `n`, `errors`, `with_reference` and `without_reference`, which count each verdict of the panel once.
     """
     for judgement in judgements:
         if not is_asked_again(judgement):
@@ -80,7 +86,10 @@ def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCo
 
 
 def _ways(judgement: Judgement) -> Iterator[tuple[str, str]]:
-    """Yield the (field, value) pairs that a judgement is counted under; value "" for a mere count."""
+    """Yield the (field, value) pairs under which a judgement is counted.
+
+    Value is "" if only the field counts.
+    """
     how = judgement.provenance
     if judgement.parent is None:
         yield "n", ""
@@ -103,7 +112,7 @@ def _ways(judgement: Judgement) -> Iterator[tuple[str, str]]:
 
 
 def asked_json(counts: AskedCounts) -> dict[str, Json]:
-    """Return the counts by kind for the manifest: {"relevance": {"n": 40, "mode": {"schema": 40}}}."""
+    """Return the counts by kind for the manifest, e.g. {"relevance": {"n": 40, "mode": {"schema": 40}}}."""
     fields: dict[str, Json] = {}
     for (kind, field, value), n in sorted(counts.items()):
         mine = fields.setdefault(kind, {})
@@ -115,7 +124,7 @@ def asked_json(counts: AskedCounts) -> dict[str, Json]:
 
 
 def asked_counts(row: Mapping[str, Mapping[str, Any]]) -> AskedCounts:
-    """Return the counts in JSON from `asked_json`."""
+    """Return the counts in the JSON object that `asked_json` made."""
     counts: AskedCounts = Counter()
     for kind, fields in row.items():
         for field, n in fields.items():
@@ -127,7 +136,7 @@ def asked_counts(row: Mapping[str, Mapping[str, Any]]) -> AskedCounts:
 def dump_judgement(judgement: Judgement) -> dict[str, Json]:
     """Return a judgement as a flat JSON object that includes its provenance; empty fields are left out.
 
-    The key comes first, so that a reader can skip a line by its first bytes.
+    The key is the first field, so that a reader can skip a line after its first bytes.
     """
     fields: dict[str, Json] = to_builtins(judgement)
     if judgement.usage == Usage():
@@ -184,7 +193,11 @@ class JudgeLine(Line, rename=internal("identity")):
 
     @classmethod
     def stored(cls, entry: Mapping[str, Json] | None) -> JudgeLine:
-        """Return the judge of a manifest or `--json` document; raises ValidationError if it is damaged."""
+        """Return the judge in a manifest or a `--json` document.
+
+        Raises ValidationError if the entry is damaged. Without an entry, all counts are 0 and the source is
+        None.
+        """
         given = entry or {}
         none = {"source": None, "cost_usd": None, "tokens": {"input": 0, "output": 0}}
         counts = dict.fromkeys(JUDGE_COUNTS, 0)
@@ -195,7 +208,7 @@ class JudgeLine(Line, rename=internal("identity")):
 
     @property
     def spent(self) -> str:
-        """The cost of judging as text: calls, cached answers, requests, tokens and price."""
+        """The cost of judging as a string: calls, cached answers, requests, tokens and price."""
         share = f" ({self.cached / (self.calls + self.cached):.0%})" if self.cached else ""
         words = [counted(self.calls, "call"), f"{self.cached} cached{share}"]
         if self.shared:

@@ -1,4 +1,4 @@
-"""Labels: people's answers about items, stored apart from a judge's judgements."""
+"""Labels: people's answers about items, stored separately from the judgements of a judge."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ class Label(msgspec.Struct, frozen=True, gc=False):
     """The answer of one person about one item.
 
     Attributes:
-        answer: The answer; None withdraws an earlier answer or says that the person is unsure (see `reason`).
-        scale: "graded" (0 to 3), "binary" (true or false), or lowest and highest grade of another ("0-4").
-        who: The person; None = not named.
-        at: The time in ISO 8601, UTC if it names no zone.
+        answer: The answer. None withdraws an earlier answer or says that the person is unsure (see `reason`).
+        scale: "graded" (0 to 3), "binary" (true or false), or the lowest and highest grade, such as "0-4".
+        who: The person; None if the label names no person.
+        at: The time in ISO 8601; UTC if it names no time zone.
         queue, design: How the item was chosen for labelling, and the sampling probabilities.
         blind: True if the person did not see the judge's verdict.
         guideline: The name of the labelling instructions.
+        reason: Why `answer` is None.
         sample, system, call, rank: Where the person saw the item.
     """
 
@@ -66,7 +67,10 @@ _decode = msgspec.json.Decoder(Label).decode
 
 
 def decode_label(line: bytes) -> Label:
-    """Return the label in a line of labels.jsonl; equal texts are shared. Raises ValueError or InputError."""
+    """Return the label in a line of labels.jsonl. Raises ValueError or InputError if the label is invalid.
+
+    To save memory, equal strings of different labels are stored once.
+    """
     label = _checked(_decode(line), None)
     for name in ("item", "kind", "scale", "sample"):
         force_setattr(label, name, intern(getattr(label, name)))
@@ -74,7 +78,10 @@ def decode_label(line: bytes) -> Label:
 
 
 def load_label(row: Json, location: SourceLocation | None = None) -> Label:
-    """Return the label in a JSON object or a row of texts (CSV). Raises InputError if it is invalid."""
+    """Return the label in a JSON object or in a CSV row of strings.
+
+    Raises InputError if the label is invalid. `location` is the file and line named in the error.
+    """
     try:
         label = msgspec.convert(row, Label, strict=False)
     except msgspec.ValidationError as error:
@@ -87,7 +94,10 @@ _OLDEST = datetime.min.replace(tzinfo=UTC)
 
 
 def time_of(label: Label, location: SourceLocation | None = None) -> datetime:
-    """Return the label's time in UTC (the earliest possible without one). Raises InputError if invalid."""
+    """Return the label's time in UTC; the earliest possible time if the label has no time.
+
+    Raises InputError if the time is not in ISO 8601.
+    """
     text = (label.at or "").strip()
     if not text:
         return _OLDEST
@@ -114,7 +124,10 @@ def _checked(label: Label, location: SourceLocation | None) -> Label:
 
 
 def scale_ends(scale: str, location: SourceLocation | None = None) -> tuple[int, int]:
-    """Return the lowest and highest grade of a scale ("graded": 0, 3). Raises InputError if unknown."""
+    """Return the lowest and highest grade of a scale, such as (0, 3) for "graded".
+
+    Raises InputError if the scale is unknown.
+    """
     ends = _ends(scale)
     if ends is None:
         problem, fix = f"unknown scale {scale[:40]!r}", "write graded, binary, or grades such as 0-4"
@@ -136,11 +149,12 @@ UNNAMED = "unnamed"
 
 
 class LabelBook:
-    """The labels that count for each item: each person's newest (by time, then order), and all unnamed ones.
+    """The labels that count for each item: the newest label of each person, and all labels of UNNAMED.
 
-    `votes` has one answer per person, on the scale of the newest answer; `by_person` has all answers of
-    UNNAMED too. Measures average over the answers of each person, then over people. `get` returns the lower
-    median, or the newest answer if answers are not numbers. Withdrawn answers do not count.
+    The newest label is the label with the latest time; of equal times, the last in order counts. `by_person`
+    returns all labels of an item. `votes` returns one label per person, on the scale of the newest label.
+    `get` returns the vote with the lower median answer, or the newest label if answers are not numbers.
+    Measures average the answers of each person, then over people. Withdrawn answers do not count.
     """
 
     def __init__(self, labels: Iterable[Label] = ()) -> None:
@@ -150,7 +164,10 @@ class LabelBook:
         self.add(labels)
 
     def add(self, labels: Iterable[Label]) -> None:
-        """Add labels of items for which the book has no label yet."""
+        """Add labels; all labels of an item must be added in one call.
+
+        A single later label does not replace the labels of several people.
+        """
         of_items: dict[str, tuple[Label, ...]] = {}
         for label in labels:
             of_items[label.item] = (*of_items.get(label.item, ()), label)
@@ -166,7 +183,7 @@ class LabelBook:
                 self._unsure[item] = unsure
 
     def get(self, item: str) -> Label | None:
-        """Return the label that stands for all labels of an item (the lower median); None without any."""
+        """Return the label with the lower median answer for an item; None if the item has no label."""
         votes = self.votes(item)
         return _middle(votes) if votes else None
 
@@ -175,7 +192,7 @@ class LabelBook:
         return tuple(map(_middle, self.by_person(item)))
 
     def by_person(self, item: str) -> tuple[tuple[Label, ...], ...]:
-        """Return the labels of an item, grouped by person; only UNNAMED can have more than one."""
+        """Return the labels of an item, grouped by person; only UNNAMED can have several labels."""
         return self._people.get(item, ())
 
     def unsure(self, item: str) -> int:
@@ -183,7 +200,10 @@ class LabelBook:
         return len(self._unsure.get(item, ()))
 
     def people(self, items: Iterable[str]) -> tuple[str | None, ...]:
-        """Return the people who labelled these items; () if no item has several people or an unsure one."""
+        """Return the people who labelled these items or were unsure about them, sorted by name.
+
+        Returns () if no item has several labels and no person was unsure.
+        """
         distinct = dict.fromkeys(items)
         people = [self._people.get(item, ()) for item in distinct]
         if all(sum(map(len, some)) < 2 for some in people) and distinct.keys().isdisjoint(self._unsure):
@@ -193,7 +213,10 @@ class LabelBook:
         return tuple(sorted(names, key=lambda name: (name is None, name or "")))
 
     def answers(self, item: str, who: str | None) -> tuple[tuple[Label, ...], ...]:
-        """Return a person's labels of an item, else all other people's; () if the person was unsure."""
+        """Return the labels that `who` gave an item; if `who` gave none, return the labels of all people.
+
+        Returns () if `who` was unsure about the item. Labels are grouped by person.
+        """
         if who in self._unsure.get(item, ()):
             return ()
         people = self.by_person(item)
@@ -210,9 +233,9 @@ class LabelBook:
 
 
 def newest_labels(labels: Iterable[Label]) -> list[Label]:
-    """Return each person's newest label of each item (of equal times the last), and all of UNNAMED.
+    """Return each person's newest label of each item, and all labels of UNNAMED.
 
-    The result is ordered by the last label of each person and item.
+    Of labels with equal times, the last counts. The result is in the order of the labels that it contains.
     """
     newest: dict[tuple[str, str | int | None], Label] = {}
     for number, label in enumerate(labels):
@@ -230,9 +253,10 @@ def newest_labels(labels: Iterable[Label]) -> list[Label]:
 
 
 def _by_person(newest: list[Label]) -> tuple[tuple[Label, ...], ...]:
-    """Return people's newest labels of one item on the scale of the last, grouped by person, by name.
+    """Return the labels of one item on the scale of the newest label, grouped by person and sorted by name.
 
-    Answers that are not numbers cannot be joined: of those, only the last one is returned.
+    `newest` contains each person's newest label. If an answer is not a number, only the newest label is
+    returned.
     """
     newest.sort(key=time_of)  # stable: of equal times, the later row comes last
     votes = [label for label in newest if label.scale == newest[-1].scale]
@@ -250,12 +274,15 @@ def _middle(labels: Sequence[Label]) -> Label:
 
 
 def by_people(label: Label) -> bool:
-    """Return True for a label given in germane or a file of labels, False for one on a sample's context."""
+    """Return True if a label was given in germane or in a file of labels.
+
+    Returns False for a label in an input sample's contexts.
+    """
     return label.who is not None or label.queue != "import"
 
 
 def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] = ()) -> str:
-    """Return the item of a relevance question: a digest of query, passage and the conversation before."""
+    """Return the item of a relevance question: a digest of query, passage and preceding conversation."""
     return relevance_items([(query, passage)], history)[0]
 
 
@@ -274,10 +301,10 @@ def add_labels(
     history: Iterable[tuple[str, str]] = (),
     items_of: Mapping[Any, str] = NOTHING,
 ) -> None:
-    """Append the labels on a sample's contexts (`grade` or `relevant`) to `table`; they name no person.
+    """Append the labels on a sample's contexts (`grade` or `relevant`) to `table`.
 
-    `history` is the conversation before the query, `items_of` maps (query, passage) to items already
-    computed. A context without a text is labelled under its id.
+    These labels name no person. `history` is the conversation before the query. `items_of` maps (query,
+    passage) to items that are already computed. A context without a text is labelled under its id.
     """
     positions = [
         (call, rank, context)

@@ -63,12 +63,13 @@ class ScoreRows(NamedTuple):
 
 
 class ScoreTable:
-    """A table of scores in the order in which they were appended: by sample, then by measure.
+    """A table of scores, in the order in which the scores were appended.
 
-    The columns `sample`, `measure` and `why` hold indices into `samples` (the distinct keys, in order of
-    appearance), `measures` and `whys`. `value`, `low` and `high` are NaN if there is no value or no bounds.
-    Properties return copies. To save memory, status, reason and bounds are stored only for rows that are not
-    ok or have a note.
+    The columns `sample`, `measure` and `why` contain indices into the lists `samples` (the distinct sample
+    keys), `measures` and `whys`, which are in order of first appearance. `value` is NaN for a row without a
+    value. `low` and `high`, which `taken` returns, are NaN for a row without bounds. The columns are copies.
+    To save memory, the status, reason and bounds are stored only for rows whose status is not ok or that have
+    a note or bounds.
     """
 
     def __init__(self, scores: Iterable[Score] = ()) -> None:
@@ -84,20 +85,20 @@ class ScoreTable:
             self.add(score)
 
     def numbers(self) -> dict[SampleKey, int]:
-        """Return the index of each sample in `samples`, by its key; built when first asked for."""
+        """Return the index in `samples` of each sample key; the mapping is built at first use."""
         if self._numbers is None:
             self._numbers = {key: number for number, key in enumerate(self.samples)}
         return self._numbers
 
     def _number_of(self, sample: SampleKey) -> int:
-        """Return the index of a sample in `samples`, after adding the sample if it is new."""
+        """Return the index of a sample key in `samples`; a new key is added first."""
         number = self.numbers().setdefault(sample, len(self.samples))
         if number == len(self.samples):
             self.samples.append(sample)
         return number
 
     def systems(self) -> tuple[list[str], NDArray[np.int32]]:
-        """Return the distinct systems, and the index of each sample's system."""
+        """Return the distinct systems, and for each sample the index of its system."""
         if len(self._systems[1]) != len(self.samples):
             codes: dict[str, int] = {}
             of_samples = [codes.setdefault(system, len(codes)) for _, system, _ in self.samples]
@@ -105,9 +106,10 @@ class ScoreTable:
         return self._systems
 
     def add(self, score: Score | ScoreRow) -> None:
-        """Append a score; an upper bound of null means infinity.
+        """Append a score; if only the upper bound is None, it counts as infinity.
 
-        Raises ValueError unless it is ok with a finite value, or not ok with a reason.
+        Raises ValueError unless the score is ok with a finite value, or is not ok and has a reason but no
+        value.
         """
         value, status, why, bounds = score.value, score.status, score.why, score.bounds
         if value is None:
@@ -133,7 +135,10 @@ class ScoreTable:
         self._noted[row] = STATUSES.index(status), code, *(bounds or (_NAN, _NAN))
 
     def extend(self, other: ScoreTable, *, distinct: bool = False) -> Self:
-        """Append another table's rows; `distinct` (faster, unchecked): the tables share no sample."""
+        """Append the rows of another table and return this table.
+
+        With `distinct`, the tables must have no sample in common. This is faster, and it is not checked.
+        """
         measures = [self._measures.setdefault(measure, len(self._measures)) for measure in other._measures]
         whys = [self._whys.setdefault(why, len(self._whys)) for why in other._whys]
         if distinct:
@@ -162,10 +167,11 @@ class ScoreTable:
         values: Sequence[NDArray[np.float64]] | NDArray[np.float64],
         noted: Mapping[int, Noted],
     ) -> ScoreTable:
-        """Return a table made from values of distinct samples; measures are (reported, canonical) names.
+        """Return a table made from the values of distinct samples.
 
-        `values` has an array per measure, or is a matrix with a row per sample; nan = no value. `noted` gives
-        status, reason and bounds by row number (sample after sample).
+        `measures` are pairs (reported name, canonical name). `values` is a list with one array per measure,
+        or a matrix with one row per sample; nan means no value. `noted` gives the status, reason and bounds
+        of the scores that need them, by row number. Rows are numbered sample by sample.
         """
         table = cls()
         table.samples += samples
@@ -206,7 +212,7 @@ class ScoreTable:
         return np.array(self._value, dtype=np.float64)
 
     def taken(self, rows: NDArray[np.int64] | None = None) -> ScoreRows:
-        """Return the columns of the rows with these indices; of all rows if `rows` is None."""
+        """Return the columns of the rows with the indices in `rows`; of all rows if `rows` is None."""
         rows = np.arange(len(self)) if rows is None else rows
         status, why = np.zeros(len(rows), dtype=np.uint8), np.zeros(len(rows), dtype=np.int32)
         low, high = np.full((2, len(rows)), _NAN)
@@ -216,9 +222,9 @@ class ScoreTable:
         return ScoreRows(np.asarray(self._value)[rows], status, why, low, high)
 
     def rows_of(self, measure: tuple[str, str], system: str | None = None) -> NDArray[np.int64]:
-        """Return the indices of the rows with a value of a measure, given as (reported, canonical) name.
+        """Return the indices of the rows that have a value of `measure` (reported name, canonical name).
 
-        Only rows of `system` are returned, unless it is None.
+        If `system` is given, only rows of this system are returned.
         """
         chosen = np.asarray(self._measure) == self._measures[measure]
         chosen &= ~np.isnan(np.asarray(self._value))
@@ -237,7 +243,7 @@ class ScoreTable:
         return self.rows(range(len(self)))
 
     def rows(self, numbers: Iterable[int]) -> Iterator[Score]:
-        """Yield the scores in the rows with these indices as Score objects."""
+        """Yield the rows with the indices in `numbers` as Score objects."""
         measures, whys = self.measures, self.whys
         for row in numbers:
             name, system, trial = self.samples[self._sample[row]]
@@ -262,7 +268,7 @@ class ScoreTable:
         return self.rows(np.flatnonzero(np.isin(self.sample, numbers)).tolist())
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
-        """Return the columns by name, for a DataFrame; the bounds are the columns `low` and `high`."""
+        """Return all columns by name, for a DataFrame; `low` and `high` are the bounds."""
         names, whys, rest = self.measures, self.whys, self.taken()
         keys = [self.samples[code] for code in self._sample]
         measures = [names[code] for code in self._measure]
@@ -302,7 +308,10 @@ class ScoreTable:
         return map(b"".join, zip(*columns, strict=True))  # one step per row in C
 
     def read(self, lines: Iterable[bytes], file: str = "scores.jsonl") -> Self:
-        """Append the lines of a scores.jsonl file. Raises InputError if a line is damaged."""
+        """Append the scores in the lines of a scores.jsonl file and return the table.
+
+        Raises InputError, which names `file` and the line, if a line is damaged.
+        """
         number = 0
         try:
             for number, line in enumerate(lines, 1):  # noqa: B007 - for the error
