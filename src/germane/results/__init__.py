@@ -1,4 +1,4 @@
-"""Reads result files of other programs as scores, with the names, ranges and directions of their measures."""
+"""Reads result files of other programs as scores; determines the names, ranges and directions of measures."""
 
 from __future__ import annotations
 

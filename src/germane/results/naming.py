@@ -1,4 +1,4 @@
-"""Maps the names of measures in other programs to germane's name, their range, and whether more is better."""
+"""Maps names of other programs' measures to germane's name, the range, and True if more is better."""
 
 from __future__ import annotations
 
@@ -47,17 +47,23 @@ LESS = re.compile(
 
 
 def is_measure(name: str) -> bool:
-    """Return True if a name, in any spelling, is that of one of germane's ranking measures."""
+    """Return True if `name` is a spelling of one of germane's ranking measures, such as ndcg_cut_10."""
     return _parsed(name) is not None
 
 
 def canonical_measure(name: str) -> str:
-    """Return germane's name of a ranking measure (nDCG@10 for ndcg_cut_10 or ndcg_at_10/score), or another name unchanged."""
+    """Return germane's name of a ranking measure, such as nDCG@10 for ndcg_cut_10 or ndcg_at_10/score.
+
+    Other names are returned without MLflow's suffix /score or /value.
+    """
     return str(_parsed(name) or _plain(name))
 
 
 def _plain(name: str) -> str:
-    """Return a measure's name without MLflow's suffix /score or /value; after a version (/v1) it stays."""
+    """Return a measure's name without MLflow's suffix /score or /value.
+
+    After a version, as in NAME/v1/score, the suffix stays.
+    """
     return re.sub(r"(?<!/v\d)/(score|value)$", "", name.strip())
 
 
@@ -76,7 +82,10 @@ def _parsed(name: str) -> Measure | None:
 
 
 def parse_ranges(texts: Iterable[str] | Mapping[str, Range]) -> dict[str, Range]:
-    """Return the ranges in texts like 'cost=0..5' by canonical name. Raises InputError for another form."""
+    """Return the ranges in strings such as 'cost=0..5' by the measure's canonical name.
+
+    A mapping from names to ranges is accepted too. Raises InputError if a string has another form.
+    """
     result = {}
     if isinstance(texts, Mapping):
         texts = [f"{name}={low}..{high}" for name, (low, high) in texts.items()]
@@ -97,9 +106,10 @@ def parse_ranges(texts: Iterable[str] | Mapping[str, Range]) -> dict[str, Range]
 
 
 def parse_directions(texts: Iterable[str] | Mapping[str, bool]) -> dict[str, bool]:
-    """Return a mapping from canonical name to True if more is better, from texts like 'helpfulness' or 'cost=no'.
+    """Return a mapping from a measure's canonical name to True if more is better.
 
-    Raises InputError for another form.
+    The strings are of the form 'helpfulness' (more is better) or 'cost=no' (less is better). Raises
+    InputError if a string has another form.
     """
     result = {}
     if isinstance(texts, Mapping):
@@ -121,12 +131,12 @@ def types_of(
     ranges: Mapping[str, Range],
     directions: Mapping[str, bool],
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the type (name, range and direction) of each measure in result files, and notes on guessed types.
+    """Return the type (name, range and direction) of each measure in result files, and notes on guesses.
 
-    `scores` has each row's measure, value and direction (True if more is better, None if the file does not
-    say), `others` the type of each measure in the reports that the files are compared with. `ranges` and
-    `directions` are the user's. Raises InputError if the user named a measure that no file has, a value is
-    outside its range, or two files disagree on the direction.
+    `scores` contains each row's measure, value and direction (True if more is better, None if the file does
+    not say). `others` maps measures to their types in the reports with which the files are compared. `ranges`
+    and `directions` come from the user and take precedence. Raises InputError if the user named a measure
+    that no file contains, if a value is outside its range, or if two files disagree on the direction.
     """
     values, exported = dict[str, list[float]](), dict[str, bool]()
     for name, value, higher in scores:
@@ -167,7 +177,10 @@ def types_of(
 
 
 def _own(canonical: str) -> Declared:
-    """Return the range and direction of a measure with this type; 0 to 1, more is better, if the type is unknown."""
+    """Return the range and direction of the measure type `canonical`.
+
+    If the type is unknown, the range is 0 to 1 and more is better.
+    """
     measure = None
     if (stated := declared(canonical)) is None and not re.search(r"[:/\\]", canonical):
         with suppress(InputError):
@@ -178,7 +191,10 @@ def _own(canonical: str) -> Declared:
 
 
 def _known(name: str) -> Declared | None:
-    """Return the range and direction of a ranking measure or of another program's measure, or None if the name is unknown."""
+    """Return the range and direction of a ranking measure or of another program's measure by its name.
+
+    Returns None if the name is unknown.
+    """
     if measure := _parsed(name):
         return _own(str(measure))
     known = (Declared(span, higher) for names, span, higher in KNOWN if re.fullmatch(names, fold(name)))

@@ -1,4 +1,4 @@
-"""Reads result files of other programs: tables, printed results, and the logs and exports that add-ons know."""
+"""Reads result files of other programs: tables, printed results, and logs or exports known to add-ons."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ _LARGEST, _MOST_TRIALS = 1e100, 1 << 20
 
 
 class MeasuredRow(NamedTuple):
-    """The value of one measure for one case. If it could not be measured, `value` is None and `why` is the reason.
+    """The value of one measure for one case.
 
-    `higher` is True if more is better, and None if the file does not say.
+    If there is no value, `value` is None and `why` is the reason. `higher` is True if more is better, and
+    None if the file does not say.
     """
 
     sample: str
@@ -72,7 +73,10 @@ class ResultFile(NamedTuple):
 
 
 def number_in(value: Any) -> float | None:
-    """Return a value or cell as float: 25% is 0.25, yes is 1. Return NaN if it is too large, None if it is not a number."""
+    """Return a value or cell as a float, such as 0.25 for 25% and 1 for yes.
+
+    Returns NaN if the number is too large, and None if the value is not a number.
+    """
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, int | float):
@@ -88,10 +92,10 @@ def number_in(value: Any) -> float | None:
 
 
 def measured(value: Any, fault: str = "", where: SourceLocation | None = None) -> tuple[float | None, str]:
-    """Return (number, "") for a value of a measure, or (None, reason) if there is none.
+    """Return (number, "") for a measure's value, or (None, reason) if `value` is not a finite number.
 
-    The reason is `fault` (an error that the program reports), an empty cell, NaN, or a text. Raises InputError
-    for a decimal comma.
+    If `fault` is given, it is the reason: the error that the program reported. `where` is the location named
+    in errors. Raises InputError if the number is written with a decimal comma.
     """
     if fault:
         return None, shorten(fault, 200)
@@ -107,9 +111,10 @@ def measured(value: Any, fault: str = "", where: SourceLocation | None = None) -
 
 
 def case_id(row: Mapping[str, Any], names: Sequence[str] = IDS) -> str:
-    """Return the case's id in a row: the first non-empty value under one of these (folded) names, or "" if there is none.
+    """Return the id of a row's case: the first non-empty value in the columns `names` (folded names).
 
-    If that value is an object, its own id is returned, else the object as JSON.
+    If this value is an object, the result is the id in the object, or else the object as JSON. Returns "" if
+    all columns are empty or missing.
     """
     folded = {fold(str(key)).strip(): value for key, value in row.items()}
     value = next((folded[name] for name in names if not is_empty(_text(folded.get(name)))), None)
@@ -128,7 +133,7 @@ def as_text(value: Any) -> str:
 
 
 def is_empty(cell: str) -> bool:
-    """Return True if a cell is blank or a word for a missing value (nan, None, N/A, ...)."""
+    """Return True if a cell is blank or a word for a missing value, such as nan, None or N/A."""
     return not cell.strip() or is_missing(cell)
 
 
@@ -139,7 +144,7 @@ _Roles: TypeAlias = dict[str, str | None]
 def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[_Roles, list[str]]:
     """Return the column of each role in a table (None if there is none), and the columns that hold measures.
 
-    Raises InputError if no column holds the case's id, or none holds numbers.
+    Raises InputError if no column holds the case ids, or if no column holds numbers.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
     folded = {fold(name).strip(): name for name in reversed(names)}
@@ -168,7 +173,7 @@ def _cell(row: Mapping[str, Any], column: str | None) -> str:
 
 
 def _fault(row: Mapping[str, Any], roles: _Roles) -> str:
-    """Return the reason why a row failed, from its columns for errors and status, or "" if it did not fail."""
+    """Return why a row failed, according to its columns for errors and status; "" if it did not fail."""
     text, status = _cell(row, roles["error"]), _cell(row, roles["status"])
     if not is_empty(text) and text.casefold() not in {"false", "0", "{}", "[]"}:
         return text
@@ -176,9 +181,9 @@ def _fault(row: Mapping[str, Any], roles: _Roles) -> str:
 
 
 def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
-    """Yield the results of a table with columns for measure and value, or else with one column per measure.
+    """Yield the results of a table that has columns for measure and value, or one column per measure.
 
-    A failed row that names no measure gives a missing value for every measure.
+    If a failed row names no measure, a missing value is yielded for every measure of the table.
     """
     if not rows:
         return
@@ -215,7 +220,7 @@ def table_results(rows: Sequence[Located]) -> Iterator[MeasuredRow]:
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with the numbers of an object `scores`, `metrics` or `measures` as columns of their own."""
+    """Return a row in which the numbers of an object `scores`, `metrics` or `measures` become columns."""
     result: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping) and fold(name) in NESTED:
@@ -228,9 +233,11 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[str]:
-    """Return those of the columns that hold measures: by a known measure's name, or by numbers in half of the cells.
+    """Return the columns that hold measures.
 
-    If there are MLflow's columns NAME/value or NAME/score, only these and known names count.
+    A column holds a measure if its name is a known ranking measure, or if at least half of its cells are
+    numbers. If the table has MLflow's columns NAME/value or NAME/score, only these columns and known names
+    count.
     """
     result = [name for name in names if is_measure(name)]
     exported = [name for name in names if name.endswith(("/value", "/score"))]
@@ -262,15 +269,19 @@ def _fields(line: str) -> list[str]:
 
 
 def is_printed(line: str) -> bool:
-    """Return True if a line looks like output of `trec_eval -q` or ir_measures: three fields, the last a number."""
+    """Return True if a line looks like output of `trec_eval -q` or ir_measures.
+
+    Such a line has three fields, and the third is a number unless the line is about the whole run.
+    """
     fields = _fields(line)
     return len(fields) == 3 and (number_in(fields[2]) is not None or fields[0] in {"runid", "relstring"})
 
 
 def printed_results(lines: Iterable[tuple[int, str]], path: str) -> list[MeasuredRow]:
-    """Return the results in the printed output of trec_eval -q or ir_measures.
+    """Return the results in the printed output of `trec_eval -q` or ir_measures.
 
-    trec_eval prints measure, query and value, ir_measures query, measure and value.
+    trec_eval prints measure, query and value; ir_measures prints query, measure and value. The order is
+    detected. Raises InputError if the order cannot be detected, or if the output contains only averages.
     """
     rows: list[tuple[str, str, str]] = []
     system = ""
@@ -307,9 +318,11 @@ Object: TypeAlias = Mapping[str, Any]
 
 
 def read_results(path: str | Path) -> ResultFile | None:
-    """Return the results in another program's file, or None for a JSON object without results (such as germane's own).
+    """Return the results in another program's file, or None for a JSON object without results.
 
-    Raises InputError if the file cannot be read, has an unknown format, no results, or two values of a measure for one case.
+    Germane's own JSON documents are such objects. Raises InputError if the file cannot be read, has an
+    unknown format, contains no results, or contains two values of a measure for the same case, system and
+    trial.
     """
     name = shown_name(path)
     place = SourceLocation(name)
@@ -336,7 +349,10 @@ def read_results(path: str | Path) -> ResultFile | None:
 
 
 def _results(path: str | Path, name: str) -> Iterable[MeasuredRow] | None:
-    """Return the results in a file whose format is detected from its first characters; `name` is its name in messages."""
+    """Return the results in a file, whose format is detected from its first characters.
+
+    Returns None if the file is one of germane's own JSON documents. `name` is the file's name in messages.
+    """
     if zipfile.is_zipfile(path):
         with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
             members = dict.fromkeys(archive.namelist(), str(path))
@@ -359,7 +375,10 @@ def _results(path: str | Path, name: str) -> Iterable[MeasuredRow] | None:
 
 
 def _json_rows(lines: Sequence[tuple[int, str]], name: str) -> list[Located] | Object:
-    """Return the rows of a JSON list or of JSON Lines, each with its location, or the object if the file is one JSON object."""
+    """Return the rows of a JSON list or of JSON Lines, each with its location.
+
+    If the file is one JSON object, the object is returned.
+    """
     number, first = lines[0]
     rows: list[tuple[SourceLocation, Any]] = []
     if len(lines) > 1 and first.lstrip().startswith("{"):
@@ -382,9 +401,10 @@ def _json_rows(lines: Sequence[tuple[int, str]], name: str) -> list[Located] | O
 
 
 def _of_document(document: Object, name: str) -> Iterable[MeasuredRow] | None:
-    """Return the results in a JSON document that an add-on knows or that is a table, or None for any other object.
+    """Return the results in a JSON document that an add-on can read or that is a table.
 
-    Tables are those of MLflow (columns and data) and pytrec_eval (an object of numbers per query).
+    Returns None for any other object. A table is in MLflow's form (columns and data) or in pytrec_eval's form
+    (an object with each query's numbers).
     """
     if read := addons.reader_of(document, kind="results"):
         return read([document])  # type: ignore[no-any-return]
@@ -401,7 +421,7 @@ def _of_document(document: Object, name: str) -> Iterable[MeasuredRow] | None:
 
 
 def _of_rows(located: Sequence[Located]) -> Iterable[MeasuredRow]:
-    """Return the results in JSON rows: of a program that an add-on knows, or of a table."""
+    """Return the results in JSON rows; they are read by an add-on that knows their program, or as a table."""
     rows = [row for _, row in located]
     read = addons.reader_of(rows[0], kind="results", known=False) if rows else None
     return read(rows) if read else table_results(located)

@@ -17,11 +17,12 @@ __all__ = ["Stack", "Table", "TextDocument", "csv_lines", "plain_text"]
 
 
 class Table:
-    """A table of text with headings, rows, a title above and notes below; control characters are removed.
+    """A table of text cells with headings, a title above and notes below; control characters are removed.
 
-    `align` has a letter per column, l (left) or r (right); further columns are aligned like the last letter.
-    `styles` maps headings to the rich styles of their columns in a terminal. A rich console prints the table
-    in the first form that fits its width: as columns, as texts above their numbers, or as a line per row.
+    `align` contains a letter per column, l (left) or r (right); further columns are aligned like the last
+    letter. `styles` maps headings to the rich styles of their columns in a terminal. A rich console prints
+    the table in the first of three forms that fits its width: aligned columns, each row's texts above its
+    numbers, or one line per row that repeats the headings.
     """
 
     edge = True
@@ -46,7 +47,10 @@ class Table:
             self.add(row)
 
     def add(self, row: Iterable[object], bold: Collection[int] = ()) -> None:
-        """Append a row of cells; None is shown as a dash. `bold` holds the indices of the cells in bold."""
+        """Append a row of cells; None is shown as a dash.
+
+        `bold` contains the indices of the cells in bold.
+        """
         cells = ("-" if value is None else value for value in row)
         self.rows.append([clean(str(cell)) for cell in cells])
         self.bold.append(bold)
@@ -94,7 +98,10 @@ class Table:
         return [table]
 
     def _stacked(self, widths: Sequence[int], numbers: Sequence[int]) -> Iterable[RenderableType]:
-        """Yield each row's texts and below them its cells of the columns `numbers`, in columns."""
+        """Yield lines for the headings and each row: the row's texts, and below them its numbers in columns.
+
+        `numbers` are the indices of the columns of numbers, `widths` the widths of all columns.
+        """
         from rich.cells import cell_len
         from rich.text import Text
 
@@ -109,7 +116,10 @@ class Table:
         yield Text()
 
     def print(self, out: TextIO) -> None:
-        """Print the table: fitted to the width of a terminal, with lines and bold, else as plain text."""
+        """Print the table.
+
+        In a terminal it is fitted to the width and has rules and bold cells; otherwise it is plain text.
+        """
         if not out.isatty():
             out.writelines(f"{line}\n" for line in self.plain())
             return
@@ -119,7 +129,10 @@ class Table:
         Console(file=out, highlight=False).print(self)
 
     def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
-        """Return headings and rows, escaped; a bold cell is put in `bold` in place of @, as in `**@**`."""
+        """Return the headings and the rows with escaped cells; bold cells are formatted with `bold`.
+
+        `bold` is a template such as `**@**`, in which @ stands for the cell.
+        """
         lines = []
         for row, marked in zip((self.heads, *self.rows), ((), *self.bold), strict=True):
             cells = enumerate(map(escape, row))
@@ -127,9 +140,10 @@ class Table:
         return lines
 
     def markdown(self, escape: Callable[[str], str] = markdown_text, most: int | None = None) -> str:
-        """Return the table in Markdown with its notes below, each cell escaped by `escape`.
+        """Return the table in Markdown with its notes below; `escape` escapes each cell.
 
-        `most` limits the number of rows: a line says how many more there are, and an empty table becomes "".
+        `most` limits the number of rows; a line then says how many more rows there are. If `most` is given,
+        an empty table gives "".
         """
         if most is not None and not self.rows:
             return ""
@@ -141,7 +155,10 @@ class Table:
         return text + "".join(f"{escape(note)}\n\n" for note in self.notes)
 
     def tex(self, rules: tuple[str, str, str] = ("toprule", "midrule", "bottomrule")) -> str:
-        """Return a LaTeX tabular; `rules` are the commands for its three lines, booktabs' by default."""
+        """Return the table as a LaTeX tabular.
+
+        `rules` are the commands for its three lines, booktabs' by default.
+        """
         written = self._written(lambda cell: cell.translate(_TEX), r"\textbf{@}")
         head, *rows = (" & ".join(row) + r" \\" for row in written)
         top, middle, bottom = (f"\\{rule}" for rule in rules)
@@ -166,7 +183,10 @@ class TextDocument(list[str | Table]):
         return "".join(f"{line}\n" for line in lines)
 
     def markdown(self) -> str:
-        """Return the document as Markdown, with the text of cells and lines escaped, except "# " and "- "."""
+        """Return the document as Markdown.
+
+        Cells and lines are escaped, except for a leading "# ", "## " or "- ".
+        """
         text = ""
         for block in self:
             if isinstance(block, Table):
@@ -195,15 +215,15 @@ _LABEL = re.compile(r"[a-z]+ {2,}| +")
 class Stack:
     """Texts and tables, one below the other, for a rich console.
 
-    Lines of text that are too long wrap with a hanging indent: as wide as the label at their start
-    (`judge    `), else of two columns.
+    Long lines of text are wrapped with a hanging indent. The indent is as wide as the label at the start of
+    the line (such as `judge    `), or two columns wider than the line's own indent if it has no label.
     """
 
     def __init__(self, rows: Iterable[RenderableType]) -> None:
         self.rows = list(rows)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Render the rows, each line of a text wrapped to the width with its continuations indented."""
+        """Render the rows; long lines of text are wrapped to the console's width with a hanging indent."""
         from rich.text import Text
 
         for row in self.rows:
@@ -223,7 +243,7 @@ class Stack:
 
 
 def plain_text(renderable: RenderableType, width: int) -> str:
-    """Return what a console of `width` columns prints for a rich renderable, without colour."""
+    """Return the output of a console that is `width` columns wide for a rich renderable, without colour."""
     from rich.console import Console
 
     out = io.StringIO()
