@@ -1,9 +1,9 @@
 """The Asker takes questions and returns judgements, from the ledger or from a judge.
 
-Questions that arrive together get keys, are deduplicated, looked up in the ledger at once, and passed to
-their judges in groups. An answer is committed to the ledger before it is used, and before the next request
-takes the slot of its own. A question to a panel becomes one question to each member, whose answers are stored
-under their own keys.
+Questions that arrive together are looked up in the ledger in one query, without repeats. The others are
+passed to their judges in groups. An answer is committed to the ledger before it is used, and before another
+request is started in its place. A question to a panel becomes one question to each member, and each member's
+answer is stored under the member's own key.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ _log = logging.getLogger("germane")
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A question waiting for its answer; `stale` is an unusable stored answer that will be replaced."""
+    """A question that waits for its answer.
+
+    `stale` is the stored judgement under its key if that one is unusable; the new answer will replace it.
+    """
 
     key: str
     question: AnyQuestion
@@ -49,7 +52,10 @@ class Pending:
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """The questions that wait for one judge: groups in order of arrival, each for one call."""
+    """The questions that wait for one judge, in groups; each group is for one call of `Judge.answer`.
+
+    `running` is the number of calls in progress.
+    """
 
     judge: Judge
     running: int = 0
@@ -60,12 +66,15 @@ class Asker:
     """Asks judges, and stores and reuses their answers in the ledger. Use it as an async context manager.
 
     Args:
-        route: Returns the judge that a question is for.
+        route: Returns the judge that must answer a question.
+        ledger: Where answers are looked up and stored. Default: answers are not stored.
         earlier: The judgements already in the evaluation's folder, which take precedence over the ledger.
+        usage_log: Counts the usage. Default: a log without a file.
         budget: The spending limit; once it is reached, the asker stops with LimitReached.
         keep: Called in a thread with the answers that were stored, before they are used.
-        replay: The name of the ledger if only its answers may be used: other questions fail, see `missing`.
-        before_asking: Called before the first paid question; if it raises, nothing is asked.
+        replay: The name of the ledger if only stored answers may be used. A question without a stored answer
+            then gets an error as its answer and is added to `missing`.
+        before_asking: Called before the first paid question; if it raises, no paid judge is asked.
         on_progress: Called with the asker whenever questions were answered.
     """
 
@@ -119,7 +128,7 @@ class Asker:
         try:
             while self._tasks:
                 await asyncio.wait(self._tasks)
-        except asyncio.CancelledError:  # once more: that gives up what is in flight
+        except asyncio.CancelledError:  # cancelled again while waiting: cancel the requests in flight too
             self.abort()
             while self._tasks:
                 await asyncio.wait(self._tasks)
@@ -137,7 +146,10 @@ class Asker:
                     )
 
     def stop(self, reason: BaseException | None = None) -> None:
-        """Send no more requests: finish and store those in flight, and fail other questions with `reason`."""
+        """Send no more requests.
+
+        Answers to requests in flight are still stored. Other questions raise `reason`, by default Interrupted.
+        """
         self._failure = self._failure or reason or Interrupted("interrupted")
         arrived, self._arrived = self._arrived, []
         self._fail(arrived, self._failure)
@@ -148,7 +160,7 @@ class Asker:
             scope.stop()
 
     def abort(self) -> None:
-        """Stop, and cancel the requests in flight too; answers that have arrived are still stored."""
+        """Send no more requests and cancel those in flight; answers that have arrived are still stored."""
         self.stop()
         for scope in self._scopes:
             scope.task.cancel()
@@ -158,7 +170,7 @@ class Asker:
             self._pending.pop(value.key, None)
             if not value.future.done():
                 value.future.set_exception(error)
-                value.future.exception()  # retrieved, even where nobody waits any more
+                value.future.exception()  # else asyncio warns about it if nobody waits for the future
 
     def _break(self, error: BaseException) -> None:
         """Stop because of an error, and fail all waiting questions; answers in flight are still stored."""
@@ -166,7 +178,10 @@ class Asker:
         self._fail(list(self._pending.values()), error)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a task, which is awaited when the asker closes; an exception in it stops the asker."""
+        """Start `work` as a task.
+
+        The asker awaits it before it closes; an exception in it stops the asker.
+        """
 
         def done(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
@@ -180,8 +195,8 @@ class Asker:
     # Answers that are known
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
-        """Return the stored answers to several lists of questions, None where a judge must be asked."""
-        await asyncio.sleep(0)  # a replay does nothing else: signals are heard here
+        """Return the stored answer to each question of several lists, or None if a judge must be asked."""
+        await asyncio.sleep(0)  # lets signals be handled: a replay awaits nothing else
         if self._failure is not None:
             raise self._failure
         keyed = [self.keyed(questions) for questions in asked]
@@ -204,7 +219,10 @@ class Asker:
         return [((judge := self._route(question)).key(question), judge) for question in questions]
 
     def find(self, asked: Iterable[tuple[str, Judge]]) -> dict[str, Judgement]:
-        """Return the stored judgements under these keys, from this evaluation or the ledger."""
+        """Return the stored judgements by key, from this evaluation or the ledger.
+
+        `asked` are pairs of a key and the judge that must answer. A key without a judgement is left out.
+        """
         judges = dict(asked)
         judgements = {key: self._own[key] for key in judges if key in self._own} if self._own else {}
         if self._earlier is not None:
@@ -215,15 +233,18 @@ class Asker:
         return judgements
 
     def _known(self, judge: Judge, question: AnyQuestion, judgement: Judgement | None) -> Answer | None:
-        """Return a stored judgement as an answer, and count it as reused; None if the judge must be asked."""
+        """Return a stored judgement as the question's answer, and count it as reused.
+
+        Return None if there is no judgement or it cannot be used, so that the judge must be asked.
+        """
         if judgement is None or not (answer := self.read(question, judgement)).holds:
             return None
         self._usage_log.reused(judge, question, answer)
         return answer
 
     def read(self, question: AnyQuestion, judgement: Judgement) -> Answer:
-        """Return a stored judgement as a question's answer, with the judgements that it was merged from."""
-        if judgement.parent is not None:  # it was merged into another one where it was stored
+        """Return a stored judgement as a question's answer, with the judgements that were merged into it."""
+        if judgement.parent is not None:  # it was stored as part of another judgement
             judgement = replace(judgement, parent=None)
         answer, children = answered(question, judgement), list[Judgement]()
         if self._earlier is not None:
@@ -237,7 +258,10 @@ class Asker:
     async def judge(
         self, questions: Sequence[AnyQuestion], judges: Sequence[Judge] | None = None
     ) -> Sequence[Answer]:
-        """Return one answer per question, in order, once all are stored; by default from `route`'s judges."""
+        """Return one answer per question, in order, once all answers are stored.
+
+        `judges` are the judges to ask, one per question; by default `route` chooses them.
+        """
         if self._failure is not None and questions:
             raise self._failure
         self.expected += len(questions)
@@ -255,7 +279,7 @@ class Asker:
                 self._arrived.append(pending)
             waited.append(pending.future)
         if waited:
-            await asyncio.wait(waited)  # a caller that is cancelled leaves them to others
+            await asyncio.wait(waited)  # a cancelled caller must not cancel the futures, as gather would
         return [future.result() for future in waited]
 
     def _look_up(self) -> None:
@@ -274,11 +298,15 @@ class Asker:
             for some in missing.values():
                 self._queue(some[0].judge, some)
             self._on_progress(self)
-        except BaseException as error:  # noqa: BLE001 - nobody is above this in the loop
+        except BaseException as error:  # noqa: BLE001 - a callback of the loop has no caller to raise to
             self._break(error)
 
     def _queue(self, judge: Judge, pending: list[Pending]) -> None:
-        """Queue questions for their judge; if it is a panel, ask its members; in a replay, fail them."""
+        """Queue the questions for their judge and start as many groups as the limits allow.
+
+        If the judge is a panel, each question is put to its members instead. In a replay, each question to a
+        judge with stored answers gets an error as its answer.
+        """
         if self._failure is not None:
             self._fail(pending, self._failure)
             return
@@ -306,7 +334,7 @@ class Asker:
         self._start_groups()
 
     async def _ask_panel(self, pending: Pending, panel: PanelJudge) -> None:
-        """Ask the members of a panel a question, and answer it with their combined vote."""
+        """Put a question to the members of a panel, and answer it with their combined vote."""
         votes: list[Answer] = []
         try:
             while members := panel.next_members(pending.question, votes):
@@ -320,10 +348,13 @@ class Asker:
         children = [replace(vote.judgement, parent=pending.key) for vote in votes]
         self._settle(pending, replace(answered(pending.question, judgement), children=tuple(children)))
 
-    # Groups on their way
+    # Groups of questions that are sent to judges
 
     def _start_groups(self) -> None:
-        """Start the groups that the judges' concurrency and the budget allow; others wait for answers."""
+        """Start as many waiting groups as the judges' concurrency and the budget allow.
+
+        If the budget allows no group and no paid request is in flight, the asker stops with LimitReached.
+        """
         for queue in self._queues.values():
             while queue.groups and queue.running < max(1, queue.judge.concurrency):
                 group = queue.groups[0]
@@ -332,7 +363,7 @@ class Asker:
                 questions = tuple(pending.question for pending in group)
                 reserved = self._budget.reserve(queue.judge, questions)
                 if reserved is None:
-                    # a running script may wait for this very answer: only judges that cost are waited for
+                    # wait only for paid judges, because a script that runs may itself wait for this answer
                     if any(other.running and other.judge.stored for other in self._queues.values()):
                         return
                     if not (size := self._budget.fitting(queue.judge, questions)):
@@ -347,7 +378,10 @@ class Asker:
                 self._spawn(self._ask(queue, queue.groups.popleft(), reserved))
 
     async def _ask(self, queue: Queue, group: list[Pending], reserved: float) -> None:
-        """Ask a judge one group of questions, whose cost is `reserved`; a JudgeError stops the asker."""
+        """Put one group of questions to its judge; a JudgeError stops the asker.
+
+        `reserved` is the expected cost, which the budget then replaces by the actual cost.
+        """
         judge, scope = queue.judge, GroupScope()
         if self._prepared is False and judge.stored:
             self._before_asking()
@@ -362,12 +396,12 @@ class Asker:
                 if self._failure is None:
                     replies = await replies_of(judge, tuple(value.question for value in group), scope)
             except (asyncio.CancelledError, JudgeError) as error:
-                if self._failure is None:  # of a run that was stopped the stop is the reason
+                if self._failure is None:  # else the questions fail with the reason for the stop
                     if not isinstance(error, JudgeError):
                         self._fail(group, Interrupted("interrupted"))
                     raise
             finally:
-                self._scopes.discard(scope)  # what was answered is stored, whoever gives up now
+                self._scopes.discard(scope)  # from here on abort() cannot cancel the storing of the answers
             self._budget.settle(judge, reserved, replies, len(group))
             if replies is not None:
                 await self._settle_group(judge, group, replies, stopped=scope.stopped)
@@ -385,9 +419,10 @@ class Asker:
     async def _settle_group(
         self, judge: Judge, pending: Sequence[Pending], replies: Sequence[Reply], *, stopped: bool
     ) -> None:
-        """Store a judge's answers, then hand them to whoever waits; questions interrupted by a stop fail.
+        """Store a judge's answers, then pass each answer to the callers that wait for it.
 
-        An error of the ledger stops the asker.
+        If the group was `stopped`, its questions without an answer fail with the reason for the stop. An
+        error of the ledger stops the asker.
         """
         session = self._usage_log.session if judge.stored else ""
         both = [
@@ -408,7 +443,7 @@ class Asker:
             try:
                 stored = await self._writer.put(rows, replacing=stale)
             except Exception as error:
-                self._break(error)  # at once: the place of this request is free, and nothing may take it
+                self._break(error)  # before the exception leaves, so that no other request is started
                 raise
         for value, answer in both:
             if cut_off is not None and answer.judgement.error is not None:
@@ -421,7 +456,7 @@ class Asker:
         self._pending.pop(pending.key, None)
         kept = self._ledger is not None and pending.judge.kept
         if answer.judgement.error is not None or (pending.judge.stored and not kept):
-            # nobody else remembers it, and it is asked once per evaluation
+            # the ledger does not store this answer, but the question must be asked only once per evaluation
             self._own[pending.key] = answer.judgement
         self.answered += 1
         if not pending.future.done():

@@ -9,26 +9,29 @@ from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
 RunThere: TypeAlias = Callable[[Callable[[], object]], object]
-"""Hands a function to the thread of an evaluation's caller, which runs it as soon as it can."""
+"""Passes a function to the thread that called the evaluation; the thread runs it as soon as it can."""
 
 _run_there: ContextVar[RunThere | None] = ContextVar("run_there", default=None)
 
 
 def callers_thread() -> RunThere:
-    """Return a function that takes functions and runs them in the caller's thread, else in the loop's."""
+    """Return a function that runs functions in the thread that called germane.
+
+    If that thread is not known, they run in the thread of the current event loop.
+    """
     return _run_there.get() or asyncio.get_running_loop().call_soon_threadsafe
 
 
 async def called_by(run_there: RunThere, work: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine in which `callers_thread` returns `run_there`."""
+    """Await `work` and return its result; while it runs, `callers_thread` returns `run_there`."""
     _run_there.set(run_there)
     return await work
 
 
 async def in_own_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine in the event loop that germane started in the caller's thread.
+    """Await `work` and return its result, in an event loop that germane started in the caller's thread.
 
-    Functions run through `callers_thread` see no running loop, so that they may call asyncio.run.
+    Functions that are run through `callers_thread` see no running loop, so that they may call asyncio.run.
     """
     loop = asyncio.get_running_loop()
 

@@ -1,4 +1,4 @@
-"""Stored answers as the only source of answers: looked up by item, without asking a judge."""
+"""Answer questions from the stored judgements of a report, found by item, without asking a judge."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from germane.types import Judgement, Sample
 
 R = TypeVar("R")
 PlacesReader: TypeAlias = Callable[[LabelChoice, int | None], Places]
-"""Returns the places of some samples to a depth, with their labels."""
+"""Returns the ranked passages of a set of samples, down to a given rank (None: all), with their labels."""
 _SETTINGS = ("against", "scale", "rubric")
 _MISSING = "no stored judgement"
 _LACKING = Judgement(key="", kind="", judge="", error=_MISSING)
@@ -31,14 +31,14 @@ _LACKING = Judgement(key="", kind="", judge="", error=_MISSING)
 class StoredAnswers:
     """An index of the judgements of a report, in which questions are looked up.
 
-    A question is answered by the judgement with the same item and settings (against, scale, rubric), whatever
-    its prompt. If several match, the one with the same reference, response and criterion is used (one passage
-    may be judged against the references of two samples), else the first. Judgements that were merged into
-    others (of a panel's members, replicas, windows) are ignored. Judgements on disk are indexed by file
-    position.
+    A question is answered by the judgement with the same item and the same settings (against, scale, rubric);
+    the prompt may differ. If several judgements match, the one with the same reference, response and
+    criterion is used, because one passage may be judged against the references of two samples. If there is no
+    such judgement, the first match is used. Judgements that were merged into others (of a panel's members,
+    replicas, windows) are ignored. A TableFile is not loaded: the index contains positions in the file.
 
-    With `however`, settings do not matter, and judgements that are errors are ignored. `answered` counts the
-    questions that had an answer, `unknown` those that had none.
+    With `however`, the settings may differ too, and judgements that are errors are ignored. `answered` counts
+    the questions for which a judgement was found, `unknown` the questions for which none was found.
     """
 
     def __init__(self, judgements: Iterable[Judgement], *, however: bool = False) -> None:
@@ -57,27 +57,34 @@ class StoredAnswers:
             self._add(number, fields, judgement.parent, judgement.error)
 
     def _add(self, position: int, fields: Mapping[str, Any], parent: str | None, error: str | None) -> None:
-        """Index a judgement by item and settings, unless it has a parent or an earlier one has the same."""
+        """Index a judgement by its item and settings. The first judgement with them stays in the index.
+
+        A judgement with a parent is skipped. `position` is its number in the list or its offset in the file.
+        """
         if parent is None and not (self._however and error is not None):
             for name in _names(str(fields.get("item")).encode(), self._settings(fields)):
                 self._index.setdefault(name, position)
 
     def _settings(self, fields: Mapping[str, Any]) -> Sequence[bytes]:
-        """Return a judgement's settings as index keys: one without its `beside` inputs, and one with them if any."""
+        """Return the index keys of a judgement's settings.
+
+        The first leaves out its `beside` inputs (reference, response, criterion). If it has such inputs, a
+        second key contains them.
+        """
         values = map(fields.get, ("kind",) if self._however else _SETTINGS)
         settings = "\0".join(["\0" if value is None else str(value) for value in values]).encode()
         beside = None if self._however else fields.get("beside")
         return (settings,) if beside is None else (settings, settings + str(beside).encode())
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
-        """Return the stored answer to each question in several lists; an error for a missing one."""
+        """Return the stored answer to each question of several lists, or an error if none is stored."""
         found = self._find(asked, judgement_in)
         return [
             [answered(one, next(found) or _LACKING) for one in examples_of(questions)] for questions in asked
         ]
 
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
-        """Return the typed answer to each question in several lists; Unanswered for a missing one."""
+        """Return the typed answer to each question of several lists, or an Unanswered if none is stored."""
         answers = (answer or _Answer(error=_MISSING) for answer in self._find(asked, _decode_answer))
         values = list[list[Any]]()
         for questions in asked:
@@ -86,7 +93,7 @@ class StoredAnswers:
         return values
 
     def places_reader(self, samples: Sequence[Sample], settings: Settings) -> PlacesReader:
-        """Return a cached function that reads the samples' passages, down to a given rank, with verdicts."""
+        """Return a cached function that returns the samples' passages down to a given rank, with verdicts."""
 
         @cache
         def read(choice: LabelChoice, depth: int | None) -> Places:
@@ -98,7 +105,7 @@ class StoredAnswers:
         return read
 
     def label(self, places: Places) -> None:
-        """Set the stored verdict of every ranked passage in `places`; a missing one is set as an error."""
+        """Set the stored verdict of every ranked passage in `places`, or an error if none is stored."""
         asked = [number for number in range(len(places.samples)) if places.asks(number)]
         verdicts = self.values([places.questions(number) for number in asked])
         for number, values in zip(asked, verdicts, strict=True):
@@ -107,7 +114,7 @@ class StoredAnswers:
     def _find(
         self, asked: Sequence[Sequence[AnyQuestion]], read: Callable[[bytes], R]
     ) -> Iterator[Judgement | R | None]:
-        """Yield each question's stored record, or None; `read` parses a line of the file."""
+        """Yield the stored record of each question, or None without one; `read` parses a line of the file."""
         names = [of for questions in asked for of in self._names_of(questions)]
         if not names:
             return
@@ -123,7 +130,7 @@ class StoredAnswers:
             yield None if position is None else next(records)
 
     def _names_of(self, questions: Sequence[AnyQuestion]) -> list[Sequence[bytes]]:
-        """Return the index entries under which each question's answer may be, from general to specific."""
+        """Return, for each question, the index entries of possible answers, from general to specific."""
         if isinstance(questions, Passages) and questions:
             several = self._settings({**asked_as(questions.example), "kind": questions.example.kind})
             return [_names(item.encode(), several) for item in questions.items]
@@ -134,7 +141,7 @@ class StoredAnswers:
 
 
 class _Answer(Struct, gc=False):
-    """The fields of a stored judgement that are parsed if only the answer is needed."""
+    """The answer and error of a stored judgement: the only fields that are parsed if no others are needed."""
 
     answer: Any = None
     error: str | None = None
@@ -144,5 +151,5 @@ _decode_answer = msgspec.json.Decoder(_Answer).decode
 
 
 def _names(item: bytes, several: Sequence[bytes]) -> Sequence[bytes]:
-    """Return the index entries of an item: its digest combined with each of several settings."""
+    """Return the index entries of an item: one digest of the item and settings for each of `several`."""
     return [short_name(item + settings) for settings in several]

@@ -31,7 +31,11 @@ def judgement_of(
     parent: str | None = None,
     session: str = "",
 ) -> Judgement:
-    """Return a reply as a judgement of a session. Raises TypeError or ValueError if it is not JSON."""
+    """Return a judge's reply to a question as a judgement, which can be stored.
+
+    `parent` is the key of the judgement that this one was merged into, `session` the id of the session that
+    paid for it. Raises TypeError or ValueError if the reply cannot be written as JSON.
+    """
     replica = judge.identity.get("replica")
     asked = asked_as(question) if replica is None else {**asked_as(question), "replica": replica}
     if session:
@@ -56,7 +60,10 @@ def judgement_of(
 
 
 def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, session: str = "") -> Answer:
-    """Return a reply as a judgement with its typed answer; an unreadable reply becomes an error."""
+    """Return a reply as an Answer: the judgement with the typed answer. An invalid reply becomes an error.
+
+    `key` is the judgement's ledger key, `session` the id of the session that paid for it.
+    """
     try:
         answer = answered(question, judgement_of(key, question, judge, reply, session=session))
         children = [
@@ -72,10 +79,10 @@ def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, sessi
 
 
 async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: GroupScope) -> Sequence[Reply]:
-    """Return one reply per question. An exception in the judge becomes an error of these questions only.
+    """Ask the judge and return one reply per question. If it raises an exception, all replies are errors.
 
     Raises:
-        GermaneError: The judge raised it on purpose (JudgeError: it cannot be used at all).
+        GermaneError: The judge raised it on purpose, for example JudgeError because it cannot be used at all.
         CancelledError: The task was cancelled by something other than the judge.
     """
     try:
@@ -97,7 +104,7 @@ async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: Gr
 
 
 def _wrong(replies: Sequence[Any], count: int) -> str:
-    """Return what is wrong with a judge's replies to `count` questions; "" if nothing is."""
+    """Return a description of the fault in a judge's replies to `count` questions; "" if they are valid."""
     for reply in replies:
         if not (isinstance(reply, Reply) and isinstance(reply.usage, Usage)):
             return "its answer() must return Reply objects, or payloads as dicts"

@@ -26,16 +26,20 @@ from germane.version import __version__
 __all__ = ["Budget", "UsageLog", "check_price"]
 
 _REMEMBERED = 100_000
-"""The number of keys remembered: a question repeated after more others may count as cached, not as shared."""
+"""The number of keys to remember.
+
+A question repeated after more others may count as cached, not as shared.
+"""
 
 
 class Spent(Struct):
     """The usage of judging so far.
 
-    `calls` are questions that a judge was paid for, `cached` those that an earlier evaluation had answered,
-    `shared` those that this evaluation had already asked; `errors` are questions without an answer, even if
-    no request was sent. `estimated` are answers whose tokens were counted from bytes, since the endpoint did
-    not report them; `unpriced` are requests of unknown price.
+    `calls` counts the questions that a judge was paid to answer. `cached` counts the questions that an
+    earlier evaluation had answered, and `shared` the questions that this evaluation had already asked.
+    `errors` counts the questions without an answer, even if no request was sent. `estimated` counts the
+    answers whose tokens were estimated from bytes, because the endpoint did not report them. `unpriced`
+    counts the requests whose price is unknown.
     """
 
     calls: int = 0
@@ -66,7 +70,7 @@ class Spent(Struct):
         return None if self.unpriced else self.cost_usd
 
     def as_json(self) -> dict[str, Json]:
-        """Return the counts in the form that manifests and reports have."""
+        """Return the counts as they are written in manifests and reports."""
         return {
             "calls": self.calls,
             "cached": self.cached,
@@ -80,7 +84,10 @@ class Spent(Struct):
 
 
 def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """Return a manifest's version, date, judge and settings; `Report.build` adds counts of rows."""
+    """Return the first entries of a report's manifest: germane's version, the date, the judge, the settings.
+
+    `Report.build` adds the numbers of rows.
+    """
     return {
         "germane": __version__,
         "created": now(),
@@ -90,7 +97,10 @@ def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[s
 
 
 def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """Return the manifest's entry for the judge: its name, identity (URLs masked), and cost."""
+    """Return the manifest's entry for the judge: its name, its identity with masked URLs, and its cost.
+
+    Without a judge, the name and the identity are None.
+    """
     named: dict[str, Json] = {"source": None, "identity": None, "stand_in": ""}
     if judge is not None:
         named = {"source": judge.name, "identity": mask_urls(judge.identity), "stand_in": judge.stand_in}
@@ -104,11 +114,12 @@ _ROW_BYTES = 512
 
 
 class UsageLog:
-    """The log of an evaluation's usage: questions asked, reused and paid for, counted as answers arrive.
+    """A log of an evaluation's usage, which counts the questions asked, reused and paid for.
 
-    Each paid judgement has the id of its session in its provenance. With a `path`, the counts are written to
-    that file before the answers are used, so that a killed session's counts are known. `sessions` are the
-    earlier sessions in the manifest; if the last one was killed, the file has its counts.
+    The provenance of each paid judgement contains the id of its session. With a `path`, the counts are
+    written to that file before the answers are used, so that they survive if the session is killed.
+    `sessions` are the earlier sessions in the manifest; if the last one was killed, its counts are read from
+    the file.
 
     Attributes:
         session: The id of this session; "" without a `path`.
@@ -135,16 +146,19 @@ class UsageLog:
 
     @property
     def sessions(self) -> list[Mapping[str, Any]]:
-        """A row per session for the manifest, the current one last: its start, id and counts."""
+        """The manifest's list of sessions: the start, id and counts of each. The last is this session."""
         counts = {name: getattr(self.spent, name) for name in _OF_SESSION}
         return [*self._earlier, {"at": self._at, "id": self.session, **counts}]
 
     def has_paid(self, judgement: Judgement, children: Iterable[Judgement] = ()) -> bool:
-        """Return True if a session of this evaluation paid for a judgement, or for one it was merged from."""
+        """Return True if a session of this evaluation paid for a judgement or for one of its `children`.
+
+        `children` are the judgements that were merged into it.
+        """
         return any(row.provenance.get("session") in self._sessions for row in (judgement, *children))
 
     def seen_before(self, key: str) -> bool:
-        """Record a question's key; return True if this session has seen it before."""
+        """Remember a question's key; return True if this session has already asked it."""
         short = hash(key)
         if short in self._seen:
             return True
@@ -154,7 +168,11 @@ class UsageLog:
         return False
 
     def reused(self, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
-        """Count a question as shared or cached, or as neither if it failed or this evaluation paid for it."""
+        """Count a question that was answered without asking the judge.
+
+        It is `shared` if this session has asked it before, and `cached` if an earlier evaluation paid for the
+        answer. It is not counted if it has no usable answer, or if this evaluation paid for the answer.
+        """
         if self.seen_before(answer.judgement.key):
             self.spent.shared += judge.paid_calls(question)
         elif answer.usable:
@@ -163,9 +181,10 @@ class UsageLog:
                 self.spent.cached += judge.paid_calls(question)
 
     def paid(self, judge: Judge, judgements: Sequence[Judgement], *, stopped: bool = False) -> None:
-        """Count the answers to questions that were asked together.
+        """Count the answers of one call of a judge, and their usage.
 
-        If the evaluation was `stopped`, questions without an answer were interrupted and are no errors.
+        If the evaluation was `stopped`, questions without an answer were interrupted and do not count as
+        errors.
         """
         answered = {judgement.key for judgement in judgements if judgement.error is None}
         failed = set[str]() if stopped else {judgement.key for judgement in judgements} - answered
@@ -182,7 +201,7 @@ class UsageLog:
         """Write the counts to the file if they have changed; call this in a thread, since it blocks."""
         if not self.unwritten or self._path is None:
             return
-        self.unwritten = False  # before the counts are read, which go on changing
+        self.unwritten = False  # set before the counts are read, because another thread may change them
         try:
             self._file = self._file or opened(self._path, REPLACE)
             self._file.seek(0)
@@ -193,7 +212,10 @@ class UsageLog:
             raise
 
     def close(self, *, forget: bool = False) -> None:
-        """Write the last counts and close the file; with `forget`, delete it (a manifest has the counts)."""
+        """Write the last counts and close the file.
+
+        With `forget`, delete the file, because the counts are in the manifest.
+        """
         with suppress(OSError):
             self.flush()
         if self._file is not None:
@@ -210,27 +232,27 @@ def _spent_in(row: Mapping[str, Any]) -> Spent:
 
 
 def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:
-    """Return the number of answers in a group for which no request was sent: all of them or none."""
+    """Return how many answers of one call got no request: all of them if none was sent, otherwise 0."""
     sent = any(answer.usage.requests or answer.error is None for answer in answers)
     return 0 if sent else len(answers)
 
 
 _FEW = 4
-"""The number of answers whose real cost must be known before the judge's own concurrency is used."""
+"""The number of requests whose actual cost must be known before only the judge limits the concurrency."""
 
 _ROUNDING = 1e-9
-"""The share of a limit by which sums of floating-point numbers may miss it."""
+"""The fraction of a limit that costs may exceed because of floating-point rounding."""
 
 
 class Budget:
     """The spending limits of one evaluation. Requests in flight count with their expected cost.
 
-    The expected cost is the estimate, corrected by the ratio of actual to estimated cost so far: a model that
-    reasons costs many times as much as estimated. The first request is sent alone, since its cost is a guess;
-    until four costs are known, requests in flight may outnumber the known costs by one at most.
+    The expected cost is the estimate times the ratio of actual to estimated cost so far, because a model that
+    reasons costs many times as much as estimated. The first request is sent alone, because its cost is a
+    guess. Until four costs are known, at most one more request is in flight than costs are known.
 
-    `max_cost` is in US dollars; `max_calls` counts questions to paid judges, not stored answers. Raises
-    InputError if a limit is negative or not a finite number.
+    `max_cost` is in US dollars. `max_calls` is the number of questions to paid judges; questions with a
+    stored answer do not count. Raises InputError if a limit is negative or not a finite number.
     """
 
     def __init__(self, max_cost: float | None = None, max_calls: int | None = None) -> None:
@@ -247,7 +269,10 @@ class Budget:
         """The flag whose limit did not allow even one question; "" if there is none."""
 
     def reserve(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> float | None:
-        """Reserve the expected cost of questions and return it; None if a limit would be exceeded."""
+        """Reserve the estimated cost of a request with these questions and return it.
+
+        Return None if the request would exceed a limit, or must wait until more costs are known.
+        """
         if self._unlimited or not judge.stored:
             return 0.0
         estimate = self._estimate(judge, questions)
@@ -260,12 +285,15 @@ class Budget:
         return estimate
 
     def fitting(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> int:
-        """Return how many of the first questions the limits allow to be asked."""
+        """Return the largest n for which the limits allow a request with the first n questions, or 0."""
         sizes = range(len(questions), 0, -1)
         return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
 
     def settle(self, judge: Judge, estimate: float, replies: Sequence[Reply] | None, count: int) -> None:
-        """Replace the reserved `estimate` by the actual cost; `replies` is None if `count` were not asked."""
+        """Replace the reserved `estimate` of a request with `count` questions by its actual cost.
+
+        `replies` is None if the request was not sent.
+        """
         if self._unlimited or not judge.stored:
             return
         usages = [reply.usage for reply in replies or ()]
@@ -283,7 +311,7 @@ class Budget:
             self._actual += cost
 
     def reached(self, questions: tuple[AnyQuestion, ...]) -> LimitReached:
-        """Return the LimitReached error to raise when a limit does not allow these questions."""
+        """Return the LimitReached error for a request with these questions that a limit does not allow."""
         calls = self._max_calls is not None and self._calls + len(questions) > self._max_calls
         flag = f"--max-calls {self._max_calls}" if calls else f"--max-cost {self._max_cost:g}"
         if not self._calls:
@@ -321,7 +349,7 @@ class Budget:
 
 
 def _dollars(cost: float) -> str:
-    """Return a cost as text, with four decimals, or with two significant digits if below $0.001."""
+    """Return a cost as a string with four decimals, or with two significant digits if it is below $0.001."""
     return f"${cost:.4f}" if cost >= 0.001 else f"${cost:.2g}"
 
 

@@ -1,1 +1,1 @@
-"""The ledger: judgements in an SQL table, one row per answer, found by key."""
+"""The ledger: a table of judgements in an SQL database, with one row per answer, found by key."""

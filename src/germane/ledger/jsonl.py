@@ -1,6 +1,6 @@
 """Judgements as JSON lines: the format of ledger exports and of a report's judgements.jsonl.
 
-A row is flat: the fields of a judgement and of its provenance side by side, without nulls.
+A line is a flat object: it contains the fields of the judgement and of its provenance, without nulls.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ def readable(paths: Sequence[Path]) -> None:
 
 
 def import_rows(ledger: Ledger, path: Path) -> tuple[int, int, int]:
-    """Import the judgements in a JSONL file; return how many were added, already stored, and errors.
+    """Import the judgements of a JSONL file into the ledger.
+
+    Return how many judgements were added, how many keys were already stored, and how many were errors, which
+    are not imported.
 
     Raises InputError at the first line that is not a judgement; earlier lines may have been imported.
     """
@@ -47,7 +50,10 @@ def import_rows(ledger: Ledger, path: Path) -> tuple[int, int, int]:
 
 
 def judgements_of(path: Path) -> Iterator[Judgement]:
-    """Yield the judgements in a JSONL file or judgements.parquet. Raises InputError for an invalid line."""
+    """Yield the judgements in a JSONL file or a folder judgements.parquet.
+
+    Raises InputError if the path cannot be read or a line is not a judgement.
+    """
     try:
         with nullcontext(_lines_of_parquet(path)) if _is_parquet(path) else path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -59,12 +65,15 @@ def judgements_of(path: Path) -> Iterator[Judgement]:
 
 
 def _is_parquet(path: Path) -> bool:
-    """Return True if the path is a folder judgements.parquet, as written by an earlier germane."""
+    """Return True if the path is a folder named *.parquet, as older versions of germane wrote."""
     return path.suffix == ".parquet" and path.is_dir()
 
 
 def _lines_of_parquet(folder: Path) -> Iterator[bytes]:
-    """Yield the judgements in a folder judgements.parquet as JSON lines."""
+    """Yield the judgements in a folder judgements.parquet as JSON lines.
+
+    Raises MissingPart without polars.
+    """
     try:
         import polars as pl
     except ImportError:

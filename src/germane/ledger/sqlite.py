@@ -1,7 +1,7 @@
 """The ledger in an SQLite file, and how ledgers are found and opened.
 
-The address of a ledger is the path of a file, or the URL of a database that an add-on opens. In a replay, an
-export of a ledger can be read in place of one.
+The address of a ledger is the path of a file, or the URL of a database that an add-on opens. A replay can
+also read an export of a ledger.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ class SQLiteLedger(Ledger):
 
     Args:
         where: The path of the file. The file and its folder are created if missing, unless `read_only`.
-        rows: Judgements to read instead of the file, through a temporary database. The first answer to a key
-            counts; errors are left out, and so are panels' answers without an answer of every member.
+        read_only: Open an existing file and change nothing.
+        rows: Judgements to read instead of the file, through a temporary database. Of several answers with
+            the same key the first is used. Errors, and panel answers for which a member failed, are left out.
 
     Raises:
         InputError: `where` is not the path of a file.
@@ -116,15 +117,18 @@ class SQLiteLedger(Ledger):
             try:
                 with closing(_connect(self.path)) as db:
                     db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            except sqlite3.Error as error:  # told to the next who writes
+            except sqlite3.Error as error:  # raised by the next call of `writing`
                 self._fault = _explain(error, self.path)
 
     def ready(self) -> None:
-        """Test that the file can be written, by writing its format number. Raises LedgerError if not."""
+        """Write the format number to the file. Raises LedgerError if the file cannot be written."""
         self.make([f"PRAGMA user_version={FORMAT}"])
 
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
-        """Yield the rows of a query, each passed through `read`, on a connection that waits for no writer."""
+        """Yield `read(row)` for each row of an SQL query with the parameters `values`.
+
+        The query runs on a connection of its own, which does not wait for writers.
+        """
         with self._reading, self._explained():
             yield from map(read, self._reader.execute(sql, values))
 
@@ -159,7 +163,7 @@ class SQLiteLedger(Ledger):
 
 
 def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
-    """Return an SQLite connection in autocommit mode that any thread may use."""
+    """Return an SQLite connection in autocommit mode that any thread may use; `mode` is that of the URI."""
     where = f"{path.absolute().as_uri()}?mode={mode}"
     db = sqlite3.connect(
         where, uri=True, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
@@ -170,7 +174,7 @@ def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
 
 @contextmanager
 def _transaction(db: sqlite3.Connection, how: str = "IMMEDIATE") -> Iterator[None]:
-    """Run the context in a transaction; with "DEFERRED", all reads in it see the same state of the file."""
+    """Run the context in a transaction of type `how`. In a "DEFERRED" one, all reads see the same state."""
     db.execute(f"BEGIN {how}")
     try:
         yield
@@ -183,7 +187,7 @@ def _transaction(db: sqlite3.Connection, how: str = "IMMEDIATE") -> Iterator[Non
 
 
 def _open_for_writing(path: Path) -> sqlite3.Connection:
-    """Return a writing connection; a missing file (mode 0600), folder and table are created."""
+    """Return a writing connection. A missing folder, file (with mode 0600) or table is created."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         path.touch(0o600, exist_ok=False)  # SQLite gives the log the same mode
@@ -205,7 +209,10 @@ def _open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def _filled(rows: Iterable[Judgement]) -> sqlite3.Connection:
-    """Return a temporary database with the answers among these judgements; it is deleted when closed."""
+    """Return a temporary database with those of the judgements that have an answer.
+
+    A panel's judgement is left out if a member failed. The database is deleted when it is closed.
+    """
     db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     db.execute(f"PRAGMA cache_size={-_CACHE_KIB}")
     answers = (row for row in rows if row.error is None and not row.provenance.get("failed"))
@@ -227,7 +234,10 @@ def _create_table(db: sqlite3.Connection) -> None:
 
 
 def _open_for_reading(path: Path) -> sqlite3.Connection:
-    """Return a read-only connection, on read-only media too. Raises LedgerError if there is no ledger."""
+    """Return a read-only connection; the file may be on read-only media.
+
+    Raises LedgerError without a ledger.
+    """
     if not path.exists():
         make = "`germane run` creates one, or name another: --ledger FILE"
         raise LedgerError(f"there is no ledger {path}; {make}")
@@ -245,7 +255,7 @@ def _open_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def _is_new(db: sqlite3.Connection, path: Path) -> bool:
-    """Return True if the database is empty, False for a ledger. Raises LedgerError for any other database."""
+    """Return True if the database is empty, False if it is a ledger. Raises LedgerError if it is neither."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
     tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 3")]
     columns = tuple(name for _, name, *_ in db.execute("PRAGMA table_info(judgements)"))
@@ -264,7 +274,10 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
 
 
 def _use_log(db: sqlite3.Connection) -> None:
-    """Turn on the write-ahead log; retry while another process does so too, since SQLite does not wait."""
+    """Turn on the write-ahead log.
+
+    Retry while the file is locked, because SQLite itself does not wait here.
+    """
     until = time.monotonic() + _WAIT_SECONDS
     while True:
         try:
@@ -278,9 +291,9 @@ def _use_log(db: sqlite3.Connection) -> None:
 
 
 def _explain(error: Exception, path: Path) -> LedgerError:
-    """Return a LedgerError for an error of SQLite or a file; for a damaged file with a repair command."""
+    """Return a LedgerError that explains an error; if the file is damaged, it names the repair command."""
     code = _code(error)
-    if code in _DAMAGE or isinstance(error, ValueError | TypeError):  # values that cannot be read
+    if code in _DAMAGE or isinstance(error, ValueError | TypeError):  # the latter two: a value is unreadable
         way = f"save what can be read: sqlite3 {path} .recover | sqlite3 NEW.sqlite; then use --ledger NEW.sqlite"
         return LedgerError(f"the ledger {path} is damaged or not an SQLite file: {error}; {way}")
     busy = code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -294,7 +307,7 @@ def _code(error: Exception) -> int:
 
 
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):/")
-"""The scheme of a URL: one slash is enough, as Path merges two; a single letter is a Windows drive."""
+"""The scheme of a URL. One slash is enough, because Path merges two; a single letter is a Windows drive."""
 
 
 def files_of(path: Path) -> list[Path]:
@@ -303,7 +316,10 @@ def files_of(path: Path) -> list[Path]:
 
 
 def find_ledger(start: Path) -> Path:
-    """Return `.germane/ledger.sqlite` next to the nearest germane.toml or pyproject.toml, else in `start`."""
+    """Return the path of the default ledger, `.germane/ledger.sqlite` in the project's folder.
+
+    That is the nearest folder from `start` upwards with a germane.toml or pyproject.toml, else `start`.
+    """
     files = ("germane.toml", "pyproject.toml")
     above = (start, *start.parents)
     folder = next((one for one in above if any((one / file).is_file() for file in files)), start)
@@ -311,12 +327,12 @@ def find_ledger(start: Path) -> Path:
 
 
 def address_from(folder: Path, where: str) -> str:
-    """Return the ledger's address in a setting, with a relative path resolved against `folder`."""
+    """Return the ledger address `where` of a setting; a relative path is resolved against `folder`."""
     return where if _SCHEME.match(where) else str(folder / file_of(where))
 
 
 def file_of(where: str | Path) -> Path:
-    """Return the path of a ledger that is a file. Raises InputError for a URL."""
+    """Return a ledger's address as a file path, with ~ expanded. Raises InputError if it is a URL."""
     if match := _SCHEME.match(str(where)):
         raise InputError(
             f"a ledger cannot be stored at {match[1]}://...",  # no more: it may hold a password
@@ -326,12 +342,18 @@ def file_of(where: str | Path) -> Path:
 
 
 def is_there(where: str | Path) -> bool:
-    """Return True for a database's URL or an existing file. Raises InputError for other URLs."""
+    """Return True if the address is an existing file or a URL that an add-on can open.
+
+    Raises InputError if no installed add-on opens the URL.
+    """
     return store_of(where) is not None or file_of(where).exists()
 
 
 def store_of(where: str | Path) -> str | None:
-    """Return the `module:object` that opens a URL; None for a file. Raises InputError without the add-on."""
+    """Return the `module:object` of the add-on that opens a URL; None for a file or an unknown scheme.
+
+    Raises InputError if a known add-on opens such URLs but is not installed.
+    """
     match = _SCHEME.match(str(where))
     scheme = match[1].lower() if match else ""
     declared: str | None = find("stores", scheme) if scheme else None
@@ -342,14 +364,14 @@ def store_of(where: str | Path) -> str | None:
 
 
 def password_apart(where: str) -> str:
-    """Return a ledger's address without its password, which the add-on stores elsewhere for later use."""
+    """Return a ledger's address without its password; the add-on stores the password for later use."""
     store = store_of(where)
     apart = getattr(load(store), "password_apart", None) if store is not None else None
     return where if apart is None else str(apart(where))
 
 
 def open_at(where: str | Path, *, read_only: bool = False) -> Ledger:
-    """Return the ledger at a path or URL, created if missing; with `read_only` nothing is changed.
+    """Open the ledger at a path or URL and return it. A missing file is created, unless `read_only`.
 
     Raises InputError if the address is invalid, LedgerError if the ledger cannot be used.
     """
@@ -360,7 +382,10 @@ def open_at(where: str | Path, *, read_only: bool = False) -> Ledger:
 
 
 def open_for_replay(where: str | Path) -> Ledger:
-    """Return a ledger, or an export of one, read-only. Raises InputError or LedgerError if unusable."""
+    """Open a ledger or an export of a ledger for reading and return it.
+
+    Raises InputError or LedgerError if it cannot be used.
+    """
     if store_of(where) is not None:
         return open_at(where, read_only=True)
     from germane.ledger.jsonl import judgements_of, readable

@@ -1,7 +1,8 @@
-"""The base class of ledgers: stores of paid answers that evaluations and processes share.
+"""The base class of ledgers. A ledger stores paid answers, and several evaluations and processes can use it.
 
-An answer is stored under its key (`questions.key_of`) when it arrives; the first one to be committed wins.
-Errors are not stored, so their questions are asked again. A thread commits what arrives in groups.
+An answer is stored under its key (`questions.key_of`) when it arrives. If several answers have the same key,
+the first to be committed is stored. Errors are not stored, so that their questions are asked again. A thread
+commits the answers in groups.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ _names = attrgetter(*COLUMNS[: COLUMNS.index("answer")])
 
 
 def to_row(judgement: Judgement) -> Row:
-    """Return a judgement as a row of the table. Raises ValueError or TypeError if its answer is not JSON."""
+    """Return a judgement as a row of the table.
+
+    Raises ValueError or TypeError if its answer or provenance cannot be written as JSON.
+    """
     answer, provenance = encode(judgement.answer).decode(), encode(judgement.provenance).decode()
     used = judgement.usage
     counts = (used.requests, used.input_tokens, used.output_tokens, used.cost_usd)
@@ -64,7 +68,7 @@ def to_row(judgement: Judgement) -> Row:
 
 
 def from_row(row: Row) -> Judgement:
-    """Return the judgement in a row. Raises ValueError or TypeError if its values are not a judgement's."""
+    """Return the judgement in a row of the table. Raises ValueError or TypeError if a value is invalid."""
     key, item, kind, judge, prompt, parent, answer, provenance, request, *used, ms, at = row
     requests, sent, got, cost = used
     return Judgement(
@@ -85,7 +89,10 @@ def from_row(row: Row) -> Judgement:
 
 @lru_cache(maxsize=1024)
 def _provenance(text: str) -> FrozenDict:
-    """Return the provenance in a JSON text; cached, since most answers of a run have the same."""
+    """Return the provenance in a JSON string.
+
+    Cached, because most answers of a run have the same provenance.
+    """
     return FrozenDict(freeze(decode(text)))
 
 
@@ -102,11 +109,11 @@ _OF_STATS = ("judge", "kind", "judgements", *Usage.__struct_fields__, "unpriced"
 class Ledger(ABC):
     """A durable, thread-safe store of judgements in a database table. All of its errors are LedgerErrors.
 
-    The SQL that it shares with subclasses suits SQLite and PostgreSQL, with `?` for values.
+    Its SQL statements run on SQLite and PostgreSQL, with `?` as the placeholder of values.
     """
 
     chunk: ClassVar[int]
-    """Keys that are looked up together."""
+    """The number of keys that one query looks up."""
 
     @property
     @abstractmethod
@@ -128,7 +135,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
-        """Yield the rows of an SQL query, each passed through `read`."""
+        """Yield `read(row)` for each row of an SQL query with the parameters `values`."""
 
     @abstractmethod
     def make(self, statements: Sequence[str]) -> None:
@@ -140,31 +147,31 @@ class Ledger(ABC):
 
     @abstractmethod
     def _look_up(self, column: str, values: Sequence[str]) -> list[Judgement]:
-        """Return the judgements that have one of these values in a column."""
+        """Return the judgements whose `column` contains one of these values."""
 
     @abstractmethod
     def _insert(self, rows: Sequence[Row], useless: Sequence[tuple[str, str]]) -> set[str]:
-        """Delete rows with the (key, answer) pairs `useless`, insert rows; return keys that were not stored.
+        """Delete the rows with the (key, answer) pairs in `useless`, then insert `rows`, in one transaction.
 
-        Both happen in one transaction; a row whose key is stored already is not inserted.
+        A row whose key is already stored is not inserted. Return the keys of the inserted rows.
         """
 
     def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
-        """Return the stored judgements under these keys."""
+        """Return the stored judgements by key; keys without a judgement are left out."""
         keys = sorted(keys)
         chunks = (keys[start : start + self.chunk] for start in range(0, len(keys), self.chunk))
         return {judgement.key: judgement for some in chunks for judgement in self._look_up("key", some)}
 
     def children(self, keys: Sequence[str]) -> list[Judgement]:
-        """Return the judgements that were merged into those under these keys, ordered by their own keys."""
+        """Return the judgements that were merged into those stored under `keys`, sorted by their own keys."""
         return sorted(self._look_up("parent", keys), key=attrgetter("key"))
 
     def put(
         self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
     ) -> dict[str, Judgement]:
-        """Store judgements in one transaction; return the judgement now stored under each key.
+        """Store judgements in one transaction; return the judgement that is now stored under each key.
 
-        An earlier judgement stays, except those in `replacing`, whose unusable answers are deleted first.
+        A judgement that is already stored under a key is not replaced, unless it is in `replacing`.
         """
         stored = {judgement.key: judgement for judgement in reversed(judgements)}
         useless = [(judgement.key, encode(judgement.answer).decode()) for judgement in replacing]
@@ -173,10 +180,11 @@ class Ledger(ABC):
         return stored | self.find(earlier) if earlier else stored
 
     def stats(self) -> dict[str, Json]:
-        """Return the JSON document of `germane ledger stats`, with a line per judge and kind of question.
+        """Return the JSON document of `germane ledger stats`, with an entry per judge and kind of question.
 
-        `cost_usd` is the sum over the requests of known price, None if no price is known; `unpriced` counts
-        the others. An answer that shared another's request has no request of its own and costs 0.
+        `cost_usd` is the sum over the requests of known price, or None if no price is known. `unpriced` is
+        the number of requests of unknown price. If one request gave several answers, it counts for one of
+        them; the others have no request and cost 0.
         """
         lines = [dict(zip(_OF_STATS, row, strict=True)) for row in self.rows(_STATS)]
         costs = [line["cost_usd"] for line in lines if line["cost_usd"] is not None]
@@ -201,7 +209,7 @@ class Ledger(ABC):
 
 
 def check_format(address: str, version: int, fix: str) -> None:
-    """Raise LedgerError, with `fix` as advice, if a newer or older germane wrote the ledger."""
+    """Raise LedgerError, with `fix` as advice, if `version` is not the ledger format of this germane."""
     if version == FORMAT:
         return
     old = version < FORMAT
@@ -222,8 +230,9 @@ class GroupCommit:
     """A thread that stores judgements, so that the event loop never waits for a disk or a lock.
 
     Judgements that arrive during a commit are committed together by the next one. An instance belongs to one
-    event loop. In the thread, `before` is called before each commit (if it raises, `put` raises, but the rows
-    are stored), and `after` after it, with the judgements now stored under the keys.
+    event loop. The thread calls `before` before each commit; if it raises, the judgements are stored all the
+    same, but `put` raises its exception. After each commit the thread calls `after` with the stored
+    judgements.
     """
 
     def __init__(
@@ -238,13 +247,14 @@ class GroupCommit:
         self._thread = ThreadPoolExecutor(1, "germane-ledger")
 
     async def put(self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()) -> Stands:
-        """Store judgements, all or none, and return after the commit, which may include those of other calls.
+        """Store the judgements (all or none of them); return, by key, the judgements that are now stored.
 
-        The result has the judgements now stored under all committed keys. Raises the ledger's error.
+        One commit may include the judgements of several calls; the result then contains the keys of all.
+        Raises the error of the ledger. `replacing` is as in `Ledger.put`.
         """
         committed: asyncio.Future[Stands] = self._loop.create_future()
         self._batches.append((judgements, replacing, committed))
-        if len(self._batches) == 1:  # else the commit that takes the earlier ones takes it too
+        if len(self._batches) == 1:  # else a commit is already due, and it will include this batch
             self._thread.submit(self._commit)
         return await committed
 
@@ -253,7 +263,7 @@ class GroupCommit:
         self._thread.shutdown()
 
     def _commit(self) -> None:
-        """Commit all that has arrived so far, in the thread; an earlier commit may have taken it."""
+        """Commit all batches that wait, in the thread. Do nothing if an earlier commit included them."""
         group: list[_Batch] = []
         while self._batches:
             group.append(self._batches.popleft())
@@ -275,7 +285,7 @@ class GroupCommit:
 
 
 def _settle(group: Sequence[_Batch], stored: Stands, failure: BaseException | None) -> None:
-    """Return the result of a commit, or its error, to all callers of `put` that wait for it."""
+    """Pass the result of a commit, or its error `failure`, to all calls of `put` that wait for it."""
     for _, _, committed in group:
         if committed.done():
             continue
