@@ -28,20 +28,21 @@ _COMMAND = re.compile(
     r"|##(?=[a-z]*\[)",
     re.IGNORECASE,
 )
-"""The beginning of a command that a CI log would execute: GitHub's `::name::` and `##[`, Azure's `##vso[`, TeamCity's.
+"""Matches the beginning of a command that a CI system would execute if a log contained it.
 
-Only names that GitHub knows match: `test_search.py::TestSearch::test_one` is not a command.
+Such commands are GitHub's `::name::` and `##[`, and Azure's `##vso[`. Only GitHub's own names match, because
+text like `test_search.py::TestSearch::test_one` is not a command.
 """
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 MASK = "***"
 """The text that replaces a secret."""
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*:/+\S+|\S+\?\S*=\S*", re.IGNORECASE)
-"""A URL with a scheme, or a word with a query such as `host/path?key=value`."""
+"""Matches a URL with a scheme, or a word with URL parameters such as `host/path?key=value`."""
 _PASSWORD = re.compile(r"(:/+[^/?#@:]*):[^/?#]*(?=@)")
 _PARAMETER = re.compile(r"([?&])([^=&#]*=)?([^&#]+)")
 _NO_SECRET = re.compile("(api-)?version|deployment|model|region|alt|download|raw|ref|revision", re.IGNORECASE)
-"""The names of URL parameters whose values are shown."""
+"""Matches the names of URL parameters whose values are not masked."""
 
 
 def _is_hidden(name: str, value: str) -> bool:
@@ -49,7 +50,10 @@ def _is_hidden(name: str, value: str) -> bool:
 
 
 def mask_urls(value: Any) -> Any:
-    """Replace passwords and query values that may be API keys by *** in the URLs of a text or JSON value."""
+    """Return a string or JSON value in which secrets in URLs are replaced by ***.
+
+    Secrets are passwords, and the values of URL parameters that may be API keys.
+    """
     if isinstance(value, Mapping):
         return {name: mask_urls(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -66,13 +70,13 @@ def _masked(url: re.Match[str]) -> str:
 
 
 def hidden_in(url: str) -> dict[str, str]:
-    """Return the query parameters (name -> value) of a URL that `mask_urls` would mask."""
+    """Return the parameters of a URL (name -> value) whose values would be masked by `mask_urls`."""
     found = {name[:-1]: value for _, name, value in _PARAMETER.findall(url)}
     return {name: value for name, value in found.items() if _is_hidden(name, value)}
 
 
 def clean(text: str) -> str:
-    """Return a one-line text without control characters, terminal escapes, bidi controls or CI commands."""
+    """Return a string as one line without control characters, terminal escapes and CI commands."""
     if text.isascii() and text.isprintable() and ":" not in text and "#" not in text:
         return text  # the usual case
     chars = (" " if char in "\n\r\t\v\f\x85\u2028\u2029" else char for char in text)
@@ -82,7 +86,7 @@ def clean(text: str) -> str:
 
 
 def clean_lines(text: str) -> str:
-    """Remove control characters, terminal escapes and CI commands from each line of a message."""
+    """Return a message of several lines with each line cleaned by `clean`."""
     return "\n".join(map(clean, text.split("\n")))
 
 
@@ -93,23 +97,23 @@ _TERMINAL = re.compile(rf"\x1b\[[0-9;?]*[A-Za-z]|\r|[{_CONTROLS}]")
 _JSON_ESCAPED = re.compile(f"(?<=#)#|[{_CONTROLS}]")
 _ANYWHERE = re.compile(r"##(?=[a-z]*\[)", re.IGNORECASE)
 _AT_START = re.compile(r"^([^\S\n]*)::(?=.*::|.*\Z)", re.MULTILINE)
-"""Two colons at the start of a line with two more after them: any possible CI command."""
+"""Matches any possible CI command at the start of a line: two colons, followed by two more colons."""
 
 
 def clean_json(text: str) -> str:
-    """Escape control characters, bidi controls and CI commands in a JSON document; its values stay equal."""
+    """Return a JSON document with equal values, but with control characters and CI commands escaped."""
     return _JSON_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def without_controls(text: str) -> str:
-    """Remove control characters (except tab and line feed) and Unicode bidi controls."""
+    """Return a string without control characters (except tab and line feed) and Unicode bidi controls."""
     return _CONTROL.sub("", text)
 
 
 class CleanStream:
-    """A text stream that writes to `inner` without control characters, escape sequences and CI commands.
+    """A text stream that removes control characters, escape sequences and CI commands and writes to `inner`.
 
-    With `colours`, colour codes and cursor moves are kept.
+    If `colours` is True, colour codes and cursor moves are not removed.
     """
 
     def __init__(self, inner: TextIO, *, colours: bool) -> None:
@@ -119,7 +123,10 @@ class CleanStream:
         return getattr(self.inner, name)
 
     def write(self, text: str) -> int:
-        """Write a text without control characters, escape sequences and CI commands; return its original length."""
+        """Write a string without control characters, escape sequences and CI commands.
+
+        Return the length of the string before they were removed.
+        """
         kept = _TERMINAL.sub(self._kept, text)
         kept = _ANYWHERE.sub("# #", kept)
         started, line_end, rest = ("", "", kept) if self._fresh else kept.partition("\n")
@@ -130,7 +137,7 @@ class CleanStream:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write each of these lines as `write` does."""
+        """Write each line as `write` does."""
         for line in lines:
             self.write(line)
 
@@ -139,7 +146,10 @@ class CleanStream:
 
 
 def shorten(text: str, most: int, *, end: int = 0) -> str:
-    """Clean a text and shorten it to at most `most` characters, with "…" before the last `end` of them."""
+    """Return a string cleaned and shortened to at most `most` characters, with "…" where text was removed.
+
+    If it is shortened, its last `end` characters are kept behind the "…".
+    """
     if end and len(text) > 4 * most:
         text = f"{text[: 2 * most]} {text[-2 * most :]}"
     line = " ".join(clean(text if end else text[: 4 * most]).split())
@@ -158,13 +168,16 @@ def counted(number: int, singular: str, plural: str = "") -> str:
 
 
 def some_of(names: Sequence[str], most: int = 10) -> str:
-    """Return the first `most` names as one text, each cut to 60 characters, with "and N more" for the rest."""
+    """Return the first `most` names joined by commas, each cut to 60 characters, and "and N more"."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(shorten(name, 60) for name in names[:most]) + more
 
 
 def cell(value: object) -> object:
-    """Return a value that is safe in a spreadsheet: a text that would be a formula gets a leading apostrophe."""
+    """Return a value that is safe in a spreadsheet.
+
+    A string that would be read as a formula gets a leading apostrophe, and control characters are removed.
+    """
     if isinstance(value, str):
         text = "".join(char for char in value if char in "\n\t" or unicodedata.category(char) != "Cc")
         return f"'{text}" if text.startswith(_FORMULA) else text
@@ -172,7 +185,10 @@ def cell(value: object) -> object:
 
 
 def markdown_text(text: str, most: int = 200) -> str:
-    """Return a text of at most `most` characters escaped for Markdown: no markup, no links, no GitHub references."""
+    """Return a string escaped for Markdown, cut to at most `most` characters before it is escaped.
+
+    It then contains no markup, no links and no references that GitHub would link, such as #12.
+    """
     words = shorten(text, most)
     for char in "\\|`*_<>[]~$&":
         words = words.replace(char, f"\\{char}")
@@ -184,15 +200,15 @@ _REFERENCE = re.compile(
     r"|(?<![\w.])(?=[a-f]*\d)[0-9a-f]{6}(?=[0-9a-f]{1,34}\b)",
     re.IGNORECASE,
 )
-"""The beginning of a text that GitHub would turn into a link (@user, #12, a commit hash, a URL).
+"""Matches the beginning of text that GitHub would turn into a link (@user, #12, a commit hash, a URL).
 
-An invisible comment after the match prevents the link; an HTML entity would not.
+An invisible comment after the match prevents the link, whereas an HTML entity would not.
 """
 
 
 @lru_cache(maxsize=4096)
 def fold(name: str) -> str:
-    """Return a name in lower case without underscores, dashes and blanks, to compare names in any spelling."""
+    """Return a name in lower case without underscores, dashes and blanks, for comparing names."""
     return name.replace("_", "").replace("-", "").replace(" ", "").casefold()
 
 

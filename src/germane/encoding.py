@@ -22,7 +22,10 @@ Json: TypeAlias = Any
 
 
 def encode(value: Json, *, sort_keys: bool = False) -> bytes:
-    """Encode a JSON value as UTF-8 without spaces; lone surrogates become U+FFFD. NaN is not allowed."""
+    """Return a JSON value as UTF-8 bytes without spaces. Lone surrogates are replaced by U+FFFD.
+
+    If `sort_keys` is True, the keys of objects are sorted.
+    """
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
     except orjson.JSONEncodeError:  # a lone surrogate, or a number of more than 64 bits
@@ -35,7 +38,7 @@ _encoder = msgspec.json.Encoder(enc_hook=str)  # metadata may hold any object: a
 
 
 def encode_record(record: msgspec.Struct) -> bytes:
-    """Encode a record as JSON in UTF-8, without fields at their default."""
+    """Return a record as JSON in UTF-8, without the fields that have their default value."""
     try:
         return _encoder.encode(record)
     except UnicodeEncodeError:  # a lone surrogate
@@ -43,7 +46,7 @@ def encode_record(record: msgspec.Struct) -> bytes:
 
 
 def encode_records(records: Sequence[msgspec.Struct]) -> bytes:
-    """Encode records as JSON Lines in UTF-8, without fields at their default."""
+    """Return records as JSON Lines in UTF-8, without the fields that have their default value."""
     try:
         return _encoder.encode_lines(records)
     except UnicodeEncodeError:
@@ -54,7 +57,7 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 def replace_surrogates(value: Json) -> Json:
-    r"""Replace every lone surrogate (a `\ud83d` without its other half) in a value by U+FFFD."""
+    r"""Return a JSON value with each lone surrogate (`\ud83d` without its other half) replaced by U+FFFD."""
     if isinstance(value, str):
         return value if value.isascii() else _LONE.sub("\ufffd", value)
     if isinstance(value, dict):
@@ -75,7 +78,10 @@ def without_surrogates(record: R) -> R:
 
 
 def decode(text: str | bytes) -> Json:
-    """Decode a JSON text; lone surrogates become U+FFFD. Raises ValueError for invalid JSON."""
+    """Parse a JSON text and return its value; lone surrogates become U+FFFD.
+
+    Raises ValueError for invalid JSON.
+    """
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -83,9 +89,10 @@ def decode(text: str | bytes) -> Json:
 
 
 class Line(msgspec.Struct):
-    """Base class of the objects in `--json` documents; the fields of a subclass declare the JSON keys and their schema.
+    """Base class of the objects in `--json` documents.
 
-    Fields that are UNSET, and those whose JSON name begins with `_` (`rename=internal(...)`), are left out of the JSON.
+    The fields of a subclass declare the JSON keys and their schema. A field is left out of the JSON if its
+    value is UNSET, or if its JSON name begins with `_` (see `internal`).
     """
 
     def as_json(self) -> dict[str, Json]:
@@ -94,17 +101,20 @@ class Line(msgspec.Struct):
         return fields
 
     def replace(self, **fields: Any) -> Self:
-        """Return a copy with these fields replaced and the dependent fields computed again."""
+        """Return a copy with these fields replaced; fields that are computed from them are computed again."""
         return type(self)(**{**structs.asdict(self), **fields})
 
 
 def internal(*names: str, **named: str) -> dict[str, str]:
-    """Return the `rename=` argument of a Line class: the fields `names` are left out of the JSON, the fields in `named` renamed."""
+    """Return the value of `rename=` for a Line class.
+
+    The fields in `names` are left out of the JSON. `named` maps other fields to their names in the JSON.
+    """
     return {**{name: f"_{name}" for name in names}, **named}
 
 
 def json_of(value: Json) -> Json:
-    """Return a value as JSON, with each Line record in it (also within lists and mappings) as an object."""
+    """Return a value as JSON: each Line in it, also within lists and mappings, becomes an object."""
     if isinstance(value, Line):
         names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
         fields = ((key, getattr(value, name)) for name, key in names if key[0] != "_")
@@ -115,7 +125,10 @@ def json_of(value: Json) -> Json:
 
 
 def canonical(value: Json) -> bytes:
-    """Encode a JSON value in its canonical form (sorted keys, no spaces, UTF-8), so that equal values have equal bytes."""
+    """Return a JSON value as bytes in canonical form (sorted keys, no spaces, UTF-8).
+
+    Equal values have equal bytes.
+    """
     return encode(value, sort_keys=True)
 
 
@@ -125,7 +138,10 @@ def digest(value: Json) -> str:
 
 
 def short_name(text: bytes) -> bytes:
-    """Return 16 bytes that identify a text: 32 hex digits (a digest) are decoded, other texts are hashed."""
+    """Return 16 bytes that identify `text`.
+
+    A digest of 32 hex digits is decoded; any other text is hashed.
+    """
     if len(text) == 32:
         with suppress(Error):
             return unhexlify(text)
@@ -133,14 +149,14 @@ def short_name(text: bytes) -> bytes:
 
 
 def relevance_items(cells: Iterable[tuple[str, str]], history: Iterable[tuple[str, str]] = ()) -> list[str]:
-    """Return the item of each (query, passage) pair: a digest of the texts that a relevance judge is shown.
+    """Return the item (a digest of the texts that a relevance judge is shown) of each (query, passage) pair.
 
-    `history` holds the (role, text) turns of the conversation before the query.
+    `cells` are the pairs. `history` are the messages before the query as (role, text).
     """
     texts = {"history": [list(turn) for turn in history], "kind": "relevance"}
     return [digest({**texts, "passage": passage, "query": query}) for query, passage in cells]
 
 
 def now(to: str = "seconds") -> str:
-    """Return the current UTC time in ISO 8601, rounded down to "seconds" or "milliseconds"."""
+    """Return the current UTC time in ISO 8601, rounded down to the unit `to`, "seconds" or "milliseconds"."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec=to)

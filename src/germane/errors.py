@@ -70,7 +70,10 @@ class SourceLocation:
 
 
 class GermaneError(Exception):
-    """Base class of all germane exceptions. The message states the cause, so no chained traceback is shown."""
+    """Base class of all exceptions of germane.
+
+    Its message states the cause, so no chained traceback is shown.
+    """
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
@@ -80,8 +83,8 @@ class GermaneError(Exception):
 class InputError(GermaneError):
     """The error for invalid input that the user can correct: a file, a flag or an argument.
 
-    `place` is the position of the invalid input in a file (None for a flag or an argument), `problem` says
-    what is wrong and `fix` what to write instead; `str()` is the whole message.
+    `problem` says what is wrong, and `fix` says what to write instead. `place` is the position of the invalid
+    input in a file; it is None for a flag or an argument. `str()` returns the whole message.
     """
 
     def __init__(self, problem: str, *, fix: str = "", place: SourceLocation | None = None) -> None:
@@ -94,18 +97,22 @@ class InputError(GermaneError):
         return f"{where}{self.problem}{'; ' + self.fix if self.fix else ''}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the error with its problem, fix and place, so that a worker process can pass it to this one."""
+        """Pickle the error with all its parts, so that a worker process can send it to its parent."""
         return partial(type(self), self.problem, fix=self.fix, place=self.place), ()
 
     def at(self, place: SourceLocation | None) -> InputError:
-        """Set the error's place (file, line, column) if it has none yet, and return the error."""
+        """Set the error's place (file, line, column), unless it already has a place, and return the error."""
         if self.place is None:
             self.place = place
         return self
 
 
 class Invalid(ValueError):
-    """The error for an invalid value in a document: the problem, the fix, and the value's path (keys and indices)."""
+    """The error for an invalid value in a document.
+
+    `problem` says what is wrong, `fix` says what to write instead, and `path` leads to the value by keys and
+    indices.
+    """
 
     def __init__(self, problem: str, fix: str = "", *path: str | int) -> None:
         super().__init__(problem, fix, *path)
@@ -131,7 +138,10 @@ class MeasureError(InputError):
 
 
 def install_extra(name: str) -> str:
-    """Return the `pip install` command for an optional extra, in a clone since germane is not released yet."""
+    """Return advice on how to install an optional extra of germane, for use as the fix in an error.
+
+    The command works in a clone of germane, because germane is not released yet.
+    """
     return f"install the extra {name!r}: pip install '.[{name}]' in the clone of germane"
 
 
@@ -152,7 +162,10 @@ class AnswerError(GermaneError):
 
 
 class Miscounted(AnswerError):
-    """The error for an answer that lacks or mixes up verdicts on several passages; ask about each alone."""
+    """The error for an answer about several passages that lacks verdicts or mixes them up.
+
+    Each passage should then be judged in a request of its own.
+    """
 
 
 class Unended(AnswerError):
@@ -172,7 +185,10 @@ class Interrupted(GermaneError):
 
 
 class LimitReached(Interrupted):
-    """Raised when a run reaches its limit of calls or cost, or the endpoint demands a long wait; finished work is kept."""
+    """Raised when a run reaches its limit of calls or cost, or the endpoint asks for a long wait.
+
+    Finished work is kept.
+    """
 
 
 def collect_or_raise(fault: InputError, faults: list[InputError] | None) -> None:
@@ -202,7 +218,7 @@ def describe(value: Any) -> str:
 
 
 def excerpt(value: Any, most: int = 200) -> str:
-    """Return the start of a value's JSON for error messages, and first the keys if it is an object."""
+    """Return the start of a value's JSON, up to `most` characters; the keys of an object come before it."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -214,7 +230,10 @@ def excerpt(value: Any, most: int = 200) -> str:
 
 
 class NoneAnswered(LimitReached):
-    """Raised when all requests in a provider's batches failed; finished work is kept, and the rest must be sent without batches."""
+    """Raised when all requests in a provider's batches failed.
+
+    Finished work is kept. The remaining requests must be sent without batches.
+    """
 
 
 class AskedLater(LimitReached):

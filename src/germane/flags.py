@@ -30,25 +30,28 @@ class Flag(NamedTuple):
     """One option or argument of the command line.
 
     Attributes:
-        spelling: The flag as typed: `-m --measure --metric`. A positional argument has a name without dashes: `REPORT`,
-            `[OTHER]` if it is optional, `RUN...` if it may be repeated, `[PATH...]` for both.
+        spelling: The flag as typed: `-m --measure --metric`. A positional argument has a name without dashes:
+            `REPORT`, `[OTHER]` if it is optional, `RUN...` if it may be repeated, `[PATH...]` for both.
         verbs: The verbs that accept the flag, separated by commas.
         group: The flag's heading in `--help`.
         help: The help text; `also` adds to it for single verbs.
-        kind: The type of the value; `bool` is a switch without a value.
-        name: The parameter of the verb's function. Default: the long spelling.
+        kind: The type of the value; `bool` means a switch without a value.
+        name: The name of the parameter of the verb's function. Default: the long spelling.
         value: The name of the value in `--help`. Default: the choices, or the long spelling in capitals.
         many: Whether the flag may be repeated; its value is then a list.
         least, most: The smallest and largest allowed number.
-        setting: The types that the setting `name` of germane.toml may have; empty if germane.toml cannot set it.
-        in_file: Whether an eval file may set it.
-        read: A function that converts the typed texts, called with them and the flag. Default: the texts are the value.
-        judge: The parameter of a model judge that gets the value.
-        holds: Where the value applies: in the whole "evaluation"; in one "part" or session of it, if it does
-            not change the answers; or in one "command".
-        unset: Whether the value is None if the flag is not given, because a file, a report or the config may set it.
-        at_url: How a path that is a URL is handled: "copied" to a local file, "kept" for the verb to open, or "refused"
-            because the verb writes to it.
+        setting: The types that the setting `name` in germane.toml may have; empty if there is no such
+            setting.
+        in_file: Whether an eval file may set the option.
+        read: A function that converts the strings as typed; it is called with the strings and the flag.
+            Default: the strings are the value.
+        judge: The name of the parameter of a model judge that gets the value.
+        holds: Where the value applies: in the whole "evaluation"; in one "part" or session of an evaluation,
+            if the value does not change the answers; or in one "command".
+        unset: Whether the value is None if the flag is not given, because a file, a report or the config may
+            set the value.
+        at_url: What is done with a URL given as a path. "copied": it is copied to a local file. "kept": the
+            verb opens it. "refused": it is an error, because the verb writes to the path.
         also: Maps a verb to an addition to the help text.
     """
 
@@ -98,7 +101,10 @@ class Flag(NamedTuple):
 
     @property
     def long(self) -> str:
-        """The first spelling with two dashes, else the short one; for a positional argument its name in help."""
+        """The first spelling that begins with two dashes, else the short spelling.
+
+        For a positional argument it is the whole spelling.
+        """
         return next((spelling for spelling in self.spellings if spelling.startswith("--")), self.spelling)
 
     @property
@@ -114,7 +120,7 @@ class Flag(NamedTuple):
         return self.name or self.long.strip("-[].").replace("-", "_").lower()
 
     def help_for(self, verb: str) -> str:
-        """Return the flag's help text for one verb, with the default value."""
+        """Return the flag's help text for the verb `verb`, followed by the default value."""
         text = "" if self.default is None else f"Default: {self.default}."
         return " ".join(filter(None, (self.help, (self.also or {}).get(verb, ""), text)))
 
@@ -126,7 +132,10 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def pairs(values: Iterable[str], flag: str, example: str) -> tuple[tuple[str, str], ...]:
-    """Return the (name, value) pairs in a flag's values such as `a=b,c=d`; InputError if a name repeats."""
+    """Return the (name, value) pairs in a flag's values, such as `a=b,c=d`.
+
+    `example` is shown in errors. Raises InputError for another form, or if a name occurs twice.
+    """
     result: dict[str, str] = {}
     for entry in (entry for text in values for entry in text.split(",")):
         name, value = _named(entry)
@@ -154,7 +163,11 @@ def headers(values: Iterable[str], flag: str) -> tuple[tuple[str, str], ...]:
 
 
 def parameters(values: Iterable[str], flag: str, example: str) -> tuple[tuple[str, Any], ...]:
-    """Return the values of a flag of the form NAME=VALUE as pairs; a value that is JSON is parsed, any other is a text."""
+    """Return the values of a flag, written as NAME=VALUE, as (name, value) pairs.
+
+    A value is parsed if it is JSON, and is otherwise a string. `example` is shown in errors. Raises
+    InputError for another form.
+    """
     result: dict[str, Any] = {}
     for text in values:
         name, value = _named(text)
@@ -168,7 +181,10 @@ def parameters(values: Iterable[str], flag: str, example: str) -> tuple[tuple[st
 
 
 def prices(value: str, flag: str) -> tuple[float, float]:
-    """Return a value such as `0.15/0.60` as the prices of a million input and output tokens; InputError for another form."""
+    """Parse a value such as `0.15/0.60`; return the prices of a million input and output tokens.
+
+    Raises InputError for another form.
+    """
     try:
         first, second = map(float, value.split("/"))
     except ValueError:
@@ -180,7 +196,7 @@ def prices(value: str, flag: str) -> tuple[float, float]:
 
 
 def words(values: Iterable[str], _flag: str) -> str:
-    """Return the values of a repeated flag as one text, separated by spaces."""
+    """Return the values of a repeated flag as one string, separated by spaces."""
     return " ".join(values)
 
 
@@ -332,17 +348,23 @@ FLAGS = (
 )  # fmt: skip
 
 SETTINGS = {flag.parameter: flag for flag in FLAGS if flag.setting}
-"""The flags that germane.toml may set, by the names of their settings."""
+"""Maps the name of each setting in germane.toml to its flag."""
 
 
 @cache
 def options() -> dict[str, Flag]:
-    """Return the flags of `run` (with those of add-ons, without -o) by their names in a `Spec`."""
+    """Return a mapping from the names of options in a `Spec` to the flags of `run`.
+
+    It includes the flags of add-ons, but not `--output`.
+    """
     return {flag.parameter: flag for flag in flags_of("run") if flag.parameter != "output"}
 
 
 def flags_of(verb: str, *, installed: bool = False) -> list[Flag]:
-    """Return the flags of a verb: its arguments in order, and its options. `installed` also searches installed packages for add-ons."""
+    """Return the flags of a verb: its arguments in order, and its options.
+
+    If `installed` is True, installed packages are also searched for add-ons that declare flags.
+    """
     added = chain.from_iterable(addon.flags for addon in addons.declared(installed=installed))
     flags = [flag for flag in (*FLAGS, *added) if verb in flag.verbs.split(",")]
     if installed and verb == "run":
@@ -351,7 +373,10 @@ def flags_of(verb: str, *, installed: bool = False) -> list[Flag]:
 
 
 def borrowed(verb: str, of: str, *spellings: str, unset: bool = False) -> list[Flag]:
-    """Return flags `spellings` of the built-in verb `of` for an add-on's `verb`; `unset` is as in `Flag`."""
+    """Return copies of some flags of the built-in verb `of`, for use in an add-on's verb `verb`.
+
+    `spellings` are the long spellings of the flags. `unset` is as in `Flag`.
+    """
     copies = []
     for flag in FLAGS:
         if of in flag.verbs.split(",") and flag.long in spellings:

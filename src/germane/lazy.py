@@ -9,7 +9,10 @@ from typing import Any
 
 
 def lazily(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a package's `__getattr__` that imports names on first use; `home` maps each to its module."""
+    """Return a `__getattr__` for a package that imports each public name when it is first used.
+
+    `home` maps a name to the module that defines it, relative to the package.
+    """
 
     def get(name: str) -> Any:
         if name not in home:

@@ -20,17 +20,21 @@ __all__ = ["MAX_STDOUT", "Finished", "child_environment", "run_program", "start_
 _PASSED_ON = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TEMP", "VIRTUAL_ENV", "SYSTEMROOT", "PATHEXT",
                         "AGENTV_TARGET_PROXY_URL", "AGENTV_TARGET_PROXY_TOKEN"})  # fmt: skip
 MAX_STDOUT, KEPT_STDERR = 1_000_000, 64_000
-"""The number of bytes of stdout after which a program is killed, and the number of last bytes of stderr that are kept."""
+"""The bytes of stdout after which a program is killed, and the last bytes of stderr that are kept."""
 _DRAIN = 1.0
-"""Seconds to wait for the pipes of an ended program to close: a child that left its process group may hold them open."""
+"""The seconds to wait until the pipes of an ended program are closed.
+
+A child that has left the program's process group may hold them open.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """The exit code and output of a finished program.
 
-    `code` is the exit code (negative if a signal ended the program). `stdout` is complete unless `flooded` (more than
-    1 MB); `stderr` is the last 64 kB. `ms` is the duration in milliseconds.
+    `code` is the exit code (negative if a signal ended the program). `stdout` is complete unless `flooded` is
+    True, which means that the program printed more than 1 MB and was killed. `stderr` is the last 64 kB. `ms`
+    is the duration in milliseconds.
     """
 
     code: int
@@ -46,7 +50,10 @@ class Finished:
 
 
 class _Program(asyncio.SubprocessProtocol):
-    """An asyncio protocol that collects a program's stdout (up to 1 MB) and stderr, and notes when the program has ended."""
+    """An asyncio protocol that collects a program's output and reports when the program has ended.
+
+    It collects stdout up to 1 MB and the last 64 kB of stderr.
+    """
 
     _transport: asyncio.SubprocessTransport
 
@@ -61,7 +68,7 @@ class _Program(asyncio.SubprocessProtocol):
         self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Collect more bytes of stdout or stderr; kill the program after more than 1 MB of stdout."""
+        """Collect bytes of stdout or stderr. Kill the program after more than 1 MB of stdout."""
         if fd == 2:
             self.err += data
             del self.err[:-KEPT_STDERR]
@@ -91,11 +98,13 @@ class _Program(asyncio.SubprocessProtocol):
 async def run_program(
     argv: Sequence[str], *, cwd: str | Path, env: Mapping[str, str], seconds: float, stdin: bytes = b""
 ) -> Finished:
-    """Run a program in its own process group until it ends, for at most `seconds`, and return its exit code and output.
+    """Run a program for at most `seconds`, and return its exit code and output.
 
-    The whole process group is killed when the program ends, runs out of time, prints more than 1 MB, or the call is
-    cancelled; a child that starts its own session (`setsid`) is not. `env` is the whole environment. The program need not
-    read `stdin`. Raises OSError if it cannot be started, and InputError if an untrusted eval file names it.
+    The program runs in its own process group. The whole group is killed when the program ends, runs out of
+    time or prints more than 1 MB, or when the call is cancelled. A child that starts its own session
+    (`setsid`) is not killed. `env` is the whole environment. `stdin` is sent to the program, which need not
+    read it. Raises OSError if the program cannot be started, and InputError if it is named by an eval file
+    that is not trusted.
     """
     check_trusted(f"the program {argv[0]} would be run")
     started, pipe = time.monotonic(), asyncio.subprocess.PIPE
@@ -121,23 +130,24 @@ async def run_program(
 
 
 def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return a program's environment: allowed variables of this process, those in `names`, and `own`.
+    """Return the environment for a program: some variables of this process, and the variables in `own`.
 
-    The allow-list has PATH, HOME, LANG, LC_*, TMPDIR, VIRTUAL_ENV and AgentV's judge proxy (address and token). The
-    folder of this Python is appended to PATH, so that a script that calls `germane` finds the running installation.
+    The variables of this process are those in `names`, PATH, HOME, LANG, LC_*, TMPDIR, VIRTUAL_ENV, and the
+    address and token of AgentV's judge proxy. The folder of this Python is appended to PATH, so that a script
+    that calls `germane` finds the running installation.
     """
     kept = {*_PASSED_ON, *names}
     passed = {name: value for name, value in os.environ.items() if name in kept or name.startswith("LC_")}
-    # a script that calls `germane` shall get the running installation
+    # so that a script that calls `germane` finds the running installation
     path = os.pathsep.join([passed.get("PATH", os.defpath), str(Path(sys.executable).parent)])
     return {**passed, "PATH": path, **(own or {})}
 
 
 def start_folder(command: str | Sequence[str], folder: Path) -> Path:
-    """Return the working directory for a script: the nearest of `folder` and its parents with a file that `command` names.
+    """Return the working directory in which the script named by `command` exists.
 
-    So `./evaluators/mine.py` is found in the eval file's folder and up to four levels above. Without such a file the
-    result is `folder`.
+    It is `folder` or one of its next four parents, whichever is nearest, so that `./evaluators/mine.py` is
+    found in the eval file's folder and above. If no script is found, it is `folder`.
     """
     words = command.split() if isinstance(command, str) else command
     named = [path for word in words if (path := Path(word.strip("'\""))).suffix and not path.is_absolute()]

@@ -24,9 +24,11 @@ __all__ = ["germane"]
 
 @dataclass(slots=True)
 class _Session:
-    """The state of a pytest session: the recorded samples by test, the crashed xdist workers (`lost`), and the report.
+    """The state of a pytest session.
 
-    `problem` says why there is no report; `unmeasured` are configured gates whose measure no test recorded.
+    `records` are the recorded samples by test, and `lost` the xdist workers that crashed. `report` is the
+    report of all samples; if it is None, `problem` may say why. `unmeasured` are the configured gates whose
+    measure was recorded by no test. `passed` is True unless a gate failed or could not be decided.
     """
 
     records: dict[str, list[RecordedSample]] = field(default_factory=dict)
@@ -75,7 +77,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def germane(request: pytest.FixtureRequest) -> Recorder:
-    """Return the test's Recorder: `germane.record(query=..., contexts=..., qrels=..., measures="RR nDCG@10")`."""
+    """Return the test's Recorder, which measures and records samples.
+
+    For example: `germane.record(query=..., contexts=..., qrels=..., measures="RR nDCG@10")`.
+    """
     from germane.testing import Recorder
 
     name = request.node.nodeid
@@ -87,7 +92,7 @@ def germane(request: pytest.FixtureRequest) -> Recorder:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Collect the recorded samples of an xdist worker that has ended, or note that they are lost if it crashed."""
+    """Collect the recorded samples of an xdist worker that has ended, or note that the worker crashed."""
     session = node.config.stash[_SESSION]
     packed = getattr(node, "workeroutput", {}).get(_WORKER)
     if packed is not None:
@@ -98,7 +103,10 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Decide the gates, and fail the session if one fails; in an xdist worker, send the recorded samples to the controller."""
+    """Decide the gates, and fail the session if a gate fails.
+
+    In an xdist worker, send the recorded samples to the controller instead.
+    """
     result = session.config.stash[_SESSION]
     records = {name: some for name, some in result.records.items() if some}
     if hasattr(session.config, "workerinput"):
@@ -114,7 +122,10 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[RecordedSample]]) -> None:
-    """Build the report of the recorded samples, decide its gates, and write it to the path of `--germane-report`."""
+    """Build the report of the recorded samples, decide its gates, and write it if a path is configured.
+
+    The results are stored in `state`, also the problem if there is no report.
+    """
     asked: list[str] = config.getoption("--germane-gate")
     path = config.getoption("--germane-report")
     if state.lost:

@@ -44,11 +44,11 @@ from germane.types import Json, Sample
 __all__ = ["FakeJudge", "Recorder", "assert_retrieval"]
 
 Retrieved: TypeAlias = "Sample | Mapping[str, Json]"
-"""The results of a system for one query: a Sample, or a mapping with the keys of a sample in JSONL."""
+"""A query and what the system retrieved: a Sample, or a mapping with the keys of a sample in JSON Lines."""
 
 
 class RecordedSample(NamedTuple):
-    """One recorded sample: the manifest of its report, and its rows (samples, judgements, scores)."""
+    """One recorded sample: the manifest and the rows (samples, judgements, scores) of its report."""
 
     manifest: Mapping[str, Json]
     part: BlockRows
@@ -64,14 +64,16 @@ def assert_retrieval(
 ) -> None:
     """Raise AssertionError if a measure of one sample is below its threshold.
 
-    The error's message shows the ranked list with all labels, the missing gold, and each measure's formula with numbers.
+    The error's message shows the ranked list with all labels, the missing gold, and each measure's formula
+    with its numbers.
 
     Args:
         sample: The sample, or a mapping with the keys of a sample in JSONL.
         checks: The thresholds, written as gates: `"RR>=0.5"`, `"context_recall>=0.8"`.
         judge: The judge. Default: GERMANE_JUDGE or germane.toml.
         ledger: The ledger for the judge's answers. Default: the project's ledger.
-        allow_stand_in: Decide even if the lexical stand-in was the judge; without it, such a check fails.
+        allow_stand_in: Whether to decide a check whose judge was the lexical stand-in. By default such a
+            check fails.
         fields: Fields of the sample to set or replace: `contexts=search(query)`.
 
     Raises:
@@ -99,10 +101,10 @@ def assert_retrieval(
 
 @dataclass(slots=True)
 class Recorder:
-    """Records the samples of one test; the fixture `germane` is a Recorder.
+    """Measures and records the samples of one test; the fixture `germane` is a Recorder.
 
     Attributes:
-        name: The name of the test, which is the id of a sample without one.
+        name: The name of the test. It is the id of a sample that has no id.
         records: The recorded samples.
     """
 
@@ -121,8 +123,9 @@ class Recorder:
         """Measure the results for one query, and record them for the gates at the end of the session.
 
         Args:
-            sample: A Sample, or a mapping with the keys of a sample in JSONL. Default: `fields` is the whole sample.
-            measures: The measures, as a text (`"RR nDCG@2"`) or a list.
+            sample: A Sample, or a mapping with the keys of a sample in JSONL. Default: `fields` is the whole
+                sample.
+            measures: The measures, as a string (`"RR nDCG@2"`) or a list.
             judge: The judge. Default: GERMANE_JUDGE or germane.toml.
             ledger: The ledger for the judge's answers. Default: the project's ledger.
             fields: Fields of the sample: `query=`, `contexts=`, `qrels=`, `reference=`, `tags=`, ...
@@ -146,7 +149,7 @@ class Recorder:
 
 
 def _sample_of(retrieved: Any, fields: Mapping[str, Any], name: str) -> Sample:
-    """Return a Sample made of `retrieved` and `fields`; without an id in these, the id is `name`.
+    """Return a Sample made of `retrieved` and `fields`. If neither has an id, the id is `name`.
 
     Warns about suspicious fields, at the test's line. Raises InputError if the sample is invalid.
     """
@@ -197,11 +200,12 @@ def report_of(
     *,
     allow_stand_in: bool = False,
 ) -> tuple[Report, list[str]]:
-    """Return one report of all recorded samples with its gates decided, and the gates whose measure no test recorded.
+    """Return one report of all recorded samples, and the configured gates whose measure was not recorded.
 
-    Records of one system with equal queries and equal gold are trials of one case. `asked` are the gates of the command
-    line; `configured` are those of pytest's settings. Configured gates and those of germane.toml may name a measure that
-    was not recorded. Raises InputError if one id has several queries, several judges were used, or a measure is unknown.
+    `records` maps tests to their samples. Samples of one system with equal queries and equal gold are trials
+    of one case. `asked` are the gates given on the command line, and `configured` the gates in pytest's
+    settings. Only a gate in `configured` or germane.toml may name a measure that was not recorded. Raises
+    InputError if an id has several queries, if several judges were used, or if a measure is unknown.
     """
     ordered = [(name, record) for name in sorted(records) for record in records[name]]
     parts, repeats = _with_trials(ordered)
@@ -238,9 +242,10 @@ _OF_CASE = ("query", "history", *_GOLD)
 
 
 def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[BlockRows], int]:
-    """Return the rows of all recorded samples, and the number that became further trials of a case.
+    """Return the rows of each recorded sample, and the number of samples that became further trials.
 
-    A case is a query with its gold. Raises InputError if one id has two queries or different gold.
+    A case is a query with its gold. `ordered` are pairs of a test's name and a sample. Raises InputError if
+    one id has two queries or different gold.
     """
     id_of: dict[bytes, str] = {}
     case_of: dict[tuple[str, str, int], bytes] = {}
@@ -263,7 +268,7 @@ def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[Bl
 
 
 def _renamed(part: BlockRows, sample: Sample) -> BlockRows:
-    """Return a recorded sample's rows for `sample`, its copy with another id or trial."""
+    """Return the rows of a recorded sample, with the id and trial of `sample` in place of their own."""
     named = {"sample": sample.id, "trial": sample.trial}
     judgements = (
         result_row(sample, row.provenance["of"][-1], row.answer) if row.kind == GRADED else row

@@ -46,7 +46,7 @@ Step: TypeAlias = str | int
 """A key of an object or an index of a list, on the path to a value."""
 
 MAX_DEPTH = 100
-"""The maximum number of nested lists and objects in input: deeper input is a mistake or an attack."""
+"""The maximum number of nested lists and objects in input, because deeper input is a mistake or an attack."""
 
 Status = Literal["ok", "skipped", "incomplete", "error"]
 
@@ -72,7 +72,7 @@ class FrozenDict(dict[str, Any]):
 NOTHING = FrozenDict()
 """The empty metadata."""
 FROZEN = frozenset({str, int, bool, type(None), FrozenDict})
-"""The types of values that `freeze` leaves as they are."""
+"""The types whose values are returned unchanged by `freeze`."""
 
 
 def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
@@ -128,7 +128,11 @@ Whole: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Offset: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Amount: TypeAlias = Annotated[float, Meta(ge=0, lt=2**63)]
 Metadata: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "object"})]
-"""A FrozenDict. The type is Any because each record freezes its metadata itself, and msgspec would copy it first."""
+"""A FrozenDict.
+
+It is declared as Any, because each record freezes its metadata itself, and msgspec would otherwise copy it
+first.
+"""
 
 
 def _frozen_object(value: Json) -> FrozenDict:
@@ -142,15 +146,19 @@ def _frozen_object(value: Json) -> FrozenDict:
 class Record(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
 ):
-    """Base class of all records: immutable, compared by fields, written to JSON without fields at their default."""
+    """Base class of all records.
+
+    A record is immutable and compared by its fields. Its JSON leaves out fields that have their default
+    value.
+    """
 
 
 class Context(Record, frozen=True, kw_only=True):
-    """One retrieved passage. Its rank is its place in its list, from 1.
+    """One retrieved passage. Its rank is its position in the list of contexts, from 1.
 
-    `text` is "" if only the `id` is known; an empty passage is a single space. `grade` (0-3, or within the
-    sample's `grade_scale`) or `relevant` (yes/no, on the binary scale) is a person's label. `score` is the
-    retriever's own score.
+    `text` is "" if only the `id` is known, and a single space if the passage is empty. `grade` (0-3, or
+    within the sample's `grade_scale`) or `relevant` (True or False, on the binary scale) is a person's label.
+    `score` is the retriever's own score.
     """
 
     text: str = ""
@@ -179,7 +187,7 @@ class Context(Record, frozen=True, kw_only=True):
 
 
 class Call(Record, frozen=True, kw_only=True):
-    """One search by the system: its query, the contexts returned, the duration (`ms`), and the tool used (`source`)."""
+    """One search by the system: its query, the contexts found, the duration (`ms`), and the tool (`source`)."""
 
     query: str | None = None
     contexts: tuple[Context, ...]
@@ -208,7 +216,7 @@ class ToolCall(Record, frozen=True, kw_only=True):
 
 
 class Message(Record, frozen=True, kw_only=True):
-    """One message of a conversation; `content` is a text or a list of content parts, as in chat APIs."""
+    """One message of a conversation; `content` is a string or a list of content parts, as in chat APIs."""
 
     role: Annotated[str, Meta(min_length=1)]
     content: Json = None
@@ -220,7 +228,10 @@ class Message(Record, frozen=True, kw_only=True):
 
 
 class Evidence(Record, frozen=True, kw_only=True):
-    """A piece of gold text, as a quote or as character offsets in a document; it stays valid if documents are chunked anew."""
+    """A piece of gold text, given as a quote or as character offsets in a document.
+
+    It stays valid if the documents are split into chunks in another way.
+    """
 
     quote: str | None = None
     doc: Id | None = None
@@ -248,14 +259,15 @@ class Stage(Record, frozen=True, kw_only=True):
 class Sample(Record, frozen=True, kw_only=True):
     """One query with its retrieved contexts and its gold, for one case, system and trial.
 
-    `contexts` is None if they are unknown and () if nothing was retrieved. `calls` are the searches of an agent; a
-    sample without `calls` is one search. `stages` are the document ids that each step of the retrieval returned.
-    `qrels` maps a gold document id to its grade (0 or less means not relevant); `gold` is groups of ids, of which
-    one id per group must be retrieved. `messages` are the system's messages with their tool calls; `history` are
-    the messages before the query. `error` says why the system gave no usable answer. `criterion` describes a good
-    answer, unlike `reference`, which is one. Cases with the same `cluster` are one unit in statistics. `grade_scale`
-    is the lowest and highest grade of a context (None means 0 to 3); a grade outside raises ValueError. `unsure`
-    maps documents that may be relevant to the grade they would have; an id that begins with * is an unknown document.
+    `contexts` is None if they are unknown and () if nothing was retrieved. `calls` are the searches of an
+    agent; a sample without `calls` is one search. `stages` are the document ids that each step of the
+    retrieval returned. `qrels` maps a gold document id to its grade (0 or less means not relevant). `gold` is
+    a list of groups of ids; one id of every group must be retrieved. `messages` are the system's messages
+    with their tool calls; `history` are the messages before the query. `error` says why the system gave no
+    usable answer. `reference` is a correct answer, whereas `criterion` only describes a good answer. Cases
+    with the same `cluster` are one unit in statistics. `grade_scale` is the lowest and the highest grade of a
+    context (None means 0 to 3); a grade outside the scale raises ValueError. `unsure` maps each document that
+    may be relevant to the grade that it would have; an id that begins with * stands for an unknown document.
     """
 
     id: Id
@@ -289,7 +301,10 @@ class Sample(Record, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
-        """True if the system failed: every score is an error. An answer without contexts is no failure."""
+        """True if the system failed on this sample, so that all of its scores are errors.
+
+        An answer without contexts is not a failure.
+        """
         listed = self.contexts is not None or self.calls is not None
         return self.error is not None and (listed or (self.response is None and not self.messages))
 
@@ -315,7 +330,7 @@ class Sample(Record, frozen=True, kw_only=True):
             raise Invalid(problem, 'write Context(text="...")', "contexts") from None
 
     def _check_grades(self) -> None:
-        """Raise Invalid if a grade is outside the scale, with the path to it."""
+        """Raise Invalid, with the path to the grade, if a context's grade is outside the scale."""
         low, high = self.grade_scale or (0, 3)
         if low >= high:
             problem = f"is [{low}, {high}], whose first grade is not below the second"
@@ -332,7 +347,7 @@ class Sample(Record, frozen=True, kw_only=True):
                     raise Invalid(problem, fix, *path, rank, "grade")
 
     def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
-        """Return a copy with `changed` applied to all contexts, also in calls, and the fields `more` set."""
+        """Return a copy with `changed` applied to each context, also in calls, and the fields `more` set."""
         calls = self.calls and tuple(
             replace(call, contexts=tuple(map(changed, call.contexts))) for call in self.calls
         )
@@ -340,12 +355,15 @@ class Sample(Record, frozen=True, kw_only=True):
         return replace(self, contexts=contexts, calls=calls, **more)
 
     def lists(self) -> list[tuple[str, tuple[Context, ...]]]:
-        """Return the rankings as (query, contexts): one per call, then the sample's own contexts unless they are None."""
+        """Return each ranking as (query, contexts): one per call, and then the sample's own contexts.
+
+        The sample's own contexts are left out if they are None.
+        """
         lists = [(call.query or self.query, call.contexts) for call in self.calls or ()]
         return lists if self.contexts is None else [*lists, (self.query, self.contexts)]
 
     def retrieved(self) -> Iterator[Context]:
-        """Yield the contexts of all calls and of the final list."""
+        """Return an iterator over the contexts of all calls and the sample's own contexts."""
         return (context for _, contexts in self.lists() for context in contexts)
 
 
@@ -367,7 +385,10 @@ class Usage(
     omit_defaults=False,
     rename={"input_tokens": "input", "output_tokens": "output"},
 ):
-    """The cost of one question: HTTP requests sent (retries included), tokens, and US dollars (None if the price is unknown)."""
+    """The cost of one question: HTTP requests sent (including retries), tokens, and US dollars.
+
+    `cost_usd` is None if the price is unknown.
+    """
 
     requests: Offset = 0
     input_tokens: Offset = 0
@@ -378,12 +399,13 @@ class Usage(
 class Judgement(Record, frozen=True, kw_only=True):
     """A judge's answer to one question, or the error if there is no answer.
 
-    `key` identifies question and judge in the ledger; `item` identifies the judged texts alone, as a digest without
-    judge, prompt, scale or reference. `answer` is the JSON payload of the `judge`; `prompt` is the hash of the prompt.
-    `parent` is the key of the judgement into which this one was merged, as a panel member, a repetition or a window
-    of a list. `request` identifies the HTTP request; `usage` and `ms` (milliseconds) are stored on one judgement
-    per request. `at` is the time of the answer (UTC). `provenance` says how the question was asked: fused kinds,
-    list size and position, output mode, model, ...
+    `key` identifies the question and the judge in the ledger. `item` is a digest of the judged texts; it does
+    not depend on judge, prompt, scale or reference. `answer` is the JSON payload of the `judge`, and `prompt`
+    the hash of the prompt. If this judgement is one of several that were merged (of a panel's members, of
+    repetitions, or of parts of a list), `parent` is the key of the merged judgement. `request` identifies the
+    HTTP request. If one request produced several judgements, `usage` and `ms` (milliseconds) are stored only
+    on one of them. `at` is the time of the answer (UTC). `provenance` says how the question was asked: fused
+    kinds, batch size and position, output mode, model, ...
     """
 
     key: str
@@ -409,11 +431,12 @@ class Judgement(Record, frozen=True, kw_only=True):
 
 
 class PlaceRow(msgspec.Struct, frozen=True, gc=False):
-    """One item that a judge or a person was asked about: a ranked passage, a text or a claim.
+    """One item that was judged by a judge or a person: a ranked passage, a text or a claim.
 
-    `item` is the digest of the judged texts. For a passage, `call` and `rank` count from 1, `document` is its id and
-    `gold` that document's grade; each is None for other items or if unknown. For one claim of several, `of` is the
-    item that holds all claims and `part` is the claim's number, from 1.
+    `item` is the digest of the judged texts. For a passage, `call` is the number of its search and `rank` its
+    rank (both from 1), `document` is its document id, and `gold` is the grade of that document. Each of them
+    is None if it is unknown, or if the item is not a passage. For one of several claims, `of` is the item
+    that contains all claims, and `part` is the claim's number, from 1.
     """
 
     item: str
@@ -437,8 +460,9 @@ class PlaceRow(msgspec.Struct, frozen=True, gc=False):
 class Score(Record, frozen=True, kw_only=True):
     """The value of one measure for one sample, or the reason (`why`) if there is no value.
 
-    `measure` is the name in the report, `type` the measure's canonical name. `value` is None unless `status` is
-    "ok"; `bounds` are the lowest and highest value that an incomplete score can still take.
+    `measure` is the name in the report, and `type` is the measure's canonical name. `value` is None unless
+    `status` is "ok". `bounds` are the lowest and the highest value that an incomplete score can have when all
+    labels are known.
     """
 
     sample: str

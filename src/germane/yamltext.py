@@ -68,7 +68,11 @@ _FIXES = {
 
 @dataclass(slots=True)
 class Node:
-    """A YAML value with its location in the file: a scalar with its text, a list, or a mapping with the location of each key."""
+    """A YAML value with its location in the file: a scalar, a list or a mapping.
+
+    A scalar has `text`, and `plain` is True if it is written without quotes. A list has `items`. A mapping
+    has `pairs`, and `keys` with the location of each key. `size` is the number of values in the tree.
+    """
 
     location: SourceLocation
     text: str | None = None
@@ -82,7 +86,7 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """A description of the value for messages: "a mapping", "a list", "nothing", or "the text 'abc'"."""
+        """A description of the value for messages: "a mapping", "a list", "nothing", "the string 'abc'"."""
         if self.text is None:
             return "a mapping" if self.items is None else "a list" if self.items else "an empty list"
         if self.is_null():
@@ -118,7 +122,10 @@ class Node:
         raise self.fault(f"{text[:40]} is not a finite number", fix)
 
     def at(self, path: Sequence[Step]) -> SourceLocation:
-        """Return the location of the value at a path of keys and indices, or of its nearest existing ancestor."""
+        """Return the location of the value at a path of keys and indices.
+
+        If there is no such value, return the location of the last value on the path that exists.
+        """
         step = path[0] if path else None
         if isinstance(step, int) and self.items and step < len(self.items):
             return self.items[step].at(path[1:])
@@ -127,9 +134,9 @@ class Node:
         return self.location
 
     def follow(self, path: Sequence[Step]) -> tuple[tuple[Step, ...], Node]:
-        """Return a path of field names and indices as the file's own keys, and the node at that path.
+        """Convert a path of field names to a path of the keys in the file; return it and the node at its end.
 
-        A path that the file lacks is followed as far as it exists.
+        If the path does not exist in the file, it is followed as far as it exists.
         """
         node, steps = self, list[Step]()
         for step in path:
@@ -145,7 +152,7 @@ class Node:
         return tuple(steps), node
 
     def changed(self, change: Callable[[Node], Node]) -> Node:
-        """Return a copy of the tree with `change` applied to every scalar."""
+        """Return a copy of the tree in which `change` was applied to every scalar."""
         if self.pairs is not None:
             return replace(self, pairs={key: inner.changed(change) for key, inner in self.pairs.items()})
         if self.items is not None:
@@ -176,9 +183,10 @@ _SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
 
 
 def with_environment(node: Node, *, strict: bool = True) -> Node:
-    """Return the tree with every `${{ NAME }}` replaced by the environment variable.
+    """Return the tree with every `${{ NAME }}` replaced by the value of the environment variable NAME.
 
-    Raises InputError for an unset variable (without `strict` the text is left unchanged), or if the file is not trusted.
+    Raises InputError if the file is not trusted, or if the variable is not set. If `strict` is False, `${{
+    NAME }}` is left unchanged if the variable is not set.
     """
 
     def filled(scalar: Node) -> Node:
@@ -197,15 +205,16 @@ def with_environment(node: Node, *, strict: bool = True) -> Node:
 
 
 def unset_variables(node: Node) -> list[str]:
-    """Return a description of each environment variable written as `${{ NAME }}` in the tree that is not set."""
+    """Return a description of each environment variable in the tree (`${{ NAME }}`) that is not set."""
     names = dict.fromkeys(name for text in node.texts() for name in _VARIABLE.findall(text))
     return [f"the environment variable {name} (it is not set)" for name in names if name not in os.environ]
 
 
 def filled(document: Json, values: Mapping[str, Json]) -> Json:
-    """Return a document with `{{name}}` and `{{name.key}}` replaced by their values; unknown names are left unchanged.
+    """Return a JSON value with `{{name}}` and `{{name.key}}` in its strings replaced by their values.
 
-    A text that is nothing but one `{{name}}` becomes the value itself, such as a list.
+    `values` maps names to values; other names are left unchanged. A string that consists only of `{{name}}`
+    is replaced by the value itself, which may be a list or an object.
     """
     if isinstance(document, dict):
         return {key: filled(inner, values) for key, inner in document.items()}
@@ -219,9 +228,10 @@ def filled(document: Json, values: Mapping[str, Json]) -> Json:
 
 
 def fill_slots(text: str, values: Mapping[str, Json], quote: Callable[[str], str] = str) -> str:
-    """Return a text with every `{{name}}` in `values` replaced by its value, passed through `quote`.
+    """Return a string with each `{{name}}` and `{{name.key}}` replaced by its value, converted by `quote`.
 
-    There is one pass, so a `{{name}}` within a value is not expanded.
+    `values` maps names to values; other names are left unchanged. A `{{name}}` within a value is not
+    replaced.
     """
 
     def replaced(slot: re.Match[str]) -> str:
@@ -238,12 +248,15 @@ def _value_of(slot: re.Match[str], values: Json) -> Json:
 
 
 def as_text(value: Json) -> str:
-    """Return a text unchanged, or any other value as JSON text."""
+    """Return a string unchanged; return any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def parse_yaml(text: str, file: str) -> Node:
-    """Parse a YAML text with one document into a Node; `file` is its name. Raises InputError if it is invalid or empty."""
+    """Parse the YAML document `text` and return its root node; `file` is the file's name in locations.
+
+    Raises InputError if the text is invalid, empty or contains several documents.
+    """
     if control := _CONTROL.search(text):
         location = location_in(file, text, control.start())
         problem = f"the control character U+{ord(control[0]):04X} is not allowed in YAML"
@@ -273,7 +286,10 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> InputError:
 
 
 class _Builder:
-    """Builds a tree of nodes from the events of a YAML parser, with limits on depth and on the size of expanded aliases."""
+    """Builds a tree of nodes from the events of a YAML parser.
+
+    It limits the depth of nesting and the number of values to which aliases expand.
+    """
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -281,7 +297,10 @@ class _Builder:
         self._unfolded = 0
 
     def document(self, events: Iterator[Any]) -> Node | None:
-        """Return the root node of the document, or None if there is no document. Raises InputError for a second one."""
+        """Return the root node of the document, or None if there is no document.
+
+        Raises InputError for a second document.
+        """
         root: Node | None = None
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent) and root is not None:
@@ -295,7 +314,10 @@ class _Builder:
         return SourceLocation(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
 
     def _node(self, event: Any, events: Iterator[Any], depth: int) -> Node:
-        """Return the node that begins with this event, at this depth of nesting. Raises InputError if it is invalid."""
+        """Return the node that begins with `event`; `depth` is its depth of nesting.
+
+        Raises InputError if the node is invalid.
+        """
         location = self._location(event)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(str(event.anchor), location)
@@ -352,14 +374,14 @@ class _Builder:
 
 
 class Scalar(str):
-    """The text of a YAML scalar, as pydantic gets it, with the scalar's node."""
+    """The text of a YAML scalar, in the form passed to pydantic; `node` is the scalar's node."""
 
     __slots__ = ("node",)
     node: Node
 
 
 def for_model(node: Node) -> Any:
-    """Return a node in the form that pydantic validates: scalars as texts, lists as lists, mappings as nodes."""
+    """Convert a node for pydantic: a scalar becomes a Scalar, a list a list, and a mapping stays a Node."""
     if node.items is not None:
         return [for_model(item) for item in node.items]
     if node.text is None:
@@ -370,14 +392,14 @@ def for_model(node: Node) -> Any:
 
 
 def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Invalid]]:
-    """Return pydantic's errors with their paths; of two errors at nested paths only the inner one."""
+    """Return (path, error) for each error of pydantic, unless the path leads to another error."""
     results = list(map(_in_words, error.errors(include_url=False)))
     above = {loc[:depth] for loc, _ in results for depth in range(len(loc))}
     return [(loc, wrong) for loc, wrong in results if loc not in above]
 
 
 def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Invalid]:
-    """Return one of pydantic's errors as its path and an Invalid in germane's words."""
+    """Convert an error of pydantic to its path and an Invalid with germane's own wording."""
     loc, kind, context = fault["loc"], fault["type"], fault.get("ctx", {})
     if isinstance(cause := context.get("error"), Invalid):
         return loc, cause
@@ -391,7 +413,10 @@ def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Invalid]:
 
 
 def no_word(value: Json) -> Json:
-    """Return the value of a number field unchanged. Raises Invalid for texts and booleans, which pydantic would convert."""
+    """Return the value of a number field unchanged.
+
+    Raises Invalid for strings and booleans, because pydantic would convert them.
+    """
     if isinstance(value, str | bytes | bool):
         raise Invalid(f"is {describe(value)}, not a number", "write a number, such as 0.5")
     return value
@@ -401,7 +426,11 @@ Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(no_word)]
 
 
 def plain_value(value: Any) -> Json:
-    """Return the JSON value of a YAML field, from what pydantic passes to a validator: `no` is a text, `0.5` a number."""
+    """Return the JSON value of a YAML field.
+
+    `value` is the Scalar, list or Node that pydantic passes to a validator.
+    By the rules of YAML 1.2, `no` is a string and `0.5` is a number.
+    """
     if isinstance(value, Scalar):
         return value.node.json()
     if isinstance(value, list):
@@ -410,7 +439,7 @@ def plain_value(value: Any) -> Json:
 
 
 def folder_of(info: ValidationInfo | Keys) -> Path:
-    """Return the folder that relative paths in the file start from, from the validation context."""
+    """Return the folder to which paths in the file are relative, as stored in the validation context."""
     folder: Path = (info.context or {}).get("folder", Path())
     return folder
 
@@ -438,9 +467,10 @@ JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping, json_schema_input_t
 
 @dataclass(slots=True)
 class Keys:
-    """The keys of a mapping that is being read: `values` by field name, and `others`, the unknown keys.
+    """The keys of a mapping that is being read, sorted into known and unknown keys.
 
-    `what` names the mapping in errors; `context` is the validation context of YamlModel.
+    `values` maps field names to the values of known keys. `others` maps unknown keys to their nodes. `what`
+    names the mapping in errors, and `context` is the validation context of YamlModel.
     """
 
     what: str
@@ -450,14 +480,15 @@ class Keys:
     context: Mapping[str, Any]
 
     def warn(self, problem: str, fix: str, location: SourceLocation) -> None:
-        """Pass a Notice to the function `warn` of the validation context, if it has one."""
+        """Pass a Notice to the function `warn` of the validation context, if there is such a function."""
         if (warn := self.context.get("warn")) is not None:
             warn(Notice(problem, fix, location))
 
     def refuse(self, key: str, names: Iterable[str], instead: str = "") -> bool:
-        """Report an unknown key that probably misspells one of `names`; return True if it was reported.
+        """Report an unknown key if it is probably a misspelt name in `names`; return True if it was reported.
 
-        The error is appended to `faults` of the validation context, or raised if that has none. `instead` is added to the fix.
+        The error is appended to `faults` of the validation context, or raised if there is no such list.
+        `instead` is added to the fix.
         """
         if (near := nearest(key, names)) is None:
             return False
@@ -465,26 +496,29 @@ class Keys:
         return True
 
     def fault(self, problem: str, fix: str, key: str) -> None:
-        """Append an error located at a key to `faults` of the validation context, or raise it if that has none."""
+        """Append an error located at `key` to `faults` of the validation context, or raise it."""
         collect_or_raise(InputError(problem, fix=fix, place=self.node.keys[key]), self.context.get("faults"))
 
 
 class YamlModel(BaseModel):
-    """Base class of the models for mappings in a YAML file. Keys may be snake_case, camelCase or kebab-case; null means absent.
+    """Base class of the models for mappings in a YAML file.
+
+    Keys may be written in snake_case, camelCase or kebab-case. A key whose value is null counts as absent.
 
     Attributes:
         what: The name of the mapping in messages.
-        aliases: Maps a field to other names for it.
-        text_field: The field that is set if a text is written in place of the mapping.
+        aliases: Maps a field to its other names.
+        text_field: The field that is set if a string is written in place of the mapping.
         computed: Fields that cannot be set in the file.
         nodes: Fields whose values stay Nodes.
         ignored: Known keys without effect.
         unread: Maps keys of AgentV that germane does not support to what to write instead.
-        refused: Keys (folded) of other tools that would change scores; they are an error.
-        any_key: Warn about misspelt keys, instead of reporting an error.
+        refused: Keys (folded) of other tools that would change scores. Such a key is an error.
+        any_key: Whether a misspelt key causes a warning instead of an error.
 
-    The validation context has `folder` (the start of relative paths), `warn` (called with a Notice for every unknown key)
-    and `faults` (a list to which errors about misspelt keys are added; without it they are raised).
+    The validation context may contain `folder`, to which paths in the file are relative; `warn`, which is
+    called with a Notice for every unknown key; and `faults`, a list to which errors about misspelt keys are
+    appended. Without `faults` these errors are raised.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -500,7 +534,10 @@ class YamlModel(BaseModel):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Report unknown keys: an error for one that resembles a known key, else a warning. Subclasses also set computed fields."""
+        """Report each unknown key: as an error if it resembles a known key, else as a warning.
+
+        Subclasses also set their computed fields here.
+        """
         for key in keys.others:
             if key.startswith(("$", "x-", "_")):
                 continue
@@ -524,7 +561,7 @@ class YamlModel(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Return the JSON Schema of the mapping, and of a text in its place if `text_field` allows one."""
+        """Return the JSON Schema of the mapping; if `text_field` is set, it also allows a string instead."""
         schema = handler.resolve_ref_schema(handler(core))
         return {"anyOf": [schema["properties"][cls.text_field], schema]} if cls.text_field else schema
 
@@ -546,7 +583,10 @@ class YamlModel(BaseModel):
 
     @classmethod
     def _sorted(cls, node: Node, context: Mapping[str, Any]) -> Keys:
-        """Return the keys of a mapping, sorted into fields and unknown keys. Raises InputError if two keys set one field."""
+        """Return the keys of a mapping, sorted into fields and unknown keys.
+
+        Raises InputError if two keys set the same field.
+        """
         names = names_of(cls)
         ignored = {fold(key) for key in cls.ignored}
         values: dict[str, Any] = {}
@@ -580,7 +620,8 @@ M = TypeVar("M", bound=YamlModel)
 def read_model(model: type[M], node: Node, faults: list[InputError] | None = None, **context: Any) -> M:
     """Validate a mapping and return it as an instance of `model`.
 
-    Raises InputError with file, line and column for the first error; the other errors are added to `faults` if given.
+    `context` are entries of the validation context, as in YamlModel. Raises InputError with file, line and
+    column for the first error. If `faults` is given, the other errors are appended to it.
     """
     try:
         return model.model_validate(node, context={**context, "faults": faults})

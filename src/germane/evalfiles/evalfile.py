@@ -39,11 +39,12 @@ _NAMES = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One case of an eval file: its sample (whose contexts are None until a target answers) and its graders.
+    """One case of an eval file: its sample and its graders.
 
-    `graders` includes the graders of the whole file that apply. `expected_outcome` is the sample's criterion, and
-    `reference_answer` the content of the last expected message, as AgentV's scripts get it. `threshold` is the lowest
-    score with which the case passes. File paths are absolute; guideline files are not among the input files.
+    The sample's contexts are None until a target answers. `graders` includes those graders of the whole file
+    that apply to the case. `threshold` is the lowest score with which the case passes. `expected_outcome` is
+    the sample's criterion, and `reference_answer` is the content of the last expected message; both are
+    passed to AgentV's scripts. File paths are absolute. `input_files` does not include the guideline files.
     """
 
     sample: Sample
@@ -79,9 +80,10 @@ def _existing(value: Any, info: ValidationInfo) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraderSpec:
-    """One grader as written in an eval file, a mapping or the name of a measure.
+    """One grader as written in an eval file: a mapping, or the name of a measure.
 
-    `has_name` says whether the file gives the name; otherwise `name` is the grader's type, with `value` if it has one.
+    `has_name` says whether the file gives the grader a name. If not, `name` is the grader's type, followed by
+    its `value` if it has one.
     """
 
     name: str
@@ -91,7 +93,10 @@ class GraderSpec:
 
 
 def spec_of(node: Node) -> GraderSpec:
-    """Return the GraderSpec of one entry in a list of graders. Raises InputError unless it is a text or a mapping."""
+    """Return the GraderSpec of one entry in a list of graders.
+
+    Raises InputError if the entry is neither a string nor a mapping.
+    """
     if node.pairs is None:
         if node.text is None or node.is_null():
             raise node.fault(
@@ -108,7 +113,10 @@ def spec_of(node: Node) -> GraderSpec:
 
 
 def grader_nodes(value: Any) -> list[Node]:
-    """Return the YAML nodes of the entries in a list of graders. Raises Invalid if an entry is not a text or a mapping."""
+    """Return the YAML nodes of the entries in a list of graders.
+
+    Raises Invalid if an entry is neither a string nor a mapping.
+    """
     items = [item.node if isinstance(item, Scalar) else item for item in as_list(value)]
     for number, item in enumerate(items):
         if not isinstance(item, Node):
@@ -117,7 +125,10 @@ def grader_nodes(value: Any) -> list[Node]:
 
 
 def specs_of(nodes: Iterable[Node]) -> tuple[GraderSpec, ...]:
-    """Return the GraderSpecs of the entries in a list of graders; a text may name several measures, separated by spaces."""
+    """Return the GraderSpecs of the entries in a list of graders.
+
+    A string may name several measures, separated by spaces; each becomes a GraderSpec.
+    """
     grader_specs: list[GraderSpec] = []
     for node in nodes:
         names = _NAMES.findall(node.text or "") if node.pairs is None else []
@@ -137,7 +148,7 @@ _Measures = Annotated[
 def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[GraderSpec, ...]:
     """Return the graders without duplicates.
 
-    Two different graders with the same written name are an error, which is appended to `faults`.
+    If the file gives two different graders the same name, an error is appended to `faults`.
     """
     written: dict[str, GraderSpec] = {}
     distinct: dict[tuple[str, Json], GraderSpec] = {}
@@ -181,13 +192,15 @@ def _judges(value: Any) -> str:
 
 
 class EvalFile(YamlModel):
-    """One eval file as read, with its cases. `measures` apply to every sample of `data`.
+    """One eval file as read, with its cases.
 
-    A key that the file does not set is None. Gates are texts with their locations; several judges are one text, separated by
-    spaces.
+    The measures apply to every sample in the files of `data`. A key that the file does not set has its
+    default, in most cases None. Each gate is a string with its location. Several judges are one string,
+    separated by spaces.
 
     Attributes:
-        measures: Measures by name (also several in one text), or with options: `{measure: nDCG@10, required: 0.7}`.
+        measures: Measures by name (also several in one string), or with options: `{measure: nDCG@10,
+            required: 0.7}`.
         description: A description of the file for its readers.
         judge: The judge: `labels`, `gold`, `lexical`, `openai:gpt-4o-mini`, ...; several vote as a panel.
         repeat: How often to ask each judge each question; the answers vote.
@@ -242,11 +255,11 @@ class EvalFile(YamlModel):
 def read_eval_file(
     path: str | Path, *, warn: Warn | None = None, faults: list[InputError] | None = None
 ) -> EvalFile:
-    """Read and check an eval file, or have an add-on read it if it has a key of its dialect; paths in the result are absolute.
+    """Read and check an eval file. A file that has a key of an add-on's dialect is read by the add-on.
 
-    `${{ NAME }}` in the file is replaced by the environment variable. `warn` is called with a Notice for each unknown key.
-    Raises InputError with file, line and column; if `faults` is given, all errors are appended to it instead and the valid
-    part of the file is returned.
+    Paths in the result are absolute. `${{ NAME }}` in the file is replaced by the environment variable.
+    `warn` is called with a Notice for each unknown key. Raises InputError with file, line and column. If
+    `faults` is given, all errors are appended to it instead, and the valid part of the file is returned.
     """
     path = Path(path)
     warn = None if warn is None else Notices(warn)
@@ -267,8 +280,11 @@ def read_eval_file(
 
 
 EvalFileReader = Callable[[Path, Node, Callable[[Path], Node], Warn | None, list[InputError]], EvalFile]
-"""A function that reads a dialect of eval files. Its arguments are the path, the root node, a reader of further YAML files, the
-function for notices (or None), and the list for errors."""
+"""A function that reads a dialect of eval files.
+
+Its arguments are the path, the root node, a function that parses further YAML files, the function for notices
+(or None), and the list to which errors are appended.
+"""
 
 
 def _reader_of(root: Node) -> EvalFileReader:
@@ -302,12 +318,16 @@ _GUIDELINES = ("*.instructions.md", "*/instructions/*", "*.prompt.md", "*/prompt
 
 
 def is_guideline(path: str) -> bool:
-    """Return True if a path is that of a guideline file (instructions or prompts for the system) instead of an input."""
+    """Return True if a path is that of a guideline (instructions or a prompt) and not of an input file."""
     return any(fnmatch.fnmatch(path.replace("\\", "/"), pattern) for pattern in _GUIDELINES)
 
 
 def content_text(content: Json) -> str:
-    """Return a message's content as text: parts separated by blank lines, without guideline files, objects as JSON."""
+    """Return a message's content as one string.
+
+    Parts of the content are separated by blank lines. Guideline files are left out, and objects are written
+    as JSON.
+    """
     if content is None or isinstance(content, str):
         return content or ""
     if isinstance(content, list | tuple) and all(

@@ -24,7 +24,7 @@ class Hits:
     Attributes:
         gold: The gold of all queries.
         lengths: The number of results of each query in the gold, -1 if the query is not in the run.
-        ignored, first_ignored: The number of queries in the run without gold, and the ids of a few such queries.
+        ignored, first_ignored: The number of queries in the run without gold, and the ids of a few of them.
         row, rank, doc: For each hit, sorted by query and rank: the index of its query, its rank (from 1), and
             the index of its row in the gold.
         notes: Notes about the run's file.

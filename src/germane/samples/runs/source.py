@@ -67,7 +67,8 @@ class RowSource:
         fmt: The format of the file; None to detect it.
         columns: Maps query, doc, score, ... to the names in the source.
         skip: Whether to leave out rows that cannot be read, with a note, instead of raising an error.
-        keep_first: Whether the first of two different grades of a document counts, instead of raising an error.
+        keep_first: Whether the first of two different grades of a document counts, instead of raising an
+            error.
         together: Whether to read all rows before the first query is returned. This is needed if the rows of a
             query are not consecutive.
         notes: The notes about the source. They are set when the source has been read.
