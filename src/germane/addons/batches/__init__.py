@@ -1,4 +1,7 @@
-"""Send questions in OpenAI's batches at half the price, or write them to a file for another engine, and read the answers back."""
+"""Send questions in OpenAI's batches at half the price, or write them to a file for another engine.
+
+The answers are read later, and stored in the ledger.
+"""
 
 from pathlib import Path
 

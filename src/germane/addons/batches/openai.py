@@ -1,4 +1,7 @@
-"""OpenAI's batch API, which many gateways and servers speak: a file of requests in, a file of answers out."""
+"""A client for OpenAI's batch API, which many gateways and servers support.
+
+A file of requests is uploaded, and a file of answers is downloaded.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from germane.types import Json
 from germane.version import __version__
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
-"""The limits of one batch."""
+"""The largest number of requests and of bytes in one batch."""
 _ENDED = {"completed", "failed", "expired", "cancelled"}
 _METADATA = "germane_batch"
 _UNSURE = {408, 429}
@@ -30,13 +33,14 @@ _SECONDS = {"connect": 20.0, "read": 300.0, "write": 300.0, "pool": None}
 
 
 class AbsentBatch(JudgeError):
-    """The server does not know the batch; it may have been deleted."""
+    """Raised if the server does not know a batch, which may have been deleted."""
 
 
 class BatchClient:
-    """A client for the batches of one model.
+    """A client that creates batches of one model and downloads their answers.
 
-    Methods raise JudgeError if the server refuses, TransportError if the outcome of the request is unknown.
+    Its methods raise JudgeError if the server refuses a request, and TransportError if the outcome of a
+    request is unknown.
     """
 
     def __init__(self, model: LLMJudge) -> None:
@@ -46,7 +50,10 @@ class BatchClient:
         self._client = httpx2.AsyncClient(headers=agent, timeout=httpx2.Timeout(**_SECONDS))
 
     async def create(self, batch: str, requests: Sequence[Request]) -> str:
-        """Upload the requests, create a batch with our name `batch` in its metadata, and return the server's name for it."""
+        """Upload the requests, create a batch of them, and return the server's name of the batch.
+
+        `batch` is germane's name of the batch, which is stored in its metadata.
+        """
         content = b"\n".join(request.line for request in requests) + b"\n"
         parts = {"file": (f"{batch}.jsonl", content, "application/jsonl")}
         file = (await self._call("POST", "files", data={"purpose": "batch"}, files=parts))["id"]
@@ -55,7 +62,7 @@ class BatchClient:
         return str((await self._call("POST", "batches", json=body))["id"])
 
     async def find(self, batch: str) -> str | None:
-        """Return the server's name of the batch with our name `batch`, or None if there is none."""
+        """Return the server's name of the batch that germane named `batch`, or None if there is none."""
         query: dict[str, str | int] = {"limit": 100}
         while True:
             page = await self._call("GET", "batches", params=query)
@@ -67,14 +74,20 @@ class BatchClient:
             query["after"] = page["data"][-1]["id"]
 
     async def end_of(self, name: str) -> str | None:
-        """Return None while a batch runs, then the reason if it failed as a whole, else ""."""
+        """Return None if the batch still runs.
+
+        If it has ended, return the reason why the whole batch failed, or "" if it did not fail as a whole.
+        """
         result = await self._call("GET", f"batches/{name}")
         errors = ((result.get("errors") or {}).get("data") or []) if result.get("status") == "failed" else []
         why = "; ".join(dict.fromkeys(str(error.get("message") or error) for error in errors[:5]))
         return why if result.get("status") in _ENDED else None
 
     async def answers(self, name: str) -> Iterator[Json]:
-        """Download both result files of an ended batch, and iterate over their valid lines, in any order."""
+        """Download the answers and errors of an ended batch; return an iterator over their valid lines.
+
+        The lines are in any order.
+        """
         result = await self._call("GET", f"batches/{name}")
         names = filter(None, (result.get("output_file_id"), result.get("error_file_id")))
         files = [await self._download(f"files/{file}/content") for file in names]
@@ -95,8 +108,8 @@ class BatchClient:
 
     def _lines(self, file: IO[bytes]) -> Iterator[Json]:
         with file:
-            for line in file:  # by b"\n" alone: a text may hold other ends of lines
-                with suppress(ValueError, RecursionError):  # its request is then without an answer
+            for line in file:  # split at b"\n" only: strings may contain other line ends
+                with suppress(ValueError, RecursionError):  # the request then has no answer
                     answer = decode(self._secrets.mask(line.removeprefix(BOM_UTF8)))
                     if isinstance(answer, dict) and isinstance(answer.get("custom_id"), str):
                         yield answer

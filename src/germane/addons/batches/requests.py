@@ -38,18 +38,18 @@ FILE = ""
 
 SENDING, SENT, DONE = "sending", "sent", "done"
 _MANY = 200
-"""Rows per statement: SQLite may take no more than 999 values."""
+"""The number of rows per SQL statement, because SQLite may accept at most 999 values."""
 
 
 class BatchRow(msgspec.Struct, kw_only=True):
     """One batch of requests at a provider, sent by the evaluation `run`.
 
     Attributes:
-        id: Our name for it, which is stored before the batch is created and sent to the provider.
-        name: The provider's name; "" until it is known.
-        url: The judge's URL; "" is the provider's own.
-        cost_usd: An estimate; None where the price is not known.
-        why: The error of the batch, or of most of its failed lines.
+        id: germane's name of the batch, which is stored before the batch is created and sent to the provider.
+        name: The provider's name of the batch; "" until it is known.
+        url: The judge's URL; "" for the provider's usual URL.
+        cost_usd: An estimate of the cost; None if the price is unknown.
+        why: The error of the whole batch, or the most frequent error of its lines; "" without errors.
     """
 
     id: str
@@ -67,7 +67,7 @@ class BatchRow(msgspec.Struct, kw_only=True):
 
     @property
     def endpoint(self) -> tuple[str, str, str]:
-        """The provider, model and URL that it was sent to."""
+        """The provider, the model and the URL to which the batch was sent."""
         return self.provider, self.model, mask_urls(self.url)
 
 
@@ -103,7 +103,7 @@ class AskedTable:
             )
 
     def records(self, requests: Sequence[str]) -> dict[str, dict[str, Json]]:
-        """Return the stored records of these requests; an answered request has none."""
+        """Return the stored records of these requests, by request; answered requests are left out."""
         result: dict[str, dict[str, Json]] = {}
         for some in batched(requests, _MANY):
             sql = f"SELECT request, record FROM asked WHERE request IN ({_marks(some)})"  # noqa: S608 - question marks
@@ -121,14 +121,14 @@ class AskedTable:
         return {key for (keys,) in self._ledger.rows(sql, [DONE]) for key in keys.split()}
 
     def requests_in(self, batch: str) -> set[str]:
-        """Return the unanswered requests of a batch."""
+        """Return the ids of the unanswered requests of a batch."""
         rows = self._ledger.rows("SELECT request FROM asked WHERE batch = ?", [batch])
         return {request for (request,) in rows}
 
     # Batches
 
     def batches(self, *, opened: bool = False) -> list[BatchRow]:
-        """Return all batches, or only open ones, oldest first."""
+        """Return all batches (with `opened`, only those that are not done), oldest first."""
         sql = f"SELECT {', '.join(_COLUMNS)} FROM batches ORDER BY at, id"  # noqa: S608 - constants
         rows = [BatchRow(**dict(zip(_COLUMNS, row, strict=True))) for row in self._ledger.rows(sql)]
         return [row for row in rows if row.state != DONE or not opened]
@@ -139,12 +139,12 @@ class AskedTable:
         self._ledger.change(sql, structs.astuple(batch))
 
     def sent(self, batch: BatchRow, name: str) -> None:
-        """Store the name that the provider gave the batch."""
+        """Mark a batch as sent, and store the name that the provider gave it."""
         self._ledger.change("UPDATE batches SET name = ?, state = ? WHERE id = ?", [name, SENT, batch.id])
         batch.name, batch.state = name, SENT
 
     def forget(self, batch: BatchRow) -> None:
-        """Delete a batch that was never created."""
+        """Delete a batch that was never created at the provider, and its requests."""
         self._ledger.change("DELETE FROM asked WHERE batch = ?", [batch.id])
         self._ledger.change("DELETE FROM batches WHERE id = ?", [batch.id])
 
@@ -162,7 +162,7 @@ def _marks(values: Sequence[object]) -> str:
 Asked: TypeAlias = tuple[Judge, AnyQuestion]
 
 URL = "/v1/chat/completions"
-"""The path that a line is posted to, the same wherever the server is."""
+"""The path of the API in each line of requests, which is the same for every server."""
 _LATER = 0.5
 """The price of a batch as a fraction of the usual price."""
 
@@ -189,12 +189,15 @@ class Request:
 
 
 def has_batches(model: LLMJudge) -> bool:
-    """Return True if the provider may have a batch API: any OpenAI-compatible, non-local server may."""
+    """Return True if the model's provider may support batches, as any OpenAI-compatible remote server may."""
     return not (model.service.traits.extra or model.service.traits.local)
 
 
 def price_later(judge: Judge) -> Price | None:
-    """Return the price of a judge's tokens in batches; None if it is unknown or the judge has no batches."""
+    """Return the price of a judge's tokens in batches.
+
+    Returns None if the price is unknown, or if the judge's provider does not support batches.
+    """
     model = model_of(judge)
     if model is None or model.price is None or not has_batches(model):
         return None
@@ -202,7 +205,10 @@ def price_later(judge: Judge) -> Price | None:
 
 
 def split_trivial(asked: Iterable[Asked]) -> tuple[list[Judgement], list[tuple[Judge, list[AnyQuestion]]]]:
-    """Return the judgements of questions that need no judge (about empty texts), and the others by judge."""
+    """Return the judgements of questions that need no judge, and the other questions, grouped by judge.
+
+    Questions about empty texts need no judge.
+    """
     known, others = list[Judgement](), dict[int, tuple[Judge, list[AnyQuestion]]]()
     for judge, question in asked:
         reply = trivial_answer(question)
@@ -216,7 +222,10 @@ def split_trivial(asked: Iterable[Asked]) -> tuple[list[Judgement], list[tuple[J
 def requests_of(
     judge: Judge, model: LLMJudge, questions: Sequence[AnyQuestion], price: Price | None = None
 ) -> Iterator[Request]:
-    """Yield the requests for these questions, in the judge's groups; `price` is the price of their tokens."""
+    """Yield the requests for these questions: one request for each group in which the judge asks them.
+
+    `model` is the judge's language model. `price` is stored with each request, to compute its cost later.
+    """
     capabilities = model.capabilities
     for group in judge.group(questions):
         ask = render_request(model.fused(group), model.prompts)
@@ -233,7 +242,7 @@ def requests_of(
         }
         if price is not None:
             record["price"] = [price.input, price.output, price.cached]
-        # not a digest of the body: the marks of its tags may be drawn for each process
+        # not a digest of the body, because its tags may contain marks that are random in each process
         name = digest({"keys": keys, "name": ask.name})
         line = b'{"custom_id":%b,"method":"POST","url":%b,"body":%b}' % (encode(name), encode(URL), body)
         back = sum(len(str(question.typical())) for question in group) // 4
@@ -248,7 +257,10 @@ def _row(judge: Judge, question: AnyQuestion) -> dict[str, Json]:
 
 
 def requests_for_file(asked: Iterable[tuple[Judge, Sequence[AnyQuestion]]]) -> Iterator[Request]:
-    """Yield requests for these questions as chat completions; InputError if a judge is not a chat model."""
+    """Yield requests for chat completions that ask these questions.
+
+    Raises InputError if a judge is not a chat model.
+    """
     for judge, questions in asked:
         model = model_of(judge)
         if model is None or model.service.provider not in PROVIDERS or model.service.traits.extra:
@@ -258,7 +270,10 @@ def requests_for_file(asked: Iterable[tuple[Judge, Sequence[AnyQuestion]]]) -> I
 
 
 class _RecordedJudge(Judge):
-    """The judge of a stored request, rebuilt from its record; `rows` has each question's row, by `id()`."""
+    """The judge of a stored request, rebuilt from its record.
+
+    `rows` maps the `id()` of each question to the row that describes it in the record.
+    """
 
     def __init__(self, record: Mapping[str, Json]) -> None:
         self.name, self.identity = record["judge"], freeze(record["identity"])
@@ -271,13 +286,15 @@ class _RecordedJudge(Judge):
 
 @dataclass(slots=True)
 class Answers:
-    """The judgements read from lines of answers (`groups`, errors included), and which requests succeeded.
+    """Collects the judgements that are read from lines of answers.
 
     Attributes:
-        session: The id of the session that is charged for them; "" = none.
-        done: The requests whose questions are all answered; `failed` has the reasons of the others.
-        unknown: The number of lines without a waiting request in the ledger: already read, or from another
-            ledger.
+        session: The id of the session that pays for the answers; "" if no session does.
+        groups: The judgements of each request, including errors.
+        done: The requests whose questions are all answered.
+        failed: The other requests, each with the reason why it failed.
+        unknown: The number of lines whose request is not waiting in the ledger. Their answers were read
+            before, or belong to another ledger.
     """
 
     session: str = ""
@@ -287,7 +304,10 @@ class Answers:
     unknown: int = 0
 
     def take(self, line: Mapping[str, Json], record: Mapping[str, Json] | None, source: str) -> None:
-        """Read a line of answers that came from `source`; `record` is the stored record of its request."""
+        """Read a line of answers, and add its judgements to `groups`.
+
+        `record` is the stored record of its request (None if it is unknown). `source` is "file" or "batch".
+        """
         request = line["custom_id"]
         if record is None or request in self.done:
             self.unknown += 1
@@ -307,19 +327,22 @@ class Answers:
 
     @property
     def rows(self) -> list[Judgement]:
-        """The judgements to store."""
+        """The judgements to store: all judgements without an error."""
         return [judgement for group in self.groups for judgement in group if judgement.error is None]
 
 
 def read_answers(path: Path, damaged: list[str]) -> Iterator[dict[str, Json]]:
-    """Yield a file's lines of answers; add damaged ones (`file:line`) to `damaged`; InputError if all are."""
+    """Yield the lines of answers in a file, and add the places of damaged lines (`file:line`) to `damaged`.
+
+    Raises InputError if all lines are damaged.
+    """
     name, whole, before = shown_name(path), 0, len(damaged)
     with opened(path) as file:
         for number, text in numbered_lines(file):
             try:
                 line = decode(text)
                 if not isinstance(line["custom_id"], str):
-                    raise TypeError  # noqa: TRY301 - as where it is none at all
+                    raise TypeError  # noqa: TRY301 - as for a line that is not an object
             except (ValueError, TypeError, KeyError, RecursionError):
                 damaged.append(f"{name}:{number}")
                 continue
@@ -332,7 +355,7 @@ def read_answers(path: Path, damaged: list[str]) -> Iterator[dict[str, Json]]:
 
 
 def _completion(line: Mapping[str, Json], name: str) -> Completion:
-    """Return the completion that a line holds; AnswerError if its request failed."""
+    """Return the completion in a line of answers. Raises AnswerError if the request failed."""
     response, error = line.get("response"), line.get("error")
     if isinstance(response, str):
         return Completion(response)
@@ -349,7 +372,11 @@ def _completion(line: Mapping[str, Json], name: str) -> Completion:
 def _judgements(
     request: str, record: Mapping[str, Json], got: Completion, source: str, session: str
 ) -> list[Judgement]:
-    """Return a judgement for each question of a request, with an error if its answer is invalid."""
+    """Return a judgement for each question of a request, with an error if its answer is invalid.
+
+    `record` is the stored record of the request, and `got` is the model's completion. The first judgement
+    contains the usage of the whole request.
+    """
     judge = _RecordedJudge(record)
     items = tuple(_request_of(rows, judge) for rows in record["items"])
     ask, cost = Ask(record["name"], "", "", {}, items), None
@@ -378,7 +405,10 @@ def _judgements(
 
 
 def _request_of(rows: Iterable[Mapping[str, Json]], judge: _RecordedJudge) -> FusedRequest:
-    """Rebuild the questions of a request from their stored rows, and add the rows to `judge.rows`."""
+    """Return a request with the questions described by stored rows, and add the rows to `judge.rows`.
+
+    Raises AnswerError if the rows were written by an incompatible version of germane.
+    """
     kinds, request = _kinds(), FusedRequest("")
     for row in rows:
         try:

@@ -1,7 +1,7 @@
 """Send a run's questions in provider batches, in rounds, until all are answered.
 
 No batch is paid for twice. Before a batch is created, its requests are committed to the ledger under a name
-that is sent to the provider; its answers are committed before it is marked as done. If the process is killed
+that is sent to the provider. Its answers are committed before it is marked as done. If the process is killed
 in between, the next round looks for the batch by that name.
 """
 
@@ -42,14 +42,14 @@ from germane.tables.columns import batched
 GRACE = 60.0
 """Seconds after which a batch that the provider does not list counts as never created."""
 _AT_ONCE = 500
-"""Lines of answers that are stored together."""
+"""The number of lines of answers that are stored together."""
 _NO_LINE = "the provider's files contain no readable line for it"
 
 
 class Later:
-    """The source of answers for `--later`, which sends questions in batches to providers that have them.
+    """The source of answers for `--later`, which sends questions to providers in batches.
 
-    Without `--later`, a run stops while batches of its earlier sessions are open.
+    A run without `--later` is stopped if batches of its earlier sessions are still open.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -61,7 +61,7 @@ class Later:
                 )
 
     def check(self, judge: Judge) -> None:
-        """Raise InputError if the judge has no batches."""
+        """Raise InputError if `--later` is given and the judge's provider does not support batches."""
         if self._spec.later and not any(map(has_batches, _models(judge))):
             problem = f"germane supports no batch API of the provider of {judge.name}"
             fix = "leave --later out, or write the requests to a file: germane questions"
@@ -78,7 +78,11 @@ class Later:
         check: Callable[[], object],
         open_questions: Callable[[], Awaitable[Sequence[Asked]]],
     ) -> None:
-        """Store the answers of ended batches and send open questions; AskedLater if a batch is still open."""
+        """Store the answers of ended batches, and send the questions that are still unanswered.
+
+        `run` is the id of the evaluation. `check` checks its input before anything is paid for, and
+        `open_questions` returns its unanswered questions. Raises AskedLater if a batch is still open.
+        """
         table = AskedTable(ledger)
         if not self._spec.later:
             if waiting := sum(row.requests for row in table.batches(opened=True) if row.run == run):
@@ -100,17 +104,20 @@ class Later:
 
 
 def _models(judge: Judge) -> Iterator[LLMJudge]:
-    """Yield the language models that a judge asks: the members of a panel, or itself."""
+    """Yield the language models that a judge asks: the models of a panel's members, or its own model."""
     return filter(None, map(model_of, members_of(judge)))
 
 
 def endpoint_of(model: LLMJudge) -> tuple[str, str, str]:
-    """Return a model's provider, name and URL as in the row of a batch."""
+    """Return a model's provider, name and URL, as they are stored in the row of a batch."""
     return model.service.provider, model.service.model, mask_urls(model.service.custom)
 
 
 class Round:
-    """One round of an evaluation's batches: fetch answers, and send the questions that are still open."""
+    """One round of an evaluation's batches: fetches answers, and sends the questions that are still open.
+
+    `clients` maps each endpoint (provider, model, URL) to its client.
+    """
 
     def __init__(
         self,
@@ -127,11 +134,11 @@ class Round:
             self._learn(row)
 
     def open(self) -> list[BatchRow]:
-        """Return the open batches at these endpoints, those of other evaluations too."""
+        """Return the open batches at the endpoints in `clients`, including batches of other evaluations."""
         return [row for row in self._table.batches(opened=True) if row.endpoint in self._clients]
 
     async def fetch(self) -> None:
-        """Store the answers of batches that have ended; JudgeError if a provider fails."""
+        """Store the answers of batches that have ended. Raises JudgeError if a provider fails."""
         for row in self.open():
             try:
                 await self._fetch(row, self._clients[row.endpoint])
@@ -139,7 +146,7 @@ class Round:
                 raise JudgeError(f"the batch {row.name or row.id} cannot be fetched: {error}") from None
 
     async def _fetch(self, row: BatchRow, client: BatchClient) -> None:
-        """Store the answers of a batch if it has ended; delete the row of one that was never created."""
+        """Store the answers of a batch if it has ended; delete its row if it was never created."""
         if row.state == SENDING:
             name = await client.find(row.id)
             if name is None:
@@ -156,7 +163,10 @@ class Round:
             await self._read_answers(row, client, why)
 
     async def _read_answers(self, row: BatchRow, client: BatchClient, why: str) -> None:
-        """Store the answers of an ended batch, mark it as done, and count its failures; `why` says why it failed as a whole."""
+        """Store the answers of an ended batch, mark it as done, and count its failed requests.
+
+        `why` is the reason why the whole batch failed, or "".
+        """
         failures, seen = Counter[str](), set[str]()
         with suppress(AbsentBatch):
             for lines in batched(await client.answers(row.name), _AT_ONCE):
@@ -177,7 +187,10 @@ class Round:
         self._learned |= self._learn(row)
 
     def _pay(self, row: BatchRow, answers: Answers) -> None:
-        """Count the cost of a batch's answers for this evaluation, only once even if they are read again."""
+        """Count the cost of a batch's answers if this evaluation sent it.
+
+        The cost is counted only once, even if the answers are read again.
+        """
         for group in answers.groups if row.run == self._run else ():
             stored = self._ledger.find([judgement.key for judgement in group])
             known = sum(map(self._usage_log.has_paid, stored.values()))
@@ -185,7 +198,7 @@ class Round:
                 self._usage_log.paid(self._clients[row.endpoint].model, group)
 
     def _learn(self, row: BatchRow) -> bool:
-        """Learn from a batch's error which request parameters the model rejects; return True if any."""
+        """Learn from a batch's error which parameters the model rejects; return True if it rejects any."""
         if not row.why or row.endpoint not in self._clients:
             return False
         known = self._clients[row.endpoint].model.capabilities
@@ -194,8 +207,9 @@ class Round:
     async def send(self, asked: Sequence[Asked], note: Callable[[str], None], limits: Spec) -> None:
         """Send the questions that are in no batch yet.
 
-        Raises LimitReached if all batches together would exceed a limit, NoneAnswered if the fetched batches
-        had only errors, and JudgeError if a provider refuses a batch.
+        `note` is called with a line on each batch that is sent. Raises LimitReached if all batches together
+        would exceed a limit in `limits`, NoneAnswered if all requests of the fetched batches failed, and
+        JudgeError if a provider refuses a batch.
         """
         known, others = split_trivial(asked)
         self._ledger.put(known)
@@ -219,7 +233,7 @@ class Round:
                 note(f"sent {counted(row.requests, 'request')} in the batch {row.name}{price}")
 
     def _row(self, model: LLMJudge, some: Sequence[Request]) -> BatchRow:
-        """Return the row of a batch with these requests."""
+        """Return the ledger's row for a new batch of these requests."""
         (provider, name, url), price = endpoint_of(model), price_later(model)
         sent, back = (sum(request.tokens for request in some), sum(request.tokens_back for request in some))
         return BatchRow(
@@ -248,7 +262,11 @@ class Round:
             raise LimitReached(f"--max-cost {limits.max_cost:g} is too low: {all_of}")
 
     async def _create(self, row: BatchRow, client: BatchClient, some: Sequence[Request]) -> None:
-        """Store the intent to create a batch of these requests, and create it."""
+        """Store the row and the requests of a batch, then create the batch at the provider.
+
+        Raises JudgeError if the provider refuses the batch, or if it is unknown whether the batch was
+        created.
+        """
         self._table.begin(row)
         self._table.add(row.id, some)
         try:
@@ -264,7 +282,7 @@ class Round:
 
 
 def _split(requests: Iterable[Request]) -> Iterator[list[Request]]:
-    """Yield the requests in batches of the size that a provider accepts."""
+    """Yield the requests in batches that do not exceed a provider's limits on requests and bytes."""
     some, size = list[Request](), 0
     for request in requests:
         size += len(request.line) + 1

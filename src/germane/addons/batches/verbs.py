@@ -27,15 +27,15 @@ from germane.samples.files import local, whole_file
 from germane.tables.columns import batched
 
 _AT_ONCE = 500
-"""Lines of answers that are stored together."""
+"""The number of lines of answers that are stored together."""
 
 
 def questions(*, output: Path, json: bool, **flags: Any) -> int:
     """Export the requests that a run would send, one per line, for another engine (`vllm run-batch`, a batch API).
 
-    Given a report folder, export the questions that its run left open. No calls are made, and targets are not queried. Some
-    questions follow from answers: read the engine's output with `germane answers`, then repeat until none are left; `germane
-    run` then makes no calls.
+    Given a report folder, export the questions that its run left unanswered. No calls are made, and targets
+    are not queried. Some questions depend on answers to others: read the engine's output with `germane
+    answers`, then repeat until no request is left; `germane run` then makes no calls.
     """
     from germane.evaluation.dryrun import forecast
 
@@ -82,9 +82,9 @@ def _in_words(done: dict[str, Any]) -> Iterator[str]:
 def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
     """Read an engine's answers to the requests of `germane questions` into the ledger.
 
-    A line is {"custom_id": ..., "response": {"status_code": 200, "body": {...}}}, as written by `vllm run-batch` and OpenAI's
-    batches, or has the model's text as its response. A failed or unreadable line is exported again by `germane questions`; the
-    exit code is then 3.
+    A line is {"custom_id": ..., "response": {"status_code": 200, "body": {...}}}, as written by
+    `vllm run-batch` and OpenAI's batches, or contains the model's text as "response". If a line failed or
+    cannot be read, the exit code is 3, and `germane questions` exports its request again.
     """
     location, answers, stored, left = ledger_address(ledger), Answers(), 0, 0
     damaged: list[str] = []

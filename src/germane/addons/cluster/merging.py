@@ -74,7 +74,10 @@ def merge(
 
 
 def open_parts(folders: Sequence[Path]) -> tuple[list[StoredTables], list[array[int]]]:
-    """Return the parts in order and their samples' positions; InputError if any is missing or differs."""
+    """Return the parts in the order of their numbers, and the positions of each part's samples.
+
+    Raises InputError if a part is missing or given twice, or if the parts belong to different evaluations.
+    """
     parts = sorted(map(_opened, folders), key=lambda part: _entry(part)["number"])
     rows = [read_rows(part.path) for part in parts]
     first = parts[0]
@@ -105,11 +108,11 @@ def merge_parts(
     folder: FolderWriter,
     own: Mapping[str, Json] = MappingProxyType({}),
 ) -> tuple[Report, ReportData | None]:
-    """Write the report of all parts of an evaluation to a locked folder; return it and its baseline.
+    """Write the report of all parts of an evaluation to a locked folder; return it and its baseline, if any.
 
-    Scores, means and intervals are identical to those of the same evaluation in one part; its gates are
-    decided here. `rows` has the positions of each part's samples. `own` are options of the whole evaluation
-    that its parts lack.
+    Scores, means and intervals are identical to those of the same evaluation in one part. The gates of the
+    evaluation are decided here. `rows` contains the positions of each part's samples. `own` are options of
+    the whole evaluation that are not stored in its parts.
     """
     manifests = [part.manifest for part in parts]
     options = manifests[0]["options"]
@@ -141,7 +144,7 @@ def _opened(path: Path) -> StoredTables:
         fix = "name folders that `germane run --part 3/16 -o DIR` wrote"
         raise InputError(f"{path} is not the report of a part (germane run --part)", fix=fix)
     deque(part.labels, 0)
-    part.forget("labels", "scores")  # lines are copied; the whole has its own
+    part.forget("labels", "scores")  # their lines are copied, not read
     return part
 
 
@@ -150,7 +153,7 @@ def _entry(part: StoredTables) -> Any:
 
 
 def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Return the names of settings and inputs that must agree in two parts' manifests but differ."""
+    """Return the names of settings and inputs that differ in two parts' manifests but must be equal."""
     names = {"of": "the number of parts", "cases": "cases", "gates": "gates"}
     results = [name for key, name in names.items() if row["part"][key] != other["part"][key]]
     judges = [canonical((manifest.get("judge") or {}).get("identity")) for manifest in (row, other)]
@@ -178,7 +181,7 @@ def _add_counts(tables: StoredTables, manifests: Sequence[Mapping[str, Any]]) ->
 
 
 def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
-    """Return the merged manifest: what all parts share, and the sums of their counts."""
+    """Return the merged manifest: the entries that are equal in all parts, and the sums of their counts."""
     first = manifests[0]
     kept = ("created", "cwd", "settings", "places", "by", "sampled", "left_out")
     made: dict[str, Json] = {name: first[name] for name in kept if name in first}
@@ -198,7 +201,10 @@ def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """The fields that identify a sample: its id is `id` in its own line and `sample` in lines about it."""
+    """The fields of a line that identify its sample.
+
+    The sample's id is the field `id` in the line of the sample itself, and the field `sample` in other lines.
+    """
 
     id: str = ""
     sample: str = ""
@@ -210,7 +216,7 @@ _decode_named = msgspec.json.Decoder(_Named).decode
 
 
 def _name_in(named: _Named) -> bytes:
-    """Return a short key made of a sample's id and system, without the trial, which labels lack."""
+    """Return a short key of a sample's id and system, but not its trial, because labels have no trial."""
     return short_name(repr((named.id or named.sample, named.system)).encode(errors="replace"))
 
 
@@ -259,7 +265,11 @@ def _samples(
 
 
 def _placed(file: TableFile, samples: Iterator[tuple[bytes, int]]) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a part's table with their samples' positions; labels added later come last."""
+    """Yield the lines of a part's table, each after the position of its sample among all samples.
+
+    `samples` yields the key and the position of each sample of the part, in order. Labels that were added
+    later come last.
+    """
     name, position = b"", -1
     for _, _, line in file.lines():
         key = _name_in(_decode_named(line))

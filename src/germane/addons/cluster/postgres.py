@@ -1,7 +1,7 @@
 """The ledger in a PostgreSQL database, shared by machines and by a team.
 
-It holds the same rows under the same keys as the ledger in a file. The first committed answer to a key wins, whoever
-writes it: rows are inserted in the order of their keys to avoid deadlocks, and existing rows stay.
+It contains the same rows under the same keys as the ledger in a file. The first committed answer under a key
+stays, whichever process writes it. Rows are inserted in the order of their keys to avoid deadlocks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from germane.ledger.store import (
 from germane.types import Judgement
 
 _TYPES = {"TEXT": 'text COLLATE "C"', "INTEGER": "bigint", "REAL": "double precision"}
-"""SQLite's types in PostgreSQL; texts sort by their bytes, as in SQLite, so that exports have one order."""
+"""PostgreSQL's types by SQLite's. Strings are sorted by bytes, as in SQLite, so that exports agree."""
 _COLUMNS = {name: re.sub("^[A-Z]+", lambda match: _TYPES[match[0]], text) for name, text in DECLARED.items()}
 _ABOUT = "germane ledger, format"
 """The comment on the table, before the number of its format."""
@@ -46,13 +46,14 @@ _INSERT = (
 _LOCK = 7_273_051
 """The (arbitrary) number of the lock under which tables are created."""
 _SECRET = re.compile("pass|secret|token|options", re.IGNORECASE)
-"""Words in the name of a URL's parameter that may hold a password."""
+"""Words in the name of a URL's parameter that may contain a password."""
 
 
 def _split(url: str) -> tuple[str, str]:
     """Return a database URL without its password, and the password.
 
-    InputError, without showing the URL, if password and host cannot be told apart or a parameter may hold a password.
+    Raises InputError, which does not show the URL, if the password cannot be separated from the host, or if a
+    parameter may contain a password.
     """
     url = re.sub(r"^(\w+):/(?!/)", r"\1://", url.strip())  # a `Path` leaves one of two slashes
     try:
@@ -60,7 +61,7 @@ def _split(url: str) -> tuple[str, str]:
         login, at, host = parts.netloc.rpartition("@")
         unclear = "@" in login + parts.path + parts.query + parts.fragment or _SECRET.search(parts.query)
         if unclear:
-            raise ValueError  # noqa: TRY301 - as for a bracket that is not closed
+            raise ValueError  # noqa: TRY301 - as urlsplit does for an unclosed bracket
         _ = parts.port
     except ValueError:
         fix = "write postgresql://USER@HOST:PORT/DATABASE, and the password to PGPASSWORD"
@@ -75,8 +76,8 @@ class PostgresLedger(Ledger):
     Each answer is committed to the server's disk as soon as it arrives. With `read_only`, nothing is changed
     or created. A password may be in the URL, in PGPASSWORD or in ~/.pgpass; it is never shown.
 
-    Raises MissingPart if the extra is not installed, InputError for an invalid URL, LedgerError if the
-    database cannot be used or its table is another program's or of another version.
+    Raises MissingPart if the extra is not installed, InputError if the URL is invalid, and LedgerError if the
+    database cannot be used or its table belongs to another program or version.
     """
 
     chunk = 5000
@@ -108,7 +109,10 @@ class PostgresLedger(Ledger):
 
     @staticmethod
     def password_apart(url: str) -> str:
-        """Return a URL without its password, which is set as PGPASSWORD for this process and its children."""
+        """Return `url` without its password, and set PGPASSWORD to the password.
+
+        The variable is set for this process and its children.
+        """
         place, password = _split(url)
         if password:
             os.environ["PGPASSWORD"] = password
@@ -116,7 +120,7 @@ class PostgresLedger(Ledger):
 
     @contextmanager
     def _locked(self, db: Any) -> Iterator[None]:
-        """Open a transaction that creates tables; other processes wait until it ends.
+        """Return a context with a transaction that may create tables; other processes wait until it ends.
 
         `IF NOT EXISTS` alone fails if two connections create a table at the same time.
         """
@@ -125,7 +129,10 @@ class PostgresLedger(Ledger):
             yield
 
     def _prepare(self, db: Any) -> None:
-        """Create the table if it is missing. LedgerError if it belongs to another program or version."""
+        """Create the table if it is missing.
+
+        Raises LedgerError if the table belongs to another program or version.
+        """
         with nullcontext() if self._read_only else self._locked(db):
             value = db.execute(
                 "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass('judgements')"
@@ -142,7 +149,10 @@ class PostgresLedger(Ledger):
 
     @contextmanager
     def _connected(self, *, writing: bool = False) -> Iterator[Any]:
-        """Yield the connection for reading or writing, opened if necessary; LedgerError if the database fails."""
+        """Return a context with the connection for reading or writing, which is opened if necessary.
+
+        Raises LedgerError if the database fails.
+        """
         with self._locks[writing]:
             try:
                 db = self._connections.get(writing)
@@ -155,7 +165,7 @@ class PostgresLedger(Ledger):
                 raise LedgerError(f"the ledger {self.place} cannot be used: {words}") from None
 
     def ready(self) -> None:
-        """Check that rows can be written. LedgerError if not."""
+        """Check that rows can be written. Raises LedgerError if they cannot."""
         sql = "SELECT current_setting('transaction_read_only') = 'off' AND has_table_privilege('judgements', 'INSERT')"
         with self._connected(writing=True) as db:
             if db.execute(sql).fetchone() != (True,):
@@ -172,11 +182,11 @@ class PostgresLedger(Ledger):
             for value in useless:
                 db.execute("DELETE FROM judgements WHERE key = %s AND answer = %s", value)
             columns = list(map(list, zip(*rows, strict=True)))
-            # one statement is one transaction, and one way to the server and back
+            # one statement is one transaction and one round trip to the server
             return {key for (key,) in db.execute(_INSERT, columns)} if rows else set()
 
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
-        """Yield the rows of a query, each converted by `read`."""
+        """Yield the rows of an SQL query, each converted by `read`; `values` replace its question marks."""
         if self._empty:
             return
         with self._connected() as db, db.transaction(), db.cursor(name="germane_rows") as cursor:
@@ -185,13 +195,13 @@ class PostgresLedger(Ledger):
             yield from map(read, cursor)
 
     def make(self, statements: Sequence[str]) -> None:
-        """Execute statements in one transaction under the ledger's lock."""
+        """Execute SQL statements in one transaction, while other processes create no tables."""
         with self._connected(writing=True) as db, self._locked(db):
             for statement in statements:
                 db.execute(statement)
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Execute a statement and return the number of rows that it changed."""
+        """Execute an SQL statement, and return the number of rows that it changed."""
         with self._connected(writing=True) as db:
             return int(db.execute(sql.replace("?", "%s"), values).rowcount)
 

@@ -21,7 +21,7 @@ _LAST = "manifest.json"
 
 @contextmanager
 def _store(url: str) -> Iterator[tuple[Any, str]]:
-    """Yield a URL's file system and path; errors in the context become an InputError that names the URL."""
+    """Return a context with a URL's file system and path; errors in it become an InputError with the URL."""
     shown = mask_urls(url)
     check_unmasked(url)
     try:
@@ -32,14 +32,14 @@ def _store(url: str) -> Iterator[tuple[Any, str]]:
         yield fsspec.core.url_to_fs(url)
     except FileNotFoundError:
         raise InputError(f"there is no file at {shown}", fix="check the URL") from None
-    except Exception as error:  # noqa: BLE001 - whatever the store raises, a missing package for its protocol included
+    except Exception as error:  # noqa: BLE001 - any error of the store, or a missing package
         what = f"{type(error).__name__}: {mask_urls(str(error))}"
         fix = "check the URL, the rights that this machine has, and that the store's package (s3fs, gcsfs) is installed"
         raise InputError(f"{shown} cannot be used: {what}", fix=fix) from None
 
 
 def check_store(url: str) -> None:
-    """Raise InputError, before anything is spent, if no installed package supports the URL."""
+    """Raise InputError if no installed package supports the URL; it is called before any paid call."""
     with _store(url):
         pass
 
@@ -61,7 +61,7 @@ def fetched(url: str) -> Path:
 
 
 def put(local: Path, url: str) -> None:
-    """Upload a file or the files of a folder to a URL; a report's manifest comes last."""
+    """Upload a file, or the files of a folder, to a URL; the manifest of a report is uploaded last."""
     with _store(url) as (files, path):
         if local.is_file():
             files.makedirs(path.rpartition("/")[0], exist_ok=True)

@@ -37,7 +37,10 @@ _FIX = "write processes:8, dask, or dask:tcp://HOST:8786"
 
 
 def parse_engine(text: str) -> tuple[str, str]:
-    """Return the kind of an engine, processes or dask, and its number of processes or address; InputError for any other text."""
+    """Return the kind of an engine (processes or dask), and its number of processes or its address.
+
+    The second string is "" if `text` is only the kind. Raises InputError for any other string.
+    """
     kind, _, rest = text.strip().partition(":")
     if kind == "dask" or (kind == "processes" and re.fullmatch("0*[1-9][0-9]*|", rest)):
         return kind, rest
@@ -46,24 +49,25 @@ def parse_engine(text: str) -> tuple[str, str]:
 
 @contextmanager
 def executor_of(text: str) -> Iterator[tuple[Executor, int]]:
-    """Start an engine; yield its executor and the number of parts that it runs at a time.
+    """Start the engine `text`; yield its executor and the number of parts that it runs at the same time.
 
-    MissingPart if the engine's extra is not installed, InputError for an unknown name or unreachable cluster.
+    Raises MissingPart if the engine's extra is not installed, and InputError if the engine is unknown or its
+    cluster cannot be reached.
     """
     kind, rest = parse_engine(text)
     if kind == "dask":
         with _dask_client(rest) as client:
-            # no retries: the command that resumes continues the part of a worker that is gone
+            # no retries: if a worker is lost, the command to resume continues its part
             yield client.get_executor(retries=0, pure=False), sum(client.nthreads().values())
         return
     count = int(rest or os.cpu_count() or 1)
-    # spawned, not forked: the copy of a process with threads may wait for a lock that no thread holds any more
+    # spawned, not forked: a forked process may wait forever for a lock that a thread of its parent held
     with ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), begin_worker) as pool:
         yield pool, count
 
 
 def begin_worker() -> None:
-    """Make a worker process ignore Ctrl-C, which the parent handles, and exit when the parent does."""
+    """Make this worker process ignore Ctrl-C, which its parent handles, and exit when its parent exits."""
     parent = parent_process()
     if parent is None:
         return
@@ -80,7 +84,11 @@ def begin_worker() -> None:
 
 @contextmanager
 def _dask_client(address: str) -> Iterator[Any]:
-    """Connect to the Dask cluster at an address; "" = start one on this machine."""
+    """Yield a client of the Dask cluster at `address`; if it is "", start a cluster on this machine.
+
+    Raises MissingPart if Dask is not installed, and InputError if the cluster does not answer or has no
+    worker.
+    """
     try:
         distributed: Any = import_module("distributed")
     except ImportError:
@@ -103,10 +111,11 @@ _PARTS = "parts"
 def run_part(
     spec: Spec, options: Mapping[str, Json], cwd: Path, whole: Path, host: str, share: Share
 ) -> None:
-    """Run one part, or continue it without asking answered questions again. Raises as `run` does.
+    """Run the part `share`, or continue it without asking answered questions again.
 
-    `options` are those of the whole evaluation, which the part's manifest gets and `spec` lacks; `whole` is
-    the report folder; paths are relative to `cwd`; `host` is the machine on which the evaluation began.
+    `options` are the options of the whole evaluation, which are written to the part's manifest; `spec`
+    contains only the options of this session. `whole` is the report folder of the evaluation. Paths are
+    relative to `cwd`. `host` is the machine on which the evaluation began. Raises the same errors as `run`.
     """
     here, ledger = socket.gethostname(), str(options.get("ledger") or "")
     if not (whole.is_dir() and cwd.is_dir()):
@@ -126,10 +135,10 @@ def run_part(
 
 
 def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData | None]:
-    """Run an evaluation in as many parts as its engine has workers; return the report and its baseline.
+    """Run an evaluation in as many parts as its engine has workers; return the report and any baseline.
 
-    With `resume`, all parts are continued. Raises as `run` does, InputError if the engine cannot be used, and JudgeError if a
-    worker is killed.
+    With `resume`, all parts are continued. Raises the same errors as `run`, InputError also if the engine
+    cannot be used, and JudgeError also if a worker is killed.
     """
     resumed, stored = spec.resumed()
     with resumed.confined():
@@ -175,12 +184,16 @@ def _check(plan: Plan, kind: str) -> None:
 def _write_start(
     plan: Plan, stored: Mapping[str, Json], target: FolderWriter, given: Spec, workers: int
 ) -> tuple[Callable[[Share], None], list[Share]]:
-    """Write the manifest of the whole evaluation; return the function that runs a part, and the parts."""
+    """Write the manifest of the whole evaluation; return the function that runs a part, and the parts.
+
+    `stored` is the manifest of the evaluation to resume ({} for a new one), and `given` are the options of
+    this session. A new evaluation gets as many parts as there are `workers`.
+    """
     spec, address = plan.spec, None
     if keeps_answers(plan.judge) and not spec.no_cache:
         address = ledger_of(spec, target.path)
     if address is not None and not spec.replay:
-        ledger = open_ledger(address)  # it is there when the parts look for it
+        ledger = open_ledger(address)  # create it before the parts open it
         assert ledger is not None
         address = ledger.place
         ledger.close()
@@ -202,7 +215,11 @@ def _run_parts(
     callbacks: Callbacks,
     again: str,
 ) -> list[Share]:
-    """Run the parts that `begin` returns, and return them; errors name the command `again`."""
+    """Run the parts that `begin` returns, and return them.
+
+    `begin` gets the number of workers, and returns the function that runs a part, and the parts. `again` is
+    the command that continues the evaluation, which errors name.
+    """
     with executor_of(engine) as (executor, workers):
         work, shares = begin(workers)
         futures: list[Future[None]] = [executor.submit(work, share) for share in shares]
@@ -228,7 +245,10 @@ def _run_parts(
 
 
 def _kill_workers(futures: list[Future[None]]) -> None:
-    """Kill all worker processes and cancel waiting parts; a pool that lost one worker would wait forever."""
+    """Kill all worker processes and cancel waiting parts.
+
+    A pool that has lost one of its workers would otherwise wait forever.
+    """
     for future in futures:
         future.cancel()
     for child in multiprocessing.active_children():

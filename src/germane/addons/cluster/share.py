@@ -1,4 +1,4 @@
-"""One of several parts of an evaluation: its cases, its share of the limits, and its entry in the manifest."""
+"""A part of an evaluation: its cases, its portion of the limits, and its entry in the manifest."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _SHARE = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Part `number` (from 1) of `of` parts."""
+    """One part of an evaluation: part `number` (from 1) of `of` parts."""
 
     number: int
     of: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a part such as `3/16`; InputError for anything else."""
+        """Return the part for a string such as `3/16`. Raises InputError for any other string."""
         match = _SHARE.fullmatch(text.strip())
         number, of = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= number <= of:
@@ -39,16 +39,19 @@ class Share:
         return cls(number, of)
 
     def has(self, query: str) -> bool:
-        """Return True if cases with this query are in the part, by its hash: equal queries share a part."""
+        """Return True if cases with this query are in the part.
+
+        The part is chosen by the hash of the query, so that cases with equal queries are in the same part.
+        """
         result = hashlib.blake2b(query.encode(errors="replace"), digest_size=8).digest()
         return int.from_bytes(result, "big") % self.of == self.number - 1
 
     def of_limits(self, spec: Spec) -> Spec:
-        """Return the specification with this part's share of the limits, which apply to all parts together.
+        """Return a copy of `spec` with this part's portion of the limits, which apply to all parts together.
 
         Each of N parts gets 1/N of the requests and tokens per minute and of the dollars. Calls and
-        concurrent requests are divided into whole numbers, the remainder among the first parts; each part may
-        send at least one request at a time.
+        concurrent requests are divided into whole numbers, and the first parts get the remainder. Each part
+        may send at least one request at a time.
         """
 
         def whole(limit: int | None) -> int | None:
@@ -75,8 +78,9 @@ class Share:
         inputs: Sequence[Path],
         gates: Iterable[Gate],
     ) -> dict[str, Json]:
-        """Return the part's entry in the manifest, for merging, and write `rows`, its cases' positions.
+        """Return the part's entry in the manifest, which merging needs, and write `rows` to a file.
 
+        `rows` are the positions of the part's cases among all cases, and `cases` is the number of all cases.
         Some means are computed over all parts, so their values are stored, each with its count.
         """
         (tables.path / _ROWS).write_text("".join(f"{row}\n" for row in rows), "ascii")
@@ -91,7 +95,10 @@ class Share:
 
 
 def read_rows(folder: Path) -> array[int]:
-    """Return the positions of a part's samples among all cases; InputError if they are missing or damaged."""
+    """Return the positions of a part's samples among all cases.
+
+    Raises InputError if the file of positions is missing or damaged.
+    """
     try:
         return array("q", map(int, (folder / _ROWS).read_text("ascii").split()))
     except (OSError, ValueError):
