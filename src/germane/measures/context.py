@@ -1,6 +1,7 @@
 """Measures of the retrieved contexts that ask a judge; each is a generator that yields questions.
 
-If a sample has several searches, a measure reads the distinct contexts of all, unless `over` says otherwise.
+If a sample has several searches, a measure reads the distinct contexts of all searches, unless its parameter
+`over` says otherwise.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ def claims_of(sample: Sample, text: str) -> Claims:
 def supported_claims(
     sample: Sample, text: str, contexts: Sequence[Context]
 ) -> Program[tuple[tuple[str, ...], tuple[Supported, ...]]]:
-    """Ask for the claims in a text and for the contexts that support each; return claims and support."""
+    """Ask for the claims in a text and the contexts that support each claim; return (claims, verdicts).
+
+    Both are empty if the text makes no claims.
+    """
     claims = yield from ask(claims_of(sample, text))
     support = (yield from ask(Support(claims, texts_of(contexts)))) if claims else ()
     return claims, support
@@ -69,7 +73,12 @@ def supported_claims(
 def supported_share(
     sample: Sample, name: Literal["reference", "response"], of: Literal["claims", "contexts"], what: str
 ) -> Program[Outcome]:
-    """Return the share of a text's claims that contexts support, or of the contexts that support claims."""
+    """Return the share of a text's claims that are supported by the contexts.
+
+    The text is the sample's field `name`. With `of="contexts"`, return the share of the contexts that support
+    at least one claim. `what` describes the supported items in explanations. The score is 0 without contexts,
+    and the outcome is skipped without claims.
+    """
     contexts = distinct_contexts(sample)
     if empty := nothing_in(contexts):
         return empty
@@ -108,7 +117,7 @@ _OF_CLAIMS: MeasureOptions = {
     aliases=("contextual_recall",),
 )
 def context_recall(sample: Sample) -> Program[Outcome]:
-    """Share of the reference's claims that the retrieved contexts support, alone or together."""
+    """Share of the reference's claims that are supported by the retrieved contexts, alone or together."""
     return (yield from supported_share(sample, "reference", "claims", "claims supported by the contexts"))
 
 
@@ -121,8 +130,8 @@ def context_recall(sample: Sample) -> Program[Outcome]:
 def context_claim_precision(sample: Sample) -> Program[Outcome]:
     """Share of the distinct contexts that support at least one claim of the reference, alone or with others.
 
-    It is computed from the same verdicts as context_recall, and ignores rank: context_precision takes rank
-    into account.
+    It is computed from the same verdicts as context_recall. Unlike context_precision, it does not depend on
+    the order of the contexts.
     """
     what = "contexts support a claim of the reference"
     return (yield from supported_share(sample, "reference", "contexts", what))
@@ -140,11 +149,11 @@ def context_claim_precision(sample: Sample) -> Program[Outcome]:
     aliases=("contextual_relevancy",),
 )
 def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> Program[Outcome]:
-    """Share of the contexts' statements that are relevant to the query: the opposite of noise.
+    """Share of the contexts' statements that are relevant to the query.
 
-    The judge lists the statements of each context and says which are relevant. It sees the query, and the
-    reference if the sample has one; `--against query` shows the query alone, as DeepEval does. If an answer
-    is missing, the score is incomplete, with bounds 0 and 1.
+    The judge lists the statements of each context and decides which are relevant. It sees the query, and the
+    reference if the sample has one. With `--against query`, it sees only the query, as with DeepEval. If an
+    answer is missing, the score is incomplete, with bounds 0 and 1.
     """
     contexts = distinct_contexts(sample, k)
     if nothing := nothing_in(contexts):
@@ -187,16 +196,18 @@ def _sufficiency(sample: Sample, contexts: Sequence[Context]) -> Sufficiency:
 
 
 Column: TypeAlias = frozenset[int]
-"""The numbers of the claims that one retrieved context supports."""
+"""The numbers of the claims that are supported by one retrieved context."""
 _Matrix: TypeAlias = tuple[tuple[str, ...], list[list[Column]]]
-"""The claims of the reference, and for each ranking the supported claims at each of its ranks."""
+"""The claims of the reference; and for each ranking a list with a column for each rank."""
 
 
 def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Program[_Matrix | Outcome]:
-    """Ask which claims of the reference each context supports; return the claims, and a column per rank.
+    """Ask which claims of the reference are supported by each context.
 
-    A column is the set of claim numbers that the context at that rank supports. If `repeats` is false, a
-    repeated passage has an empty column. `final` returns the columns of the final list only.
+    Return the claims, and for each ranking a list with a column for each rank: the numbers of the claims that
+    are supported by the context at that rank. If `repeats` is false, the column of a repeated passage is
+    empty. With `final`, only the final list is returned. Without contexts the result is a score of 0, and
+    without claims a skipped outcome.
     """
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
@@ -217,12 +228,15 @@ def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Pro
 
 
 def covered(columns: Iterable[Column]) -> Column:
-    """Return the numbers of all claims that at least one of these contexts supports."""
+    """Return the numbers of all claims that are supported by at least one of these contexts."""
     return frozenset[int]().union(*columns)
 
 
 def _gain(column: Column, seen: Counter[int], alpha: float) -> float:
-    """Return a context's gain in alpha-DCG: the sum over its claims of (1 - alpha)**(times seen above)."""
+    """Return a context's gain in alpha-DCG: the sum of (1 - alpha)**n over the claims it supports.
+
+    n is the number of contexts above it that support the same claim; `seen` maps each claim to this number.
+    """
     return fsum((1.0 - alpha) ** seen[claim] for claim in sorted(column))
 
 
@@ -236,7 +250,7 @@ def alpha_dcg(columns: Iterable[Column], alpha: float) -> float:
 
 
 def greedy(columns: Iterable[Column], alpha: float, k: int) -> list[Column]:
-    """Return up to k columns, choosing the largest gain each time: an approximation of the ideal order."""
+    """Return the first k columns of an approximately ideal order: each next column has the largest gain."""
     left, chosen, seen = list(columns), list[Column](), Counter[int]()
     while left and len(chosen) < k:
         best = max(range(len(left)), key=lambda at: _gain(left[at], seen, alpha))
@@ -246,7 +260,10 @@ def greedy(columns: Iterable[Column], alpha: float, k: int) -> list[Column]:
 
 
 def alpha_ndcg(columns: Sequence[Column], alpha: float, k: int, pool: Sequence[Column]) -> float:
-    """Return alpha-DCG of the first k columns / that of the greedily ordered pool; 0 if the latter is 0."""
+    """Return alpha-nDCG at k: the alpha-DCG of `columns` divided by that of an ideal order of `pool`.
+
+    Returns 0 if no context in `pool` supports a claim.
+    """
     ideal = alpha_dcg(greedy(pool, alpha, k), alpha)
     return alpha_dcg(columns[:k], alpha) / ideal if ideal else 0.0
 
@@ -260,7 +277,7 @@ def alpha_ndcg(columns: Sequence[Column], alpha: float, k: int, pool: Sequence[C
     aliases=("StRecall", "strec", "subtopic_recall"),
 )
 def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
-    """Subtopic recall: share of the reference's claims that the top k support; repeats add nothing."""
+    """Subtopic recall: share of the reference's claims that are supported by a context in the top k."""
     matrix = yield from _matrix(sample, final=over == "final")
     if isinstance(matrix, Outcome):
         return matrix
@@ -287,10 +304,11 @@ def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
     aliases=("alpha_DCG", "andcg"),
 )
 def alpha_nDCG(sample: Sample, *, alpha: float, over: str, k: int) -> Program[Outcome]:
-    """alpha-nDCG: rewards new claims at early ranks; a claim that a higher rank supports is worth less.
+    """Discounted gain of new claims: a claim counts less if a context at a higher rank supports it too.
 
-    A repeated passage adds nothing. The ideal order is made greedily from the distinct retrieved passages,
-    plus one imagined passage for each claim that none of them supports.
+    A repeated passage adds nothing. The score is divided by that of an approximately ideal order of the
+    distinct retrieved passages. For each claim that is not supported by any of these passages, the ideal
+    order contains an imagined passage that supports it.
     """
     matrix = yield from _matrix(sample, final=over == "final", repeats=False)
     if isinstance(matrix, Outcome):
@@ -312,7 +330,7 @@ def alpha_nDCG(sample: Sample, *, alpha: float, over: str, k: int) -> Program[Ou
 
 
 SIMILAR = 0.85
-"""The lowest similarity (difflib's ratio) at which match=fuzzy takes two spellings for one entity."""
+"""The lowest similarity (difflib's ratio) of two spellings that match=fuzzy counts as one entity."""
 _MATCH = one_of("when two spellings are one entity: equal once made plain, or similar too", "exact", "fuzzy")
 
 
@@ -329,9 +347,9 @@ _MATCH = one_of("when two spellings are one entity: equal once made plain, or si
 def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
     """Share of the reference's distinct entities (names, places, dates, numbers) that are in the contexts.
 
-    Entities are compared after NFKC and case folding, without spaces and punctuation at the edges.
-    match=fuzzy also accepts similar spellings and partial names ("Curie", "Marie Curie") if their digits are
-    the same.
+    Entities are compared after NFKC and case folding, without spaces and punctuation at both ends. With
+    match=fuzzy, similar spellings and partial names ("Curie", "Marie Curie") are equal too if they contain
+    the same digits.
     """
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
@@ -356,7 +374,7 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
 
 
 def plain(entity: str) -> str:
-    """Return an entity in the form compared: folded case, single spaces, no punctuation at the ends."""
+    """Return an entity in normal form: folded case, single spaces, no punctuation at either end."""
     text = folded(entity)
     edges = (char.isspace() or unicodedata.category(char).startswith("P") for char in text)
     inner = [position for position, edge in enumerate(edges) if not edge]
@@ -364,7 +382,10 @@ def plain(entity: str) -> str:
 
 
 def alike(name: str, other: str) -> bool:
-    """Return True if two `plain` entities are similar or one has the other's words; digits must agree."""
+    """Return True if two names are similar, or if one contains all words of the other.
+
+    Both must be in the form that `plain` returns. If their digits differ, the result is False.
+    """
     if sorted(filter(str.isdigit, name)) != sorted(filter(str.isdigit, other)):
         return False
     first, second = set(name.split()), set(other.split())
@@ -417,7 +438,10 @@ _MARGINAL: MeasureOptions = {
     when={"of": "documents"},
 )
 def marginal_recall(sample: Sample, *, call: int) -> Outcome:
-    """Share of the gold documents that search `call` is the first to find (call=0: mean over searches)."""
+    """Share of the gold documents that search `call` finds and no earlier search found.
+
+    With call=0, the score is the mean over all searches.
+    """
     gold, lists = relevant(sample, 1), documents(sample, "calls")
     if not gold or lists is None:
         return skipped(NO_IDS if gold else NO_GOLD)
@@ -433,7 +457,10 @@ def marginal_recall(sample: Sample, *, call: int) -> Outcome:
     when={"of": "claims"},
 )
 def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
-    """Share of the reference's claims that search `call` is the first to support (call=0: mean over all)."""
+    """Share of the reference's claims that are supported by search `call` and by no earlier search.
+
+    With call=0, the score is the mean over all searches.
+    """
     matrix = yield from _matrix(sample)
     if isinstance(matrix, Outcome):
         return matrix
@@ -443,7 +470,12 @@ def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
 
 
 def _marginal(wanted: Sequence[str], lists: Sequence[Sequence[str]], call: int, what: str) -> Outcome:
-    """Return the share of `wanted` that search `call` is the first to find; call=0: mean over searches."""
+    """Return the share of `wanted` that is found by search `call` and by no earlier search.
+
+    `lists` holds the documents or claims found by each search, and `what` names them in explanations. With
+    `call=0`, return the mean over all searches. The outcome is skipped if there are fewer searches than
+    `call`.
+    """
     if call > len(lists):
         return skipped(f"the sample has {len(lists)} searches, none with the number call={call}")
     lacking, items, added = set(wanted), [], []

@@ -41,11 +41,13 @@ def measure(name: str = "", /, **options: Any) -> Declare: ...
 def measure(name: str | Body = "", /, **options: Any) -> Measure | Declare:
     """Declare a measure; the decorated function's name becomes the Measure.
 
-    The function takes the sample, then as keywords its parameters, `k` if it has a cut-off, and `settings` if
-    it needs the evaluation's settings. It is a generator of questions, or a plain function if it asks no
-    judge, and returns a number or an Outcome. The measure is named after the function unless `name` is given,
-    and its keyword defaults are the measure's parameters unless `params` declares them. A sample that lacks
-    one of the fields in `needs` is skipped. Options are fields of `Definition`.
+    The function takes the sample as its first argument. Keyword arguments are the measure's parameters, `k`
+    if the measure has a cut-off, and `settings` if it needs the evaluation's settings. The function returns a
+    number or an Outcome. If it asks a judge, it is a generator that yields the questions.
+
+    The measure is named after the function unless `name` is given. Its parameters are the function's keyword
+    arguments with their defaults, unless `params` declares them. `options` are fields of `Definition`. A
+    sample that lacks one of the fields in `needs` is skipped.
     """
 
     def declare(body: Body) -> Measure:
@@ -71,7 +73,11 @@ def measure(name: str | Body = "", /, **options: Any) -> Measure | Declare:
 
 
 def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
-    """Return the measure's parameters: the function's keyword arguments without those of germane (`ours`)."""
+    """Return the parameters that a function declares by its arguments and their defaults.
+
+    The arguments named in `ours`, which germane passes, are left out. Raises MeasureError if a default is
+    missing or is not a number, a string, True or False.
+    """
     params = {}
     for name, parameter in inspect.signature(body).parameters.items():
         if name in ours:
@@ -86,14 +92,15 @@ def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
 
 
 FILE_MARK = ".py:"
-"""What separates a Python file from the name of a measure in it: `my_measures.py:first_hit`."""
+"""The end of a Python file's name and the colon before a measure's name: `my_measures.py:first_hit`."""
 _WORD = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 
 
 def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Measure, ...]:
-    """Return the distinct measures named in texts, each of which has one or more names separated by spaces.
+    """Return the distinct measures named in strings; each string is one or more names separated by spaces.
 
-    Names and `folder` are those of `find_measure`. Raises MeasureError for unmatched or nested parentheses.
+    `find_measure` explains names and `folder`. Raises MeasureError if parentheses are unmatched or nested, or
+    if a name is that of a grader.
     """
     result: dict[Measure, None] = {}
     for text in texts:
@@ -116,9 +123,10 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
 def find_measure(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
     """Return the measure with a name such as `nDCG@10` or `my_measures.py:first_hit(least=2)@5`.
 
-    A relative path starts from `folder`, the folder of the eval file that names the measure, by default from
-    the working directory. With `lenient`, a required cut-off may be missing. Raises InputError if the Python
-    file is missing, fails to run or lacks the measure, or the eval file is not trusted.
+    `folder` is the folder of the eval file that names the measure. A relative path to a Python file starts
+    from `folder` or, without it, from the working directory. With `lenient`, a required cut-off may be
+    missing. Raises InputError if the measure is unknown, if its Python file is missing or fails to run, or if
+    the eval file is not trusted.
     """
     if FILE_MARK in text:
         if folder is not None:
@@ -133,7 +141,10 @@ def find_measure(text: str, folder: Path | None = None, *, lenient: bool = False
 
 @cache
 def _module(path: Path) -> ModuleType:
-    """Import a Python file and return its module; the file is run only once."""
+    """Import a Python file and return its module; later calls return the same module.
+
+    Raises InputError if the file does not exist or fails to run.
+    """
     if not path.is_file():
         raise InputError(f"the file {path} does not exist", fix="write FILE.py:NAME of a measure")
     name = f"_germane_user_{path.stem}_{_module.cache_info().currsize}"
@@ -156,7 +167,7 @@ def _module(path: Path) -> ModuleType:
 
 
 def _failed(path: Path, fault: BaseException) -> InputError:
-    """Return the InputError for an exception in a user's file, located at the line that raised it."""
+    """Return an InputError for the exception `fault` in a user's file, with the line that raised it."""
     frames = traceback.extract_tb(fault.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
     line = fault.lineno if isinstance(fault, SyntaxError) else lines[-1] if lines else None
@@ -166,7 +177,10 @@ def _failed(path: Path, fault: BaseException) -> InputError:
 
 
 def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
-    """Return the measure with this name in a user's module; a plain function is declared as a measure."""
+    """Return the measure with this name in a user's module; a plain function is declared as a measure.
+
+    Raises InputError if the module has no measure and no function with this name.
+    """
     result = getattr(module, name, None) if name else None
     if isinstance(result, Measure):
         return result
@@ -180,7 +194,10 @@ def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
 
 
 def install(name: str | None = None) -> None:
-    """Load the installed add-on that defines the measure `name`; None loads all add-ons, "" loads none."""
+    """Load the installed add-on that defines the measure `name`, if any; None loads all, "" loads none.
+
+    Raises InputError if an add-on's entry point is not a measure.
+    """
     for own, target in all_of("measures", installed=True).items() if name != "" else ():
         if (name is None or own.casefold() == name.casefold()) and not isinstance(load(target), Measure):
             what = f"the entry point {own} = {target} of an add-on is not a measure"

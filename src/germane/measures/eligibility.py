@@ -40,7 +40,7 @@ def refusals(
 ) -> Broken:
     """Return the outcome (skipped or error) of each sample that a measure cannot score, by sample index.
 
-    `known` caches the results of the checks for these samples; pass the same dictionary for each measure.
+    `known` caches the results of the checks. Pass the same dictionary for all measures of these samples.
     """
     outcomes: Broken = {}
     for name, rule in _rules(measure, settings):
@@ -53,7 +53,10 @@ def refusals(
 def _rules(
     measure: Measure, settings: Settings
 ) -> Iterator[tuple[object, Callable[[Sequence[Sample]], Broken]]]:
-    """Yield (cache key, check) for each requirement of a measure; the first failed check decides."""
+    """Yield (cache key, check) for each requirement of a measure.
+
+    If a sample fails several checks, the first of these gives its outcome.
+    """
     definition, labels = measure.definition, measure.labels
     ranked, rel = definition.family == "ranked", measure.settings.get("rel", 0)
     yield "error", lambda some: {n: error(row.error or "") for n, row in enumerate(some) if row.failed}
@@ -73,7 +76,11 @@ def _rules(
 
 
 def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, open_rel: bool) -> Broken:
-    """Return a skipped outcome for each sample without people's labels, or with labels on a wrong scale."""
+    """Return a skipped outcome for each sample without people's labels, or with labels on a wrong scale.
+
+    With `best` (labels=best), labels may be missing, but their scale must be the judge's. Otherwise
+    `open_rel` says that the measure has no `rel`, and labels must then be binary or on the scale 0 to 3.
+    """
     people, judged, broken = Places(LabelChoice("human", "need", final=False), settings), settings.scale, {}
     people.add(samples)
     for number in range(len(samples)):
@@ -93,7 +100,7 @@ def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, op
 
 
 def _lacking(need: str, samples: Sequence[Sample]) -> Broken:
-    """Return a skipped outcome for each sample without the field `need`."""
+    """Return an outcome for each sample without the field `need`: its error if it failed, else skipped."""
     if need == "contexts":
         lacking = [n for n, sample in enumerate(samples) if sample.contexts is None and sample.calls is None]
     elif need in {"query", "reference", "response"}:
@@ -125,7 +132,7 @@ def _without_ids(samples: Sequence[Sample]) -> Broken:
 
 
 def _hint_at_ids(sample: Sample, contexts: Iterable[Context]) -> str:
-    """Return a hint if the contexts' texts, or one of their metadata fields, are gold ids; else ""."""
+    """Return a hint if gold ids occur as the contexts' texts or in one of their metadata fields; else ""."""
     gold = {*(sample.qrels or ()), *chain.from_iterable(sample.gold or ()), *sample.forbidden}
     for context in contexts:
         if context.text.strip() in gold:
@@ -136,7 +143,7 @@ def _hint_at_ids(sample: Sample, contexts: Iterable[Context]) -> str:
 
 
 def _unasked(against: str, samples: Sequence[Sample]) -> Broken:
-    """Return a skipped outcome for each sample that lacks the query, or the field to judge against."""
+    """Return a skipped outcome for each sample that lacks the query or the field named by `against`."""
     broken = _lacking("query", samples)
     if against in {"reference", "response", "criterion"}:
         why = skipped(f"the sample has no {against} to judge against")

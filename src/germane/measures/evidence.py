@@ -1,8 +1,8 @@
 """Measures of how much gold text (evidence) was retrieved, however the documents are cut into chunks.
 
-Document ids change with the chunks, and chunk precision rises with the chunks' size; the words of gold text
-do neither. A chunk and a quote overlap if the chunk holds the quote, lies within it, or ends or starts with a
-part of it; words that merely occur in both do not count.
+If documents are cut into other chunks, the chunks' ids change, and so does precision counted in chunks. The
+words of gold text stay the same. A chunk and a quote overlap if the chunk contains the quote, lies within it,
+or ends or starts with a part of it. Words that occur in both without such an overlap do not count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _OF_EVIDENCE: MeasureOptions = {
 
 
 def _of_pieces(sample: Sample, k: int | None, value: Callable[[Coverage], float]) -> Outcome:
-    """Return the outcome for a sample: `value` of its coverage, with the pieces of evidence as items."""
+    """Return the outcome for a sample, with the pieces of evidence as items.
+
+    `value` computes the score from the coverage by the first `k` contexts of each search.
+    """
     result = _cover(sample, k)
     if isinstance(result, Outcome):
         return result
@@ -40,7 +43,11 @@ def _of_pieces(sample: Sample, k: int | None, value: Callable[[Coverage], float]
 
 
 def _cover(sample: Sample, k: int | None) -> Coverage | Outcome:
-    """Return the coverage by the first k contexts of each search, or a skipped or error outcome."""
+    """Return how much of the evidence the first `k` contexts of each search contain.
+
+    Returns an outcome instead if this cannot be computed: a score of 0 if nothing was retrieved, else skipped
+    or error.
+    """
     contexts = distinct_contexts(sample, k)
     if not contexts:
         return NO_CONTEXT
@@ -56,9 +63,10 @@ def _cover(sample: Sample, k: int | None) -> Coverage | Outcome:
 def evidence_recall(sample: Sample, *, k: int | None) -> Outcome:
     """Share of the gold evidence (quotes, or offsets in a document) that is retrieved.
 
-    It is counted in words (in characters for scripts without spaces, and for evidence with offsets but no
-    quote) of the distinct contexts, the first k of each search. A piece counts as far as chunks cover it.
-    Offsets are used if both evidence and context have them (`start`, `end`).
+    The distinct contexts among the first k of each search are read. Evidence is counted in words; in scripts
+    without spaces, and for evidence with offsets but no quote, it is counted in characters. A piece of which
+    a part is retrieved counts by that part. Offsets (`start`, `end`) are used if both evidence and context
+    have them.
     """
     return _of_pieces(sample, k, lambda coverage: coverage.covered / fsum(coverage.sizes))
 
@@ -68,9 +76,9 @@ def evidence_recall(sample: Sample, *, k: int | None) -> Outcome:
     formula="words of the contexts that are gold evidence, each piece of it once / words of the contexts",
 )
 def evidence_precision(sample: Sample, *, k: int | None) -> Outcome:
-    """Share of the retrieved text that is gold evidence. Overlapping chunks count once.
+    """Share of the retrieved text that is gold evidence.
 
-    Counted as for evidence_recall.
+    Evidence that occurs in several chunks counts once. Words are counted as for evidence_recall.
     """
     result = _cover(sample, k)
     if isinstance(result, Outcome):
@@ -91,7 +99,7 @@ def evidence_precision(sample: Sample, *, k: int | None) -> Outcome:
 def IoU(sample: Sample, *, k: int | None) -> Outcome:
     """Intersection over union of the retrieved text and the gold evidence.
 
-    Counted as for evidence_recall.
+    Words are counted as for evidence_recall.
     """
 
     def value(coverage: Coverage) -> float:
@@ -102,7 +110,7 @@ def IoU(sample: Sample, *, k: int | None) -> Outcome:
 
 
 EDGE = 3
-"""The fewest words by which a chunk and a quote must overlap if the chunk does not hold the whole quote."""
+"""The fewest words that a chunk and a quote must have in common if the chunk lacks a part of the quote."""
 
 _TOKEN = re.compile(
     "[\u0e4d\u0ecd][\u0e32\u0eb2]|"  # one vowel of Thai and Lao, which NFKC takes apart
@@ -113,7 +121,7 @@ _TOKEN = re.compile(
 
 
 class Token(NamedTuple):
-    """A word of a text in the form in which words are compared, with its offsets in characters."""
+    """One word of a string, normalised for comparison, with its character offsets in the string."""
 
     word: str
     start: int
@@ -121,17 +129,18 @@ class Token(NamedTuple):
 
 
 def tokens(text: str) -> list[Token]:
-    """Return the words of a text, in order."""
+    """Return the words of a string, in order; a character of a script without spaces is one word."""
     whole, starts, ends = folded_with_offsets(text)
     return [Token(match[0], starts[match.start()], ends[match.end() - 1]) for match in _TOKEN.finditer(whole)]
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of the evidence the contexts contain, in words, or in characters if a piece has only offsets.
+    """How much of a sample's evidence its contexts contain.
 
-    `shares` is the covered share of each piece and `sizes` its length. `news` is how much evidence each
-    context holds that no context before it holds, and `lengths` is the length of each context.
+    `shares` is the covered proportion of each piece of evidence, and `sizes` the length of each piece. `news`
+    is the amount of evidence in each context that no earlier context contains. `lengths` is the length of
+    each context. Lengths are in words, or in characters if a piece of evidence has only offsets.
     """
 
     shares: tuple[float, ...]
@@ -146,7 +155,11 @@ class Coverage:
 
 
 def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage:
-    """Return how much of the evidence the contexts cover. Raises ValueError if that cannot be determined."""
+    """Return how much of the evidence the contexts contain.
+
+    Raises ValueError if this cannot be determined: evidence is empty or ambiguous, or a context has no
+    offsets although a piece of evidence has only offsets.
+    """
     pieces = {piece: tokens(piece.quote or "") for piece in evidence}
     for piece, quote in pieces.items():
         if piece.quote and not quote:
@@ -174,7 +187,10 @@ def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage
 
 
 def _share(piece: Evidence, contexts: Sequence[Context]) -> float:
-    """Return the share of a piece of evidence (with offsets, but no quote) that the contexts cover."""
+    """Return the proportion of a piece of evidence that the contexts cover, computed from offsets.
+
+    Raises ValueError if the piece is empty, or if a context of its document has no `start`.
+    """
     first, last = piece.start or 0, piece.end or 0
     if first == last:
         raise ValueError(f"the evidence in {piece.doc} from {first} to {last} is empty; write start < end")
@@ -202,7 +218,11 @@ def _start(context: Context) -> int | None:
 def _words_of(
     piece: Evidence, quote: Sequence[Token], context: Context, text: Sequence[Token]
 ) -> Mapping[int, int]:
-    """Return, for the words of a context that are evidence, {index in `text`: index in `quote` or offset}."""
+    """Return the words of a context that belong to a piece of evidence.
+
+    The keys are their indices in `text`. The values are their indices in `quote`, or their offsets in the
+    document if the evidence has no quote. Raises ValueError if the quote occurs twice.
+    """
     if piece.doc is not None and context.id != piece.doc:
         return {}
     shift = _start(context)
@@ -218,7 +238,10 @@ def _words_of(
 
 
 def _by_words(quote: Sequence[Token], text: Sequence[Token]) -> dict[int, int]:
-    """Return the longest overlap, as {word index in the text: in the quote}; ValueError if ambiguous."""
+    """Return the longest overlap of a quote and a text, as {word index in `text`: word index in `quote`}.
+
+    The result is empty if they do not overlap. Raises ValueError if the whole quote occurs twice in the text.
+    """
     words, values = [token.word for token in quote], [token.word for token in text]
     if not words or not values:
         return {}

@@ -1,4 +1,4 @@
-"""Explain scores in words, from the labels or answers that they were computed from, and list measures."""
+"""Explain scores in words, from the labels or answers behind them; describe measures as text and JSON."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from germane.places.places import Places
 from germane.types import FrozenDict, Json
 
 NAMED, MISSING = 3, 80
-"""How many missing items the one-line reasoning names, and the number of characters of each."""
+"""The most missing items that the one-line reasoning lists, and the most characters it shows of each."""
 NO_CONTEXT = "No context retrieved"
 CANNOT = "Cannot evaluate contextual precision without retrieved chunks"
 ORDERED = frozenset({"context_precision", "context_position"})
-"""Measures that fall if relevant contexts rank below irrelevant ones: such contexts are misses too."""
+"""Measures whose score depends on order: a relevant context below an irrelevant one is also a miss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """The explanation of one score in words.
 
-    `hits` are the items that counted for the score and `misses` the others; `reasoning` is the score in one
-    line. A ranked measure has `relevance_checks`, one per ranked context, and as `working` the precision at
-    each rank. `band` is the quality that the score stands for, in words; "" if the measure has no such words.
+    `hits` are the items that raised the score and `misses` the others. `reasoning` is one line of text with
+    the score. For a ranked measure, `relevance_checks` describes each ranked context, and `working` gives the
+    precision at each rank. `band` is the quality of the score in words ("good"), or "" if the measure has no
+    such words.
     """
 
     outcome: Outcome
@@ -48,12 +49,12 @@ class Explanation:
         return "\n".join([*lines, *(f"+ {hit}" for hit in self.hits), *(f"- {miss}" for miss in self.misses)])
 
     def missed(self, expected: int | None = None) -> list[str]:
-        """Return the misses; if fewer relevant contexts were found than `expected`, a last entry says so."""
+        """Return the misses; add an entry at the end if there are fewer hits than `expected`."""
         short = len(self.hits) < (expected or 0)
         return [*self.misses, *[f"Expected {expected} relevant contexts, found {len(self.hits)}"] * short]
 
     def as_json(self) -> dict[str, Json]:
-        """Return the explanation as JSON: hits, misses, reasoning, and the rest under `details`."""
+        """Return the explanation as a JSON object; `details` holds all but hits, misses and reasoning."""
         more = {
             "relevance_checks": [dict(check) for check in self.relevance_checks],
             "working": [dict(step) for step in self.working],
@@ -70,7 +71,10 @@ class Explanation:
 
 
 def explain_ranked(measure: Measure, outcome: Outcome, places: Places, sample: int) -> Explanation:
-    """Explain a sample's score by a ranked measure: the label and the precision at each rank."""
+    """Explain a sample's score by a ranked measure: the label and the precision at each rank.
+
+    `places` holds the labels, and `sample` is the sample's index in them.
+    """
     hits, misses = list[str](), list[str]()
     checks, working = list[FrozenDict](), list[FrozenDict]()
     rankings = places.spans_of(sample, measure.depth)
@@ -109,7 +113,10 @@ def explain_ranked(measure: Measure, outcome: Outcome, places: Places, sample: i
 
 
 def _check(rank: int, places: Places, at: int, measure: Measure, call: int) -> FrozenDict:
-    """Return the relevance check (rank, text, relevant, reasoning ...) of one ranked context as JSON."""
+    """Return the relevance check of one ranked context as JSON: its rank, text, label and the reason for it.
+
+    `at` is the context's row in `places`. `call` is the number of its search, or 0 if there is only one.
+    """
     labelled, context = bool(places.labelled[at]), places.contexts[at]
     unknown = at in places.failed or (not labelled and open_holes(measure))
     level = float(places.level[at])
@@ -137,7 +144,10 @@ def _check(rank: int, places: Places, at: int, measure: Measure, call: int) -> F
 
 
 def _score(measure: Measure, outcome: Outcome) -> str:
-    """Return the score as text, such as `precision score: 0.50` for context_precision@5."""
+    """Return the score as text, such as `precision score: 0.50` for context_precision@5.
+
+    Without a score, return `no precision score:` and the reason.
+    """
     word = measure.name.removeprefix("context_").replace("_", " ")
     if measure.definition.family == "ranked" and not measure.name.startswith("context_"):
         word = str(measure)
@@ -154,7 +164,10 @@ _BANDS = {
 
 
 def _band(measure: Measure, value: float | None) -> str:
-    """Return the words for the quality of a score, such as "perfect order"; 0 is in the lowest band."""
+    """Return the quality of a score in words, such as "perfect order"; "" if the measure has no such words.
+
+    A score of 0 is in the lowest band.
+    """
     if value is None or measure.name not in _BANDS:
         return ""
     bands = _BANDS[measure.name].items()
@@ -162,9 +175,10 @@ def _band(measure: Measure, value: float | None) -> str:
 
 
 def explain_judged(measure: Measure, outcome: Outcome, derived: Outcome | None = None) -> Explanation:
-    """Explain a judged score by the items that it counted.
+    """Explain a judged score by the items that were counted for it.
 
-    `outcome` is the stored score, `derived` the one computed again from stored answers, with counted items.
+    `outcome` is the stored score, which has no items. `derived` is the same score, computed again from stored
+    answers, with its items.
     """
     counted = derived or outcome
     misses = [_worded(item) for item in counted.items if item.held is False]
@@ -180,7 +194,7 @@ def explain_judged(measure: Measure, outcome: Outcome, derived: Outcome | None =
 
 
 def _worded(item: Item) -> str:
-    """Return an item with the reason for its decision, if there is one."""
+    """Return the item as text, followed by the reason for its decision, if any."""
     return f"{item.text} - {item.why}" if item.why else item.text
 
 
@@ -192,7 +206,7 @@ def _counted(item: Item) -> dict[str, Json]:
 
 
 def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> str:
-    """Return one line with the share of items that counted, the score, and the missing items."""
+    """Return one line of text: how many items held (such as 3/5), the score, and the first missing items."""
     score = _score(measure, outcome)
     if not counted.items or not counted.what:
         nothing = next((item.text for item in counted.items), "")
@@ -205,7 +219,7 @@ def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> s
 
 
 def as_json(definition: Definition) -> dict[str, Json]:
-    """Return a measure's definition as JSON; an infinite end of the range is null."""
+    """Return a measure's definition as a JSON object; an infinite limit of its range is null."""
     return {
         "name": definition.title,
         "family": definition.family,
@@ -228,7 +242,7 @@ def as_json(definition: Definition) -> dict[str, Json]:
 
 
 def listing(definitions: Iterable[Definition]) -> str:
-    """Return a paragraph per measure: its name, formula, needs and source."""
+    """Return a text with one paragraph per measure: its name, formula, required fields and source."""
     paragraphs = []
     for definition in definitions:
         needs = dict(definition.facts())["needs"]

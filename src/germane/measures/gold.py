@@ -1,4 +1,4 @@
-"""Measures that ask no judge: id sets against gold, gold groups, forbidden documents, repetition."""
+"""Measures that ask no judge: retrieved ids compared with gold, forbidden documents, repeated passages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ _OF_GROUPS: MeasureOptions = {
 
 
 def _over_lists(sample: Sample, over: str, k: int | None, value: Callable[[list[str]], Outcome]) -> Outcome:
-    """Return `value` of the retrieved document ids, the first k of each list; skipped if none has an id."""
+    """Return the outcome that `value` computes from the ids of the retrieved documents.
+
+    Only the first `k` contexts of each list are read. `over` says which lists are read: "union" or "final".
+    The outcome is skipped if no context has an id.
+    """
     lists = documents(sample, over, k)
     return skipped(NO_IDS) if lists is None else value(lists[0] if lists else [])
 
@@ -55,7 +59,7 @@ def _good(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
 
 
 def _both(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
-    """Return F1 of the retrieved documents: 2 * hits / (gold + retrieved)."""
+    """Return the F1 of the retrieved documents `ids`: 2 * hits / (gold documents + retrieved documents)."""
     outcome = _retrieved(gold, ids)
     hits = sum(item.held is True for item in outcome.items)
     return ok(2 * hits / (len(gold) + len(ids)), items=outcome.items, what=outcome.what)
@@ -63,7 +67,10 @@ def _both(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
 
 @measure(**_OF_SETS, formula="gold documents retrieved / gold documents")
 def id_recall(sample: Sample, *, rel: int, over: str) -> Outcome:
-    """Share of the gold documents that any search retrieved, at any rank."""
+    """Share of the gold documents that are retrieved, at any rank.
+
+    With over=union, a document counts if any search retrieved it; with over=final, only the last list counts.
+    """
     return _of_sets(sample, rel, over, _retrieved)
 
 
@@ -80,7 +87,7 @@ def id_f1(sample: Sample, *, rel: int, over: str) -> Outcome:
 
 
 def _groups_hit(sample: Sample, ids: Sequence[str]) -> Outcome:
-    """Return the share of the gold groups that have at least one member among these document ids."""
+    """Return the share of the gold groups of which at least one document is in `ids`."""
     hits = ((group, [document for document in group if document in ids]) for group in sample.gold or ())
     items = [Item(" or ".join(group), bool(hit), f"by {hit[0]}" if hit else "") for group, hit in hits]
     return proportion(items, what="gold groups hit")
@@ -92,7 +99,10 @@ def _groups_hit(sample: Sample, ids: Sequence[str]) -> Outcome:
     reference="germane; gold as AND of ORs",
 )
 def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
-    """Share of the gold groups (needed facts) with at least one retrieved document."""
+    """Share of the gold groups from which at least one document is retrieved.
+
+    Each group lists the documents that contain one needed fact.
+    """
     return _over_lists(sample, over, k, lambda ids: _groups_hit(sample, ids))
 
 
@@ -102,7 +112,7 @@ def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     reference="germane; for multi-hop questions, of which half the evidence answers nothing",
 )
 def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
-    """1 if every gold group has a retrieved document, else 0."""
+    """1 if at least one document of every gold group is retrieved, else 0."""
     hit: Outcome = group_recall.definition.compute(sample, over=over, k=k)
     return hit if hit.value is None else replace(hit, value=float(hit.value == 1.0))
 
@@ -115,7 +125,10 @@ def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     better="lower",
 )
 def repeat_rate(sample: Sample) -> Outcome:
-    """Share of later searches' contexts that an earlier search returned (same text, or id without text)."""
+    """Share of the contexts from later searches that an earlier search had already returned. Lower is better.
+
+    Two contexts are the same if their texts are equal or, without texts, their ids.
+    """
     lists = [contexts for _, contexts in rankings(sample)]
     if len(lists) < 2:
         return skipped("the sample has one search only")
@@ -142,7 +155,7 @@ def repeat_rate(sample: Sample) -> Outcome:
     better="lower",
 )
 def leaks(sample: Sample, *, over: str, k: int | None) -> Outcome:
-    """Number of retrieved documents that are forbidden: another tenant's, withdrawn, secret. Lower is better."""
+    """Number of forbidden documents (withdrawn, secret, another tenant's) retrieved. Lower is better."""
     lists = documents(sample, over, k)
     if lists is None:
         return skipped(NO_IDS)
@@ -180,10 +193,10 @@ def abstained(sample: Sample, *, floor: float | None) -> Outcome:
     better="lower",
 )
 def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> Outcome:
-    """Mean share of a context's word n-grams that also occur in a context above it. Lower is better.
+    """Mean share of a context's word n-grams that also occur in a higher-ranked context. Lower is better.
 
-    0 means that every passage says something new, 1 that all are identical. A context shorter than n words is
-    one n-gram.
+    0 means that no n-gram is repeated, 1 that every context only repeats others. A context of fewer than n
+    words is one n-gram. The first context is not counted.
     """
     lists = rankings(sample, final=over == "final")
     texts = [words(context.text) for _, contexts in lists for context in contexts[:k]]

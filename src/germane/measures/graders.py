@@ -1,4 +1,4 @@
-"""Measures with the options that an eval file gives them, and graders that are more than a measure."""
+"""Graders: measures with their options from an eval file, and registered names of other graders."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ STRICT = "strict: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
-    """A measure with the options that an eval file gives it.
+    """A measure, or another grader, with its options from an eval file.
 
     Attributes:
-        measure: The measure; with `by`, the type under which its scores are stored.
-        name: The name under which its scores are reported.
-        required: The lowest value that each case must reach; it becomes a gate of the evaluation.
+        measure: The measure. With `by`, it only names the type under which the scores are stored.
+        name: The name under which the scores are reported. Default: the measure's name.
+        weight: The weight in the mean score of a case.
+        required: The lowest score that each case must reach; it becomes a gate of the evaluation.
         threshold: The lowest score with which a case passes.
         strict: If true, one irrelevant context fails the case; the score is unchanged.
-        expected_relevant_count: If fewer relevant contexts are found, the score gets a note.
-        by: The `germane.graders.CaseGrader` that grades the case, if it is not a plain measure.
-        options: `DECLARED` if the eval file describes a grader, and not only names a measure.
+        expected_relevant_count: If fewer relevant contexts are found, a note is added to the score.
+        by: The `germane.graders.CaseGrader` that grades the case; None for a plain measure.
+        options: `DECLARED` if the eval file describes a grader; empty if it only names a measure.
     """
 
     measure: Measure
@@ -59,11 +60,14 @@ def _never(*_: object, **__: object) -> None:
 
 
 DECLARED = FrozenDict(declared=True)
-"""The options of a grader that an eval file describes."""
+"""The value of `options` for a grader that an eval file describes."""
 
 
 def define_grader(name: str, formula: str = "what its check returns", reference: str = "") -> None:
-    """Register a grader's name, for its scores. Raises MeasureError if a measure already has the name."""
+    """Register a grader's name as a measure, so that its scores can be stored and shown.
+
+    Nothing happens if the grader is registered already. Raises MeasureError if a measure has this name.
+    """
     if any(definition.compute is _never for definition in _REGISTRY.get(name, ())):
         return
     aliases = (name.replace("_", "-"),) if "_" in name else ()
@@ -78,7 +82,7 @@ for _name, _kind in all_of("graders").items():
 
 
 def _define_installed(name: str) -> None:
-    """Register the grader of an installed package as a measure, if a package has a grader with this name."""
+    """Register the grader with this name as a measure, if an installed package declares it."""
     if (kind := find("graders", name) if name else None) is not None and kind.make:
         define_grader(name, kind.formula)
         _REGISTRY[name] = [replace(_REGISTRY[name][0], formula=kind.formula)]  # its class may have come first

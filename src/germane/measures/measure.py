@@ -1,8 +1,8 @@
 """The Measure class, whose canonical names can be parsed and printed, and the registry of measures.
 
-`nDCG@10`, `P(rel=2)@5` and `context_precision@5` name the same measures in Python, on the command line, in
-eval files, as JSON keys and as report columns. Parameters are printed in sorted order without defaults; `@k`
-comes last.
+A name such as `nDCG@10`, `P(rel=2)@5` or `context_precision@5` means the same measure in Python, on the
+command line, in eval files, in JSON keys and in report columns. A canonical name lists the parameters that
+differ from their defaults, in sorted order, and ends with `@k`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ Value: TypeAlias = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter of a measure: its type, its default (None = depends on the labels), its allowed values."""
+    """A parameter of a measure: its type, its default, its meaning and its allowed values.
+
+    A default of None depends on the labels. `choices` are the allowed words; `low` and `high` limit a number.
+    """
 
     type: type
     default: Value | None
@@ -34,7 +37,10 @@ class Param:
     high: float = inf
 
     def check(self, measure: str, name: str, value: object) -> Value:
-        """Return a value in the parameter's type. Raises MeasureError if the value is not allowed."""
+        """Return the value in the parameter's type. Raises MeasureError if the value is not allowed.
+
+        `measure` and `name` are the names of the measure and the parameter, for the error.
+        """
         if self.type is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         wrong = type(value) is not self.type or (self.choices and value not in self.choices)
@@ -50,7 +56,7 @@ class Param:
 
 
 def one_of(meaning: str, *choices: str) -> Param:
-    """Return a parameter that allows only these words; the first is its default."""
+    """Return a parameter whose value must be one of `choices`; the first is its default."""
     return Param(str, choices[0], meaning, choices)
 
 
@@ -64,14 +70,18 @@ class Definition:
             `compute(sample, **params)` is a generator of questions or a plain function. `graded`: a grader of
             eval files.
         needs: The fields that a sample must have, besides the labels that a ranked measure reads.
-        labels: The default source of a ranked measure's labels; `sources`: all allowed; `refusal`: why no other.
+        labels: The default source of a ranked measure's labels. `sources` are all allowed sources, and
+            `refusal` is the reason why others are not allowed.
         cutoff: Whether `@k` is allowed or required; `recall` requires `@r`, a level of recall.
-        calls: How many judge calls a sample costs, in words; "0" = none.
-        nothing: The score of a sample with nothing to count, in words.
-        aliases: Other names. `presets` are names that also set parameters: trec_eval's `rbp` means p=0.9.
-        when: The parameter value for which this definition holds, if a name has one definition per value:
-            `{"unit": "context"}`. `compute` does not get that parameter; aliases imply it.
-        diagnostic: True if it describes the labels or the lists, not their quality: no significance tests.
+        calls: The number of judge calls per sample, in words; "0" = no judge is asked.
+        nothing: The outcome for a sample with nothing to count, in words.
+        aliases: Other names. `presets` are names that also set parameters: trec_eval's `rbp` sets p=0.9.
+        when: The value of a parameter for which this definition applies, such as `{"unit": "context"}`. It is
+            for measures that are computed in another way for each value of that parameter. The parameter is
+            not passed to `compute`, and an alias of this definition sets it.
+        better: Whether higher or lower scores are better.
+        diagnostic: True if the measure describes the labels or the lists, not their quality. Differences are
+            then not tested for significance.
         answerable: True if samples with questions that the corpus cannot answer are skipped.
         settings: True if `compute` also takes the evaluation's settings.
     """
@@ -101,18 +111,21 @@ class Definition:
 
     @property
     def asks(self) -> bool:
-        """True if the measure asks a judge questions of its own."""
+        """True if the measure is computed from its own questions to a judge (ranked measures read labels)."""
         return self.family == "judged" and self.calls != "0"
 
     def good(self, value: float) -> float:
-        """Return a value scaled to 0..1, higher is better; a count n becomes n / (1 + n) or 1 / (1 + n)."""
+        """Return the value mapped to 0..1, where 1 is best.
+
+        A count n without an upper limit becomes n / (1 + n) or, if lower is better, 1 / (1 + n).
+        """
         if isinf(self.range[1]):
             value /= 1.0 + value
         return value if self.better == "higher" else 1.0 - value
 
     @property
     def title(self) -> str:
-        """The canonical name, with the parameter of `when` if that is not its default."""
+        """The measure's name; if `when` sets a parameter to a value that is not its default, that follows."""
         chosen = {name: value for name, value in self.when.items() if value != self.params[name].default}
         return self.name + _spelled(chosen)
 
@@ -129,12 +142,12 @@ class Definition:
 
     @property
     def spellings(self) -> list[str]:
-        """The aliases and presets, sorted."""
+        """The other names of the measure (aliases and presets), sorted."""
         return sorted({*self.aliases, *self.presets})
 
     @property
     def options(self) -> dict[str, Param]:
-        """The parameters that a user can set: all but those of `when`."""
+        """The parameters that a user can set, by name: all parameters except those in `when`."""
         params = {name: param for name, param in self.params.items() if name not in self.when}
         if "labels" in params:
             params["labels"] = replace(params["labels"], choices=self.sources)
@@ -167,7 +180,7 @@ class Definition:
         return "\n".join([self.doc, "", *(f"{name}: {text}" for name, text in self.facts())])
 
     def covers(self, params: Mapping[str, Value]) -> bool:
-        """Return True if this definition applies to these parameters, as `when` says."""
+        """Return True if `params`, with defaults for missing values, agree with `when`."""
         return all(params.get(name, self.params[name].default) == value for name, value in self.when.items())
 
 
@@ -175,14 +188,16 @@ _REGISTRY: dict[str, list[Definition]] = {}
 _ALIASES: dict[str, tuple[str, Mapping[str, Value]]] = {}
 
 FINDERS: list[Callable[[str], object]] = []
-"""Functions that load further measures: called with an unknown name, or with "" to load all there are."""
+"""Functions that load more measures. They are called with an unknown name, or with "" to load all
+measures."""
 
 
 def define(new: Definition) -> Definition:
-    """Add a measure to the registry and return it.
+    """Add a measure's definition to the registry and return it.
 
-    Raises MeasureError if the name (with the same `when`) or an alias is taken. In a notebook or at a prompt,
-    the measure may replace the one that an earlier run of the same cell defined.
+    Raises MeasureError if its name (with the same `when`) or an alias is taken, or if `needs` contains a name
+    that is not a field of a sample. In a notebook or an interactive session, a definition replaces an earlier
+    one with the same name, so that a cell can be run again.
     """
     if unknown := [need for need in new.needs if need not in Sample.__struct_fields__]:
         fix = f"write one of {', '.join(Sample.__struct_fields__)}"
@@ -205,7 +220,7 @@ def define(new: Definition) -> Definition:
 
 
 def definitions() -> tuple[Definition, ...]:
-    """Return the definitions of all measures: ranked ones, then germane's others by name, then users' own."""
+    """Return all definitions: ranked measures, then germane's judged ones by name, then users' own."""
     _find_more("")
     every = [d for same in _REGISTRY.values() for d in same if d.compute is not _unknown]
     ranked = [definition for definition in every if definition.family == "ranked"]
@@ -216,7 +231,10 @@ def definitions() -> tuple[Definition, ...]:
 
 
 def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
-    """Return the canonical name of a name or alias and the parameters that it sets; None if unknown."""
+    """Return a measure's canonical name and the parameters set by `name`, which may be an alias.
+
+    Returns None if the name is unknown.
+    """
     if name in _REGISTRY:
         return name, {}
     folded = fold(name)  # ContextPrecision, context-precision and context_precision are one
@@ -224,14 +242,17 @@ def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
 
 
 def _find_more(name: str) -> bool:
-    """Load the modules and add-ons that may define a measure of this name; return True, always."""
+    """Load the modules and add-ons that may define a measure with this name; always return True."""
     for finder in FINDERS:
         finder(name)
     return True
 
 
 def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mapping[str, Value]]:
-    """Return a measure's definition and its parameters: those given and those that its alias implies."""
+    """Return a measure's definition and its parameters, including those set by an alias.
+
+    Raises MeasureError if the name is unknown.
+    """
     spelled = _find(name) or (_find_more(name) and _find(name))
     if not spelled:
         near = nearest(name, [*_REGISTRY, *_ALIASES], 0.6)
@@ -248,7 +269,7 @@ def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mappin
     return next((value for value in definitions if value.covers(options)), definitions[0]), options
 
 
-UNKNOWN = "unknown"  # the formula of a measure that is not ours and was not loaded
+UNKNOWN = "unknown"  # the formula of a measure that is not germane's and was not loaded
 
 
 def _unknown(*_: object, **__: object) -> None:
@@ -258,7 +279,7 @@ def _unknown(*_: object, **__: object) -> None:
 
 
 def _spelled(params: Mapping[str, Value]) -> str:
-    """Return parameters as they are written in a measure's name, sorted: "(p=0.9,rel=2)"; "" for none."""
+    """Return parameters as they are written in a measure's name: "(p=0.9,rel=2)", or "" if there are none."""
     texts = {n: str(value).lower() if isinstance(value, bool) else str(value) for n, value in params.items()}
     return f"({','.join(f'{name}={texts[name]}' for name in sorted(texts))})" if texts else ""
 
@@ -279,16 +300,22 @@ class Declared(NamedTuple):
 
     @property
     def better(self) -> Literal["higher", "lower"]:
-        """The better direction of the values, as a word."""
+        """Whether higher or lower values are better, as a word."""
         return "higher" if self.higher else "lower"
 
     def type_of(self, name: str) -> str:
-        """Return the type stored with scores: a measure's name, range and direction; see `declared`."""
+        """Return the type name stored with scores: the measure's `name`, its range and the better direction.
+
+        `declared` reads the range and direction back.
+        """
         return f"{name} [{self.range[0]!r} to {self.range[1]!r}, {self.better} is better]"
 
 
 def declared(canonical: str) -> Declared | None:
-    """Return the range and direction in the stored type name of another program's measure, else None."""
+    """Return the range and better direction of another program's measure, read from its stored type name.
+
+    Returns None if the name does not contain them.
+    """
     if canonical.endswith("]") and (found := _DECLARED.fullmatch(canonical)):
         return Declared((float(found["low"]), float(found["high"])), found["better"] == "higher")
     return None
@@ -298,15 +325,15 @@ def declared(canonical: str) -> Declared | None:
 class Measure:
     """A measure with its parameters and cut-off: `Measure.parse("AP(rel=2)@10")` or `AP(rel=2) @ 10`.
 
-    Measures are equal if they mean the same; `str()` is the canonical name. `k` is the cut-off, as a rank or
-    as a level of recall. `settings` are all parameters, including defaults (None = depends on the labels),
-    `definition` is the entry in the registry, `labels` the source of the labels that are read, and `asks` is
-    True if a judge is needed. `choice` names the labels and rankings that a ranked measure reads, the first
-    `depth` ranks of each (None = all).
+    Two measures are equal if their canonical names are equal; `str()` returns the canonical name. `k` is the
+    cut-off: a rank or a level of recall. `params` are the parameters that differ from their defaults.
+    `settings` are all parameters (None = depends on the labels). `definition` is the entry in the registry,
+    and `labels` is the source of the labels. `asks` is True if a judge is needed. For a ranked measure,
+    `choice` says which labels and rankings are read, and `depth` how many ranks of each ranking (None = all).
 
     Raises:
-        MeasureError: The name, a parameter or a value is unknown, or the cut-off is not allowed, below 1
-            or, as a level of recall, outside 0 to 1.
+        MeasureError: The name, a parameter or a value is unknown; or the cut-off is not allowed, is below 1
+            or, as a level of recall, is not within 0 and 1.
     """
 
     name: str
@@ -367,7 +394,7 @@ class Measure:
             object.__setattr__(self, name, value)
 
     def require_cutoff(self) -> Measure:
-        """Return this measure. Raises MeasureError if it needs a cut-off and has none."""
+        """Return this measure. Raises MeasureError if its required cut-off is missing."""
         if self.k is None and self.definition.cutoff in {"required", "recall"}:
             example = "@0.1" if self.definition.cutoff == "recall" else "@10"
             raise MeasureError(f"{self.name} needs a cut-off", fix=f"write {self}{example}")
@@ -389,9 +416,10 @@ class Measure:
 
     @classmethod
     def remembered(cls, text: str) -> Measure:
-        """Return the measure named in a stored report; an unknown one can be shown, but not computed.
+        """Return the measure named in a stored report.
 
-        Measures of users' files count as unknown, so that opening a report never runs a file.
+        If the name is unknown, the returned measure can be shown but not computed. Measures from users' files
+        are unknown too, so that opening a report never runs a file.
         """
         try:
             return cls.parse(text, lenient=True)
@@ -408,9 +436,10 @@ class Measure:
 
     @classmethod
     def parse(cls, text: str, *, lenient: bool = False) -> Measure:
-        """Return the measure with this name; trec_eval's names (`ndcg_cut_10`, `P.5`, `map`) are aliases.
+        """Return the measure with this name, which may be trec_eval's (`ndcg_cut_10`, `P.5`, `map`).
 
-        With `lenient`, a required cut-off may be missing.
+        With `lenient`, a required cut-off may be missing. Raises MeasureError if the name is unknown or
+        malformed.
         """
         match = _NAME.fullmatch(text.strip())
         if not match:
@@ -431,7 +460,10 @@ class Measure:
 
 
 def _checked_cutoff(definition: Definition, cutoff: float | None) -> int | float | None:
-    """Return the cut-off as a rank or level of recall. Raises MeasureError if it is not allowed."""
+    """Return the cut-off as a rank or a level of recall; None if there is none.
+
+    Raises MeasureError if the measure does not allow this cut-off.
+    """
     if cutoff is None:
         return None
     name, level = definition.name, definition.cutoff == "recall"

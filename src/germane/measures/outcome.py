@@ -1,4 +1,4 @@
-"""The outcome of a measure for one sample: a value, or the reason why it has none, and the counted items."""
+"""The outcome of a measure for one sample: a value or the reason why there is none, and the counted items."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from germane.types import Context, Status
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item that a measure counted. `held` is True, False, or None if the judge gave no answer.
+    """One item that a measure counts, such as a claim that the contexts may support.
 
-    `text` names the item in explanations, `why` is the reason for the decision. `weight` is how much the item
-    counts, and `worth` the share of its weight that it gained, if that is neither all nor nothing.
+    `held` is the decision on the item: True (it raises the score), False, or None if the judge gave no
+    answer. `text` names the item in explanations, and `why` is the reason for the decision. `weight` is the
+    item's weight in the score. `worth` is the proportion of this weight that the item earns, for partial
+    credit; None means all of it if `held` is True, else nothing.
     """
 
     text: str
@@ -27,7 +29,7 @@ class Item:
 
     @property
     def gained(self) -> float:
-        """How much the item adds to the score: its weight times `worth`, or all or none of its weight."""
+        """The part of the item's weight that it earns."""
         return self.weight * (float(self.held is True) if self.worth is None else self.worth)
 
 
@@ -35,9 +37,10 @@ class Item:
 class Outcome:
     """The result of a measure for one sample: a value, or a status with its reason.
 
-    `bounds` are the lowest and highest possible value of an incomplete result. For explanations, `items` are
-    what was counted, `what` describes items that held ("claims supported by the contexts") and `lacking` the
-    others; these three are not stored with scores and do not affect equality.
+    `bounds` are the lowest and highest possible value of an incomplete result. The other fields are only for
+    explanations: `items` are the counted items, `what` describes items that held ("claims supported by the
+    contexts"), and `lacking` describes the others. They are not stored with scores and do not affect
+    equality.
     """
 
     value: float | None = None
@@ -58,21 +61,24 @@ def ok(value: float, *, items: Iterable[Item] = (), what: str = "") -> Outcome:
 
 NO_CONTEXT = ok(0.0, items=[Item("No context retrieved", held=False)])
 NO_IDS = "the contexts have no document ids"
-"""The reason to skip a sample whose contexts have no ids: gold cannot say whether they are relevant."""
+"""The reason for skipping a sample whose contexts have no ids: they cannot be compared with gold ids."""
 
 
 def skipped(why: str) -> Outcome:
-    """Return the outcome of a sample that cannot be scored because it lacks something; `why` says what."""
+    """Return the outcome of a sample that cannot be scored because data are missing; `why` says which."""
     return Outcome(status="skipped", why=why)
 
 
 def error(why: str) -> Outcome:
-    """Return the outcome of a sample that should have a score but could not be scored; `why` says why."""
+    """Return the outcome of a sample whose scoring failed; `why` is the reason."""
     return Outcome(status="error", why=why)
 
 
 def incomplete(why: str, bounds: tuple[float, float]) -> Outcome:
-    """Return the outcome of a score with missing verdicts, within `bounds`; ok if the bounds are equal."""
+    """Return an incomplete outcome: answers are missing, and the score is somewhere within `bounds`.
+
+    `why` is the reason. If the bounds are equal, the score is certain, and the outcome is ok.
+    """
     if bounds[0] == bounds[1]:
         return Outcome(value=bounds[0], why=f"{why}; the missing answers cannot change the value")
     return Outcome(status="incomplete", why=why, bounds=bounds)
@@ -86,10 +92,12 @@ def proportion(
     what: str = "",
     lacking: str = "missing",
 ) -> Outcome:
-    """Return the share (by weight) of the verdicts that are true; skipped without verdicts.
+    """Return the proportion (by weight) of the verdicts that are true.
 
-    If a verdict is missing (Unanswered), the result is incomplete, with the lowest and highest possible share
-    as bounds. `hidden` are failed questions for whole lists of items: the bounds are then 0 and 1.
+    Without verdicts, the outcome is skipped, with `nothing` as the reason. If some verdicts are missing
+    (Unanswered), it is incomplete, with the lowest and highest possible value as bounds; if all are missing,
+    it is an error. `hidden` are failed questions, each of which would have returned a list of items: the
+    bounds are then 0 and 1. `what` and `lacking` are stored in the outcome.
     """
     plain = (Item("", None, v.why) if isinstance(v, Unanswered) else v for v in verdicts)
     items = tuple(v if isinstance(v, Item) else Item("", v) for v in plain)
@@ -111,7 +119,7 @@ def proportion(
 
 
 def complement(outcome: Outcome) -> Outcome:
-    """Return the outcome with 1 - value, and bounds and items inverted accordingly."""
+    """Return the outcome with the value v and the bounds (a, b) replaced by 1 - v and (1 - b, 1 - a)."""
     value = None if outcome.value is None else 1.0 - outcome.value
     bounds = outcome.bounds and (1.0 - outcome.bounds[1], 1.0 - outcome.bounds[0])
     return replace(outcome, value=value, bounds=bounds)
@@ -121,7 +129,11 @@ Result: TypeAlias = Outcome | float | int | bool
 
 
 def safely(name: str, start: Callable[[], Program[Result] | Result]) -> Program[Outcome]:
-    """Run a measure's function and return its outcome; missing answers and exceptions become an error."""
+    """Run a measure's function and return its outcome; a missing answer or an exception becomes an error.
+
+    `start` calls the function, which returns a result or a generator of questions. `name` is the measure's
+    name for the error.
+    """
     try:
         started = start()
         result = (yield from started) if isinstance(started, Generator) else started

@@ -3,11 +3,11 @@
 Each formula is a vectorised function from a table of labels to one value per ranking:
 
 - `rel` is the lowest grade at which a place (a passage at a rank) is relevant, `k` the cut-off (None = all);
-- a denominator of 0 gives 0, never NaN; whether a query with nothing relevant counts is decided elsewhere
-  (`germane rank` counts it, `germane run` skips it and says why);
-- if labels are probabilities, sums are expected values (places are taken as independent), and a ratio is the
-  ratio of two expected values;
-- the value of a row does not depend on other rows: floats are summed row by row in rank order (`bincount`
+- a denominator of 0 gives 0, never NaN. For a query without relevant documents, `germane rank` counts this 0,
+  but `germane run` skips the query with a reason;
+- if labels are probabilities, a sum is an expected value (places are assumed to be independent), and a ratio
+  is the ratio of two expected values;
+- the value of a row does not depend on other rows. Floats are summed row by row in rank order (`bincount`
   adds one by one), never as differences of a running sum, so a value has the same bits in any batch.
 """
 
@@ -60,9 +60,9 @@ _PERSISTENCE = Param(float, 0.8, "persistence: the chance of looking at the next
 _PART = one_of("the score, or how much more it could be", "score", "residual")
 
 ENUMERATED = 12
-"""The most uncertain labels in one person's ranking for which all yes/no combinations are tried."""
+"""The most uncertain labels in one person's ranking up to which all yes/no combinations are tried."""
 _CERTAINTY = 1e-9
-"""A probability this close to 0 or 1 counts as certain, because shares are sums of rounded numbers."""
+"""A probability this close to 0 or 1 counts as certain, because it is a sum of rounded numbers."""
 _HIGHEST = 1000
 """The highest grade with an exponential gain: 2**1024 is infinite."""
 
@@ -73,14 +73,17 @@ _OF_CONTEXTS = {"rel": REL, "holes": _HOLES, "labels": LABELS, "over": OVER, "ag
 
 
 def values(measure: Measure, table: RankedLabels) -> Floats:
-    """Return the values of a ranked measure, one for each row of the table."""
+    """Return the values of a ranked measure, one for each ranking (row) of the table."""
     result = measure.definition.compute(table, measure.settings, measure.k)
     found = np.asarray(_ratio(*result) if isinstance(result, tuple) else result, dtype=np.float64)
     return found if table.several is None or _graded(measure) else _with_expectations(measure, table, found)
 
 
 def sample_means(measure: Measure, table: RankedLabels, rows: Sequence[int]) -> Floats:
-    """Return each sample's mean over its rankings, `rows[n]` up to `rows[n + 1]`; 0 for no rankings."""
+    """Return a measure's mean over the rankings of each sample, 0 for a sample without rankings.
+
+    The rankings of sample n are the rows `rows[n]` to `rows[n + 1] - 1` of the table.
+    """
     of_rankings, counts = values(measure, table), np.diff(rows)
     if counts.max(initial=0) <= 1:
         means = np.zeros(len(counts))
@@ -91,7 +94,7 @@ def sample_means(measure: Measure, table: RankedLabels, rows: Sequence[int]) -> 
 
 
 def least_level(measure: Measure) -> float:
-    """Return the lowest grade that a measure counts as relevant: its `rel`, or the default of its labels."""
+    """Return the lowest grade that counts as relevant: the measure's `rel`, or the default for its labels."""
     from germane.questions.relevance import HELPS  # not at the top: `germane rank` has no judge
 
     return measure.settings.get("rel") or (1 if measure.labels == "gold" else HELPS)
@@ -105,7 +108,10 @@ def open_holes(measure: Measure) -> bool:
 
 
 def _uncertain(measure: Measure, table: RankedLabels) -> tuple[Floats, Bools]:
-    """Return each passage's probability of relevance, and a mask of uncertain ones within the cut-off."""
+    """Return the probability that each passage is relevant, and a mask of passages to try as yes and as no.
+
+    The mask marks uncertain passages within the cut-off, if several people labelled the sample.
+    """
     chance = reached(table.level, table.chances, measure.settings["rel"] or table.rel).astype(np.float64)
     open_ = (chance > _CERTAINTY) & (chance < 1 - _CERTAINTY) & table.judged
     if table.several is not None:
@@ -116,13 +122,16 @@ def _uncertain(measure: Measure, table: RankedLabels) -> tuple[Floats, Bools]:
 
 
 def _with_expectations(measure: Measure, table: RankedLabels, found: Floats) -> Floats:
-    """Return the values; for rows with a few uncertain labels, the mean over all yes/no combinations."""
+    """Return `found`, the values of the rows, with new values for rows that have a few uncertain labels.
+
+    A new value is the expected value over all yes/no combinations of the row's uncertain labels.
+    """
     chance, open_ = _uncertain(measure, table)
     uncertain = np.bincount(table.row[open_], minlength=table.rows)
     rows = np.flatnonzero((uncertain > 0) & (uncertain <= ENUMERATED))
     if not len(rows):
         return found
-    found, number = found.copy(), _so_far(table, open_) - 1  # of each uncertain place in its row, from 0
+    found, number = found.copy(), _so_far(table, open_) - 1  # numbers uncertain places in a row from 0
     level = np.where(table.judged, np.where(chance >= 0.5, inf, 0.0), np.nan)
     sizes = np.cumsum(np.diff(table.pointers)[rows] << uncertain[rows])
     for batch in np.split(rows, np.flatnonzero(np.diff(sizes // _PLACES)) + 1):
@@ -142,13 +151,13 @@ def _with_expectations(measure: Measure, table: RankedLabels, found: Floats) -> 
 
 
 Marks: TypeAlias = Bools | Floats
-"""For each place, whether it counts, or the probability that it counts."""
+"""For each place, a boolean that says whether it counts, or the probability that it counts."""
 Fraction: TypeAlias = tuple[Floats, Floats]
 """The numerator and the denominator for each row of a table."""
 
 
 def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
-    """Return a measure's numerator and denominator for each row; None if its formula is not a fraction."""
+    """Return a measure's numerators and denominators, one per row; None if its formula is not a fraction."""
     result: Fraction | Floats = measure.definition.compute(table, measure.settings, measure.k)
     return result if isinstance(result, tuple) else None
 
@@ -181,7 +190,10 @@ def _hits(table: RankedLabels, rel: float, k: int | None) -> Floats:
 def _running(
     table: RankedLabels, values: Floats, total: Callable[..., Floats] = np.cumsum, before: float = 0.0
 ) -> Floats:
-    """Return, for each passage, the running sum (or product) of the values of the passages above it."""
+    """Return, for each passage, the sum of the values of the passages above it in its row.
+
+    `total` may be `np.cumprod`, for a product. `before` is the result for the first passage.
+    """
     positions = table.rank - 1
     rows = np.full((table.rows, 1 + int(positions.max(initial=-1)) + 1), before)
     rows[table.row, positions + 1] = values
@@ -189,7 +201,10 @@ def _running(
 
 
 def _first(table: RankedLabels, relevant: Marks) -> Marks:
-    """Return a mask of each row's first relevant passage, or each passage's probability of being it."""
+    """Return a mask that marks the first relevant passage of each row.
+
+    If `relevant` holds probabilities, return the probability that each passage is the first relevant one.
+    """
     if _certain(relevant):
         return np.asarray(relevant & (_so_far(table, relevant) == 1), np.bool_)
     return relevant * _running(table, 1.0 - relevant, np.cumprod, 1.0)
@@ -203,17 +218,23 @@ def _so_far(table: RankedLabels, marked: Bools) -> Ints:
 
 
 def _sum(table: RankedLabels, marked: Marks, values: NDArray[np.floating[Any]] | float = 1.0) -> Floats:
-    """Return each row's sum of `values` over the marked passages; probabilities as marks are weights."""
+    """Return each row's sum of `values` over the marked passages.
+
+    If the marks are probabilities, the values are multiplied by them.
+    """
     return np.asarray(np.bincount(table.row, marked * values, table.rows), dtype=np.float64)
 
 
 def _ratio(numerator: Floats | Ints, denominator: Floats | Ints) -> Floats:
-    """Return numerator / denominator for each row, 0 where the denominator is 0."""
+    """Return numerator / denominator for each row, or 0 if the denominator is 0."""
     return np.divide(numerator, denominator, out=np.zeros(len(denominator)), where=denominator > 0)
 
 
 def _ideal(table: RankedLabels, ideal: str) -> RankedLabels:
-    """Return the ideal rankings, made of all known gold or, for "retrieved", of the retrieved passages."""
+    """Return the table of ideal rankings.
+
+    With `ideal="retrieved"`, or without gold, they consist of the retrieved passages, else of all gold.
+    """
     return (table.over_retrieved if ideal == "retrieved" and table.complete else table).ideal_table
 
 
@@ -229,7 +250,10 @@ def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
 
 
 def _gains(table: RankedLabels, dcg: str) -> Floats:
-    """Return the gain of each passage with grade g: g for "log2", 2**g - 1 for "exp-log2"."""
+    """Return the gain of each passage: for grade g, it is g with "log2" and 2**g - 1 with "exp-log2".
+
+    Raises MeasureError if a grade is too high for 2**g.
+    """
     if dcg == "log2":
         return table.gain
     highest = table.gain.max(initial=0.0)
@@ -239,7 +263,11 @@ def _gains(table: RankedLabels, dcg: str) -> Floats:
 
 
 def _stops(table: RankedLabels, top: int | None) -> Floats:
-    """Return the chance that ERR's user stops at each passage: (2**grade - 1) / 2**top; a yes = `top`."""
+    """Return the probability that ERR's user stops at each passage: (2**grade - 1) / 2**top.
+
+    `top` is the highest grade of the scale: by default 4 for gold, else 3. A yes has the grade `top`. Raises
+    MeasureError if a grade is higher than `top`, or uncertain.
+    """
     _require_certain(table)
     top = top or (4 if table.complete else 3)
     grade = np.where(np.isinf(table.level), float(top), table.gain)
@@ -252,7 +280,10 @@ def _stops(table: RankedLabels, top: int | None) -> Floats:
 
 
 def _require_certain(table: RankedLabels) -> None:
-    """Raise MeasureError if a label is uncertain: the mean of 2**grade does not follow from the mean grade."""
+    """Raise MeasureError if a label is uncertain.
+
+    The mean of 2**grade cannot be computed from the mean grade.
+    """
     uncertain = table.several is not None and table.several.any()
     if table.chances is not None:
         uncertain |= ((table.chances > _CERTAINTY) & (table.chances < 1 - _CERTAINTY)).any()
@@ -262,7 +293,7 @@ def _require_certain(table: RankedLabels) -> None:
 
 
 def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
-    """Return expected reciprocal rank (ERR) at cut-off k for each row; `top` is the highest grade of the scale."""
+    """Return the expected reciprocal rank (ERR) at `k` for each row; `top` is the scale's highest grade."""
     stops = _stops(table, top)
     graded = _within(table, k) & (stops > 0)
     row, rank, stops = table.row[graded], table.rank[graded], stops[graded]
@@ -276,7 +307,7 @@ def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
 
 
 def _precisions(table: RankedLabels, rel: float, k: int | None) -> Floats:
-    """Return, for each row, the sum of P@r over the ranks r of relevant places: the numerator of AP."""
+    """Return the numerator of AP for each row: the sum of P@r over the ranks r of relevant passages."""
     relevant = _relevant(table, rel, k)
     if _certain(relevant):
         return _sum(table, relevant, _so_far(table, relevant) / table.rank)
@@ -291,7 +322,7 @@ def _r_precision(table: RankedLabels, rel: float) -> Floats:
 
 
 def _interpolated(table: RankedLabels, rel: float, k: float) -> Floats:
-    """Return the interpolated precision of each row: its highest at any rank where recall is at least k."""
+    """Return the interpolated precision of each row: the highest precision at a rank with recall >= `k`."""
     relevant = table.level >= rel  # of gold: certain
     so_far = _so_far(table, relevant)
     least = np.floor(k * relevant_known(table, rel=rel) + 0.9)  # trec_eval's iprec_at_recall
@@ -302,7 +333,11 @@ def _interpolated(table: RankedLabels, rel: float, k: float) -> Floats:
 
 
 def _bpref(table: RankedLabels, rel: float) -> Floats:
-    """Return bpref: 1/R * sum over relevant passages of 1 - min(n, R) / min(N, R), n non-relevant above."""
+    """Return bpref for each row: 1/R * sum over relevant passages of 1 - min(n, R) / min(N, R).
+
+    R and N are the numbers of known relevant and non-relevant documents. n is the number of non-relevant
+    passages above the relevant passage.
+    """
     relevant, row = relevant_known(table, rel=rel), table.row
     nonrelevant = (table.ideal_level >= 0) & (table.ideal_level < rel)
     refused = np.bincount(table.ideal_row[nonrelevant], minlength=table.rows)
@@ -312,23 +347,27 @@ def _bpref(table: RankedLabels, rel: float) -> Floats:
 
 
 def _rank_biased(table: RankedLabels, rel: float, k: int | None, p: float, part: str) -> Floats:
-    """Return RBP: (1 - p) * sum of p**(rank - 1) over relevant passages; or the residual of unjudged ones."""
+    """Return RBP for each row: (1 - p) * sum of p**(rank - 1) over the relevant passages.
+
+    With `part="residual"`, return the weight of all ranks without a judged passage.
+    """
     counted = _within(table, k) & table.judged if part == "residual" else _relevant(table, rel, k)
     value = (1.0 - p) * _sum(table, counted, p ** (table.rank - 1.0))
     return 1.0 - value if part == "residual" else value
 
 
 def _position(table: RankedLabels, rel: float, k: int | None) -> Fraction:
-    """Return (sum of 1 / rank over relevant passages, sum over all passages) of the top k, for each row."""
+    """Return two sums of 1 / rank over the top k of each row: of relevant passages, and of all passages."""
     positions = _top_size(table, k)
     harmonic = np.cumsum(np.concatenate([[0.0], 1.0 / np.arange(1, positions.max(initial=0) + 1)]))
     return _sum(table, _relevant(table, rel, k), 1.0 / table.rank), harmonic[positions]
 
 
 def _ranked(name: str, formula: Callable[..., Any], /, **options: Any) -> Measure:
-    """Define a ranked measure by its formula, which takes the table and any of the measure's parameters.
+    """Define a ranked measure by its formula and return it; `options` are fields of its Definition.
 
-    The formula returns a value per row, or a pair (numerator, denominator).
+    The formula takes a table of labels and, by name, any parameters of the measure and `k`. It returns a
+    value per row, or a pair (numerators, denominators).
     """
     takes = tuple(signature(formula).parameters)[1:]
 
@@ -354,7 +393,7 @@ _OF_RECALL: Mapping[str, Any] = {
     "refusal": "the judge saw only what was retrieved; recall needs gold",
     "nothing": "0 if nothing relevant is retrieved or known",
 }
-"""Options of a measure that divides by the number of all relevant documents, which only gold knows."""
+"""Options of a measure that needs the number of all relevant documents, which is known only with gold."""
 
 nDCG = _ranked(
     "nDCG", _ndcg,
@@ -564,7 +603,10 @@ context_relevance = _ranked(
 
 
 def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
-    """Return the measures reported with those of gold labels: share of judged results, RBP's residual."""
+    """Return the measures that are reported along with measures of gold labels.
+
+    These are Judged at the same cut-off, which is the share of results with a label, and RBP's residual.
+    """
     result: dict[Measure, None] = {}
     for measure in measures:
         settings, k = measure.settings, measure.k
@@ -578,10 +620,10 @@ def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
 
 
 MOST = 2**14
-"""The most combinations of missing labels to try; with more, the bounds are the measure's range."""
+"""The most combinations of missing labels to try; with more, `bounds` returns the measure's range."""
 
 _MOST_WORK = 2**18
-"""The most combinations of missing labels and of uncertain labels that `bounds` tries."""
+"""The most combinations of missing and uncertain labels together that `bounds` tries."""
 
 _PLACES = 2**20
 """The most places in one call of a formula, which limits memory."""
@@ -590,11 +632,12 @@ _PLACES = 2**20
 def bounds(
     measure: Measure, table: RankedLabels, missing: Ints, *, binary: bool = False, top: int = 3
 ) -> tuple[float, float]:
-    """Return the lowest and highest value that a measure can have for one sample with missing labels.
+    """Return the lowest and highest possible value of a measure for one sample with missing labels.
 
-    `table` holds the sample's rankings. `missing` has a number for each unlabelled passage, else -1; passages
-    with one number (the same text twice) get the same label. All combinations of labels are tried, grades 0
-    to `top` or, if `binary`, yes and no; if there are too many, the bounds are the measure's range.
+    `table` holds the sample's rankings. `missing` has a value for each passage: -1 if its label is known,
+    else the number of its missing label. Passages with the same number (the same text twice) get the same
+    label. All combinations of labels are tried: grades from 0 to `top` or, if `binary`, yes and no. If there
+    are too many combinations, the bounds are the measure's range.
     """
     if measure.depth is not None:
         kept = table.rank <= measure.depth
@@ -629,8 +672,9 @@ def _graded(measure: Measure) -> bool:
 def _assigned(table: RankedLabels, missing: Ints, verdicts: Ints, answers: Floats) -> RankedLabels:
     """Return a table with a copy of the rankings for each combination of missing labels.
 
-    `answers`, shape (combinations, verdicts, 2), holds the (gain, level) of each missing verdict. The ideal
-    of each copy is made of its own labels.
+    `missing` has the number of the missing label of each passage, or -1. `verdicts` are the distinct numbers.
+    `answers`, shape (combinations, verdicts, 2), holds the (gain, level) of each missing label. The ideal
+    ranking of each copy is made of the copy's own labels.
     """
     times, unknown = len(answers), missing >= 0
     value = answers[:, np.searchsorted(verdicts, missing[unknown])]

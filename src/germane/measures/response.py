@@ -1,4 +1,4 @@
-"""Measures of the response: which claims the contexts support, what it cites, which facts it states."""
+"""Measures of the response: whether its claims and citations are supported, and which facts it states."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CALLS = "2 per sample (shared by faithfulness, hallucination, context_utilisati
     aliases=("groundedness",),
 )
 def faithfulness(sample: Sample) -> Program[Outcome]:
-    """Share of the response's claims that the retrieved contexts support, alone or together."""
+    """Share of the response's claims that are supported by the retrieved contexts, alone or together."""
     what = "claims of the response supported by the contexts"
     return (yield from supported_share(sample, "response", "claims", what))
 
@@ -51,7 +51,7 @@ def faithfulness(sample: Sample) -> Program[Outcome]:
     aliases=("unfaithfulness",),
 )
 def hallucination(sample: Sample) -> Program[Outcome]:
-    """Share of the response's claims that no retrieved context supports. Lower is better."""
+    """Share of the response's claims that are not supported by any retrieved context. Lower is better."""
     return complement((yield from faithfulness.definition.compute(sample)))
 
 
@@ -116,8 +116,8 @@ def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
     """Share of the response's claims that are wrong and supported by a context. Lower is better.
 
     A claim is wrong if the reference does not support it. A context is relevant if it supports a claim of the
-    reference. `contexts` chooses which contexts count; with `irrelevant`, a wrong claim counts if an
-    irrelevant context supports it and no relevant one.
+    reference. `contexts` says which contexts count. With `irrelevant`, a wrong claim counts if it is
+    supported by an irrelevant context and by no relevant context.
     """
     results = distinct_contexts(sample)
     if nothing_in(results):
@@ -150,15 +150,15 @@ _RANGE = r"\^?(\d{1,3})(?:\s*[-–]\s*(\d{1,3}))?"  # a number of four digits is
 _PART = re.compile(_RANGE)
 _NUMBERS = re.compile(rf"{_RANGE}(?:\s*[,;\uff0c\u3001]\s*{_RANGE})*")
 _WIDEST = 50
-"""The most contexts that one cited range like [3-7] may include."""
+"""The most contexts in one cited range such as [3-7]; a longer range is not a citation."""
 
 
 def citing(response: str, contexts: Sequence[Context]) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the sentences of a response without citations, each with the positions of the contexts it cites.
+    """Return each sentence of a response and the positions in `contexts` that it cites.
 
-    Positions count from 1; 0 stands for a context that does not exist. A citation is a number in brackets,
-    counted over the contexts, a list or range of numbers ([1, 3], [2-4], 【1】), or the id of a context ([d7]).
-    A citation after the full stop belongs to the sentence before it.
+    Citations are removed from the sentences. Positions count from 1, and 0 stands for a context that does not
+    exist. A citation is one of these in brackets: a position, a list or range of positions ([1, 3], [2-4],
+    【1】), or the id of a context ([d7]). A citation after the full stop belongs to the sentence before it.
     """
     ids = {context.id: position for position, context in reversed(list(enumerate(contexts, 1))) if context.id}
     citings: list[tuple[str, tuple[int, ...]]] = []
@@ -175,7 +175,10 @@ def citing(response: str, contexts: Sequence[Context]) -> list[tuple[str, tuple[
 
 
 def _read(text: str, ids: Mapping[str, int], count: int) -> tuple[str, tuple[int, ...]]:
-    """Return a text without its citations, and the distinct positions cited (0 = no such context)."""
+    """Return a text without its citations, and the distinct positions that it cites.
+
+    `ids` maps the contexts' ids to positions. `count` is the number of contexts: a higher position becomes 0.
+    """
     result: dict[int, None] = {}
 
     def without(mark: re.Match[str]) -> str:
@@ -187,7 +190,10 @@ def _read(text: str, ids: Mapping[str, int], count: int) -> tuple[str, tuple[int
 
 
 def _named(inner: str, ids: Mapping[str, int]) -> list[int]:
-    """Return the positions that the text in brackets names: an id, or numbers and ranges of them."""
+    """Return the positions cited by a text in brackets, which is an id, or numbers and ranges of numbers.
+
+    Returns an empty list if the text is not a citation.
+    """
     if inner in ids:
         return [ids[inner]]
     if not _NUMBERS.fullmatch(inner):
@@ -207,7 +213,7 @@ def _named(inner: str, ids: Mapping[str, int]) -> list[int]:
     calls="1 per sample (shared with citation_precision)",
 )
 def citation_recall(sample: Sample) -> Program[Outcome]:
-    """Share of the response's sentences that the contexts they cite fully support."""
+    """Share of the response's sentences that are fully supported by the contexts they cite."""
     items = []
     for text, positions, verdict in (yield from _judged(sample)):
         why = "the sentence cites no existing context" if positions else "the sentence cites nothing"
@@ -227,10 +233,10 @@ def citation_recall(sample: Sample) -> Program[Outcome]:
     calls="1 per sample (shared with citation_recall)",
 )
 def citation_precision(sample: Sample) -> Program[Outcome]:
-    """Share of the citations that help to support their sentence, which must be supported.
+    """Share of the citations that help to support their sentence.
 
-    A citation helps if its context supports the sentence alone, or supports a part of it that the other cited
-    contexts do not.
+    A citation helps if its context supports the sentence alone, or supports a part of the sentence that the
+    other cited contexts do not. In a sentence that is not fully supported, no citation counts.
     """
     items: list[Item] = []
     for text, positions, verdict in (yield from _judged(sample)):
@@ -242,10 +248,11 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
 
 
 def _judged(sample: Sample) -> Program[list[tuple[str, tuple[int, ...], CitationVerdict | None]]]:
-    """Return each sentence, the contexts it cites, and the verdict on them; None if it cites no text.
+    """Return (sentence, positions of the cited contexts, verdict) for each sentence of the response.
 
-    The judge sees only the cited contexts, in the order of their texts, so that neither other contexts nor
-    ranks change a verdict. Contexts are counted in the final list or, if there is none, over all searches.
+    The verdict is None if the sentence cites no context with text. The judge sees only the cited contexts,
+    sorted by their texts, so that other contexts and ranks do not change a verdict. Positions count in the
+    final list or, if there is none, over the contexts of all searches.
     """
     final = sample.contexts is not None
     contexts = [context for _, contexts in rankings(sample, final=final) for context in contexts]
@@ -275,11 +282,14 @@ _OKAY = 0.5
 """The weight of an okay nugget with nuggets=weighted (vital: 1), and the credit for partial support."""
 
 _Nuggets: TypeAlias = tuple[tuple[str, bool], ...]
-"""Facts, each with whether it is vital (a good answer must state it) or only okay (may state it)."""
+"""Pairs of a fact and a boolean: True if it is vital (a good answer must state it), False if it is okay."""
 
 
 def nuggets_of(value: Json) -> _Nuggets:
-    """Return the nuggets in a sample's metadata. Raises ValueError, with the valid format, if malformed."""
+    """Return the nuggets in `value`, the `nuggets` of a sample's metadata.
+
+    Raises ValueError if the value is malformed; the message shows the right format.
+    """
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ValueError(f"nuggets must be a list; {_HOW}")  # noqa: TRY004 - the user's data, not our types
     nuggets = []
@@ -322,11 +332,12 @@ _NUGGETS: MeasureOptions = {
     },
 )
 def nugget_recall(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outcome]:
-    """Share of the nuggets (facts of a good answer) that the contexts together state (default: V_strict).
+    """Share of the nuggets (facts of a good answer) that are stated by the contexts together.
 
-    A sample's own nuggets are in `metadata.nuggets`: a text is a vital nugget, an object has a text and an
-    importance (vital or okay). Without them, the claims of the reference are used: the judge says which are
-    vital (a single one always is). The default is AutoNuggetizer's V_strict.
+    Nuggets are read from `metadata.nuggets`: a string is a vital nugget, and an object has `text` and
+    `importance` (vital or okay). Without this field, the claims of the reference are the nuggets, and the
+    judge decides which are vital; a single claim is always vital. By default, the score is AutoNuggetizer's
+    V_strict.
     """
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
@@ -336,7 +347,7 @@ def nugget_recall(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outc
 
 @measure("nugget_recall", **_NUGGETS, needs=("response", "query"), when={"text": "response"})
 def _nuggets_of_response(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outcome]:
-    """Share of the nuggets that the response states (AutoNuggetizer's score). Nuggets as in nugget_recall."""
+    """Share of the nuggets that are stated by the response (AutoNuggetizer's score)."""
     return (yield from _nuggets_held(sample, (sample.response or "",), "response", nuggets, strict=strict))
 
 
@@ -365,7 +376,10 @@ def _nuggets_held(
 
 
 def _nuggets(sample: Sample, *, weighed: bool) -> Program[_Nuggets]:
-    """Return the sample's nuggets, else the reference's claims; `weighed`: the judge rates importance."""
+    """Return the sample's nuggets or, if it has none, the claims of its reference.
+
+    With `weighed`, the judge decides which claims are vital; otherwise all claims are vital.
+    """
     own = sample.metadata.get("nuggets")
     if own is not None:
         return nuggets_of(own)

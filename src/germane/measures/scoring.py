@@ -1,8 +1,8 @@
 """Score batches of samples: collect the questions for the judge, then turn the answers into outcomes.
 
-Judged measures are programs: generators that yield questions and return an outcome. Ranked measures that read
-the same labels share one program per sample, which asks for the verdicts, and one table of labels per batch,
-on which each formula is computed once.
+Judged measures are programs: generators that yield questions and return an outcome. For ranked measures that
+read the same labels, there is one program per sample, which asks for the verdicts, and one table of labels
+per batch. Each formula is computed once on this table.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = ["Job"]
 _MIXED = "x labels on two scales in a sample: all count as yes or no"
 REPEATED = "x a document repeated in a list: only its first place counts"
 MOST_ASSIGNED = 4096
-"""The most variants of unsure gold to try for exact bounds; with more, the bounds are the range."""
+"""The most variants of uncertain gold to try for exact bounds; with more, the measure's range is used."""
 
 
 class Job(Struct, kw_only=True):
     """A sample with the graders that score it.
 
-    `case` is the sample's case in the eval file, for graders that read it; `labels` are people's labels of
-    the sample's passages, except those stored on its contexts.
+    `case` is the sample's case in the eval file; some graders read it. `labels` are people's labels of the
+    sample's passages that are not stored on its contexts.
     """
 
     sample: Sample
@@ -68,16 +68,17 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
 
 
 class Block:
-    """A batch of samples with their graders: the questions to ask, and the scores once they are answered.
+    """A batch of samples with their graders.
 
-    With `companions`, the measures that are reported along with gold measures are computed too.
+    It collects the questions to ask, and computes the scores from the answers. With `companions`, the
+    measures that are reported along with gold measures are computed too.
 
     Attributes:
         programs: The programs that ask questions, in the order of the samples.
         owners: For each program, the index of its job and the names of the measures that use its answers.
-        grader_sets: The distinct tuples of graders of the jobs.
-        notes: Remarks on the scores, each with the number of samples or contexts that it applies to.
-        labelled: The indices of the jobs with people's labels on their contexts.
+        grader_sets: The distinct tuples of graders among the jobs.
+        notes: Remarks on the scores, mapped to the number of samples or contexts that they apply to.
+        labelled: The indices of the jobs whose contexts have people's labels.
     """
 
     def __init__(self, jobs: Sequence[Job], settings: Settings, *, companions: bool = False) -> None:
@@ -105,7 +106,7 @@ class Block:
         self._look_at_contexts()
 
     def _start(self) -> None:
-        """Set the scores that need no answers, and collect the questions of the others."""
+        """Set the outcomes that need no answers, and collect the programs that ask for the other scores."""
         known: dict[object, Broken] = {}
         unsure = {number for number, sample in enumerate(self._samples) if sample.unsure}
         for column in self._every:
@@ -126,7 +127,11 @@ class Block:
                 self._ask(number)
 
     def _put_known(self, column: _Column, known: dict[object, Broken], unsure: set[int]) -> None:
-        """Set a grader's outcomes for jobs that it cannot score, and for those with `unsure` gold labels."""
+        """Set a grader's outcomes for jobs that it cannot score and for jobs with uncertain gold labels.
+
+        `known` caches results of checks between graders. `unsure` are the indices of the jobs with uncertain
+        gold.
+        """
         measure = column.grader.measure
         refused = refusals(measure, self._samples, self.settings, known)
         graded = set(column.jobs.tolist())
@@ -139,7 +144,7 @@ class Block:
                 column.put(number, outcome)
 
     def _ask(self, number: int) -> None:
-        """Add the generators of one job: one per judged measure, one per set of relevance labels."""
+        """Add the programs of one job: one per judged measure, and one per choice of relevance labels."""
         job, columns = self.jobs[number], self._columns_of(number)
         for column in columns:
             grader = column.grader
@@ -161,7 +166,7 @@ class Block:
         return len(self.programs) - 1
 
     def _readers(self, choice: LabelChoice, number: int) -> tuple[str, ...]:
-        """Return the canonical names of a job's measures that are computed from the labels of `choice`."""
+        """Return the canonical names of the measures of job `number` that read the labels of `choice`."""
         columns = (c for c in self._columns_of(number) if c.ranked and c.grader.measure.choice == choice)
         return tuple(dict.fromkeys(str(c.grader.measure) for c in columns if number not in c.noted))
 
@@ -181,7 +186,7 @@ class Block:
         self.notes["x an empty context: answered without a call"] += sum(map(blank, unusual))
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
-        """Return each sample's outcomes by grader name; `results` are the results of `programs`."""
+        """Return the outcomes by grader name, a dictionary per sample; `results` are those of `programs`."""
         self._settle(results)
         return [
             {column.grader.name: column.outcome(number) for column in self._columns_of(number)}
@@ -208,12 +213,15 @@ class Block:
         return scores
 
     def places(self, job: int, measure: Measure) -> tuple[Places, int] | None:
-        """Return the labels that a ranked measure reads, and the job's index in them, after `scores`."""
+        """Return the labels that a ranked measure reads, and the index of the job in them.
+
+        Returns None if the measure reads no labels for this job. Call `scores` first.
+        """
         reading = self._readings.get(measure.choice)
         return (reading.places, job) if reading is not None and reading.depths[job] else None
 
     def read_as_verdicts(self) -> Iterator[tuple[int, Passages, tuple[str, ...]]]:
-        """Yield (job, questions, measure names) where stored labels replace a judge's verdicts."""
+        """Yield (job, questions, measure names) for each job for which labels replace a judge's verdicts."""
         for choice, reading in self._readings.items():
             if self.settings.judged_by and choice.source in {"judge", "best"}:
                 for number in range(len(self.jobs)):
@@ -235,8 +243,8 @@ class Block:
     def asking(self) -> Iterator[tuple[int, str, int, Sequence[int] | None]]:
         """Yield (job, grader name, program, new passages) for each grader that asks questions.
 
-        Ranked graders that read the same labels share a program: `new passages` are then the indices of the
-        passages that no earlier grader of the job reads. It is None for the others.
+        Ranked graders that read the same labels use the same program. For these, `new passages` are the
+        indices of the passages that no earlier grader of the job reads; for other graders, it is None.
         """
         for number in range(len(self.jobs)):
             read: dict[LabelChoice, set[int]] = {}
@@ -253,7 +261,7 @@ class Block:
                         before.update(cells)
 
     def _settle(self, results: Sequence[Any]) -> None:
-        """Give the programs' results to the graders and compute ranked scores, at the first call only."""
+        """Store the results of the programs and compute ranked scores; do nothing if called again."""
         if self._settled:
             return
         self._settled = True
@@ -292,10 +300,12 @@ def reads_gold_alone(measure: Measure) -> bool:
 
 
 def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
-    """Return a measure's outcome if some gold is unsure: a value, or incomplete with the possible range.
+    """Return a gold measure's outcome for a sample with uncertain gold labels (`unsure`).
 
-    Each unsure document either has its grade or is not relevant. If its id begins with *, the document is
-    unknown: it may be any retrieved document without a grade, one that was not retrieved, or none.
+    The measure is computed for all possible labels. If the values differ, the outcome is incomplete, with the
+    lowest and highest value as bounds. An uncertain document either has its grade or is not relevant. If its
+    id begins with *, the document is unknown: it may be any retrieved document without a grade, a document
+    that was not retrieved, or not exist.
     """
     qrels, choices = dict(sample.qrels or {}), []
     free = [context.id for context in sample.retrieved() if context.id is not None]
@@ -321,7 +331,7 @@ def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
 
 
 def _result_of(program: Program[Outcome]) -> Outcome:
-    """Return the outcome of a generator that yields no questions."""
+    """Run a generator that must not yield a question, and return its outcome."""
     try:
         raise AssertionError(f"a measure over gold labels must not ask a judge, but asks {next(program)}")
     except StopIteration as end:
@@ -334,11 +344,12 @@ def _asked(questions: Passages) -> Program[tuple[Any, ...]]:
 
 
 class _Column:
-    """The scores of one grader for the jobs of a batch; `values` holds nan for jobs without a score.
+    """The scores of one grader for the jobs of a batch.
 
-    `jobs` are the indices of the jobs that it grades. By job index, `noted` holds the outcomes with more than
-    a value (a status other than ok, a note or items), and `programs` the index of the program that returns
-    the outcome. `read` are the indices of the jobs whose scores are computed from ranked labels.
+    `values` holds a score per job, nan if there is none. `jobs` are the indices of the jobs that are graded.
+    `noted` maps a job's index to its outcome if that is more than a value (a status other than ok, a note or
+    items). `programs` maps a job's index to the index of the program that returns its outcome. `read` are the
+    indices of the jobs whose scores are computed from ranked labels.
     """
 
     def __init__(self, grader: Grader, jobs: int) -> None:
@@ -350,14 +361,14 @@ class _Column:
         self.read: Ints = np.empty(0, np.int64)
 
     def put(self, number: int, outcome: Outcome) -> None:
-        """Store the outcome of a job: its value, and the whole outcome if it has more than a value."""
+        """Store a job's value and, if there is also a status other than ok, a note or items, the outcome."""
         if outcome.value is not None:
             self.values[number] = outcome.value
         if outcome.status != "ok" or outcome.why is not None or outcome.items:
             self.noted[number] = outcome
 
     def outcome(self, number: int) -> Outcome:
-        """Return the outcome of a job; if only its value is stored, an ok outcome with that value."""
+        """Return the outcome of a job; if only a value is stored, it is an ok outcome with that value."""
         return self.noted.get(number) or Outcome(float(self.values[number]))
 
     def unnoted(self) -> Ints:
@@ -366,10 +377,10 @@ class _Column:
 
 
 class _Reading:
-    """The labels of one source for a batch of samples, from which ranked measures are computed.
+    """The labels from one source for a batch of samples, from which ranked measures are computed.
 
-    `places` holds the labels, for the first `depths[job]` ranks of each list of a job. `programs` gives, by
-    job, the index of the program that asks for the labels.
+    `places` holds the labels of the first `depths[job]` ranks of each list of a job. `programs` maps a job's
+    index to the index of the program that asks for its labels.
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings, jobs: int) -> None:
@@ -378,7 +389,10 @@ class _Reading:
         self._values: dict[Measure, Floats | None] = {}
 
     def fill(self, column: _Column) -> None:
-        """Set a ranked measure's scores; those with a missing label become incomplete, with bounds."""
+        """Set the scores of a ranked measure in its column.
+
+        If a label is missing, the score is incomplete, with bounds.
+        """
         grader, measure, jobs = column.grader, column.grader.measure, column.read
         values, holes = self._values_of(measure), ranked.open_holes(measure)
         noted = np.ones(len(jobs), np.bool_)
@@ -393,7 +407,10 @@ class _Reading:
             column.put(number, self._outcome(grader, number))
 
     def _values_of(self, measure: Measure) -> Floats | None:
-        """Return a measure's value per sample, the mean over its rankings; None if the formula raises."""
+        """Return a measure's value for each sample: the mean over the sample's rankings.
+
+        Returns None if the formula raises an exception.
+        """
         if measure not in self._values:
             self._values[measure] = None
             with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
@@ -431,7 +448,10 @@ class _Reading:
         return replace(outcome, why="; ".join(notes) or None)
 
     def _incomplete(self, measure: Measure, sample: int) -> Outcome | None:
-        """Return an incomplete outcome with bounds if a label that the measure reads is missing, or None."""
+        """Return an outcome if a label that the measure reads is missing, else None.
+
+        It is incomplete, with bounds, or an error if all labels are missing.
+        """
         places, holes = self.places, ranked.open_holes(measure)
         read = places.read(sample, measure.depth)
         failed = [places.failed[position] for position in read if position in places.failed]
