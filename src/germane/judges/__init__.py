@@ -52,7 +52,7 @@ __all__ = [
 _LOCAL = {"labels": "LabelsJudge", "gold": "GoldJudge", "lexical": "LexicalJudge"}
 
 __getattr__ = lazily(__name__, {name: home for home, names in _HOMES.items() for name in names})
-"""Public names are imported when first used: the client under the model judge is not needed to read gold ids."""
+"""Public names are imported on first use, because most judges do not need the client of model endpoints."""
 
 
 def __dir__() -> list[str]:
@@ -60,12 +60,12 @@ def __dir__() -> list[str]:
 
 
 def load_judge(judge: Judges, **options: Json) -> Judge:
-    """Return the judge for a name, a judge object, a chat model or a function; several become a panel.
+    """Return the judge for a name, a judge object, a chat model or a function. Several judges become a panel.
 
-    Pass several as a list, or as one string of names separated by spaces. The names are `labels`, `gold`,
-    `lexical`, and `provider:model` (`openai` = gpt-4o-mini). A chat model of LangChain and a function from
-    prompt to text become an LLMJudge; a judge object is returned unchanged. `options` are the options of
-    LLMJudge, for judges given by name. Raises InputError if something is not a judge.
+    Pass several judges as a list, or as one string of names separated by spaces. A name is `labels`, `gold`,
+    `lexical` or `provider:model` (`openai` alone means gpt-4o-mini). A chat model of LangChain, or a function
+    from prompt to text, becomes an LLMJudge. A judge object is returned unchanged. `options` are options of
+    LLMJudge for the judges that are given by name. Raises InputError if a value is not a judge.
     """
     named = judge.split() if isinstance(judge, str) else judge
     several = [_loaded(value, options) for value in (named if isinstance(named, list | tuple) else [named])]
@@ -80,7 +80,7 @@ _public: Callable[[str], Callable[..., Judge]] = __getattr__
 
 
 def _loaded(value: Any, options: Mapping[str, Json]) -> Judge:
-    """Return one judge, as `load_judge` describes."""
+    """Return the judge for one name, judge object, chat model or function; see `load_judge`."""
     if not isinstance(value, str):
         from germane.judges.judge import with_defaults
 

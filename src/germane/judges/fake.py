@@ -15,12 +15,13 @@ Answer: TypeAlias = Callable[[AnyQuestion], Json | Reply | Exception]
 
 
 class FakeJudge(LocalJudge):
-    """A judge with scripted answers, for tests; `asked` records the questions that it was asked.
+    """A judge with scripted answers, for tests. Its attribute `asked` lists the questions that it was asked.
 
-    `answers` is a function or a dict. A function gets the question and returns a payload, a Reply, or an
-    exception (an AnswerError becomes an error reply, any other is raised). A dict maps the text that a
-    question is about, or else a kind of question (`"relevance"`), to a payload or such a function. Without
-    `answers`, every question gets its `typical()` payload. One call has at most `together` questions.
+    `answers` is a function or a dict. A function takes the question and returns a payload, a Reply or an
+    exception. An AnswerError becomes an error reply; any other exception is raised. A dict maps the text of a
+    question, or a kind of question (`"relevance"`), to a payload or such a function; the text goes first.
+    Without `answers`, each question gets its `typical()` payload. Each call waits `seconds` and answers at
+    most `together` questions.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The base classes of judges. A judge must define a name and one async method; all else has a default."""
+"""The base classes of judges. A judge must define a name and one async method; the rest has defaults."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ __all__ = ["GaveUp", "members_of", "trivial_answer"]
 class Reply:
     """A judge's answer to one question: a payload that the question can parse, or an error.
 
-    Replies to questions that shared a request have the same `request`; only the first has its usage.
+    Replies to questions of one request have the same `request`; only the first contains the request's usage.
     """
 
     payload: Json = None  # the answer; None if there is an error
     error: str | None = None  # why there is no answer
     usage: Usage = field(default_factory=Usage)
-    ms: float | None = None  # milliseconds that the request took
+    ms: float | None = None  # the duration of the request in milliseconds
     request: str | None = None  # the id of the request
     provenance: FrozenDict = field(
         default_factory=FrozenDict
-    )  # how it was asked: fused, list_size, mode, ...
+    )  # how the question was asked: fused, list_size, mode, ...
     children: tuple[tuple[AnyQuestion, Reply], ...] = ()  # the questions and replies merged into it
 
 
 class Judge:
     """A source of answers to questions: a language model, people's labels, gold ids, a rule or a script.
 
-    A subclass defines `name` and `answer`. Any object that has these two can be passed to `evaluate` as well.
+    A subclass must define `name` and `answer`. `evaluate` also accepts other objects that define both.
     """
 
     name: str = ""  # in reports: "openai:gpt-4o-mini", "labels", "lexical"
     stored: bool = True  # its answers cost money or time, so that they should be stored in the ledger
-    kept: bool = True  # False: answers are never stored, since the judge cannot be told from another one
+    kept: bool = True  # False: answers are never stored, because no name tells this judge from others
     stand_in: str = ""  # a sentence that every report shows if this judge only stands in for a model
-    concurrency: int = 16  # the number of groups of questions that it may be asked at a time
+    concurrency: int = 16  # the maximum number of calls of `answer` at a time
 
     @cached_property
     def identity(self) -> Mapping[str, Json]:
-        """All settings that can change an answer, as JSON: the judge's name, unless a subclass adds more.
+        """All settings that can change an answer, as JSON. By default, that is only the judge's name.
 
-        A judge that answers from labels instead of from text has "reads": "labels" or "gold" in it.
+        The identity of a judge that reads labels instead of text contains "reads": "labels" or "gold".
         """
         return FrozenDict(judge=self.name)
 
     def prompt_hash(self, _question: AnyQuestion) -> str:
-        """Return the hash of the prompt in which the judge would ask this question; "" without a prompt."""
+        """Return the hash of the prompt that this judge uses for the question; "" if it uses no prompt."""
         return ""
 
     def key(self, question: AnyQuestion) -> str:
@@ -65,34 +65,38 @@ class Judge:
         return key_of(question, self.identity, self.prompt_hash(question), self.label_of(question))
 
     def keys(self, passages: Passages) -> list[str]:
-        """Return the ledger key of each passage's question, in order."""
+        """Return the ledger keys of the relevance questions about these passages, in order."""
         if "reads" in self.identity or getattr(self.key, "__func__", None) is not Judge.key:
             return list(map(self.key, passages))
         example = passages.example
         return keys_of(example, passages.items, self.identity, self.prompt_hash(example))
 
     def label_of(self, _question: AnyQuestion) -> Json:
-        """Return the label of the question's passage if this judge reads labels; None without a label."""
+        """Return the label of the question's passage; None if there is none or this judge reads no labels."""
         return None
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Return the questions in groups, each for one call of `answer`; by default groups of one."""
+        """Divide the questions into groups, each for one call of `answer`.
+
+        Default: one question per group.
+        """
         return [(question,) for question in questions]
 
     def paid_calls(self, _question: AnyQuestion) -> int:
-        """Return how many paid calls it takes to answer this question."""
+        """Return the number of paid calls that an answer to this question takes; 0 if the judge is free."""
         return int(self.stored)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """Return one reply per question, in order.
 
-        A plain dict counts as the payload of a Reply: `{"grade": 2, "reasoning": ""}`. A question that fails
-        gets a Reply with an error; JudgeError is raised only if the judge cannot be used at all.
+        A dict such as `{"grade": 2, "reasoning": ""}` may be returned instead of a Reply with this payload.
+        If a question fails, return a Reply with an error. Raise JudgeError only if the judge cannot be used
+        at all.
         """
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Close the judge's connections, and those of its members if it is a panel."""
+        """Close the judge's connections. A panel closes the connections of its members."""
         for member in getattr(self, "members", ()):
             await member.close()
 
@@ -105,7 +109,7 @@ class ChatModel(Protocol):
 
 
 AnyJudge: TypeAlias = Judge | str | ChatModel | Callable[[str], Any]
-"""A judge, its name, or a model of one's own: a chat model, or a function from prompt to text."""
+"""A judge, the name of a judge, or the user's own model: a chat model or a function from prompt to text."""
 Judges: TypeAlias = AnyJudge | Sequence[AnyJudge]  # a judge; several of them are a panel
 
 
@@ -117,7 +121,10 @@ def copy_settings(judge: Any, target: Judge, own: Sequence[str] = ()) -> None:
 
 
 def with_defaults(judge: Any) -> Judge:
-    """Return an object with `name` and async `answer` as a Judge. Raises InputError for other objects."""
+    """Return the object as a Judge, with the defaults of Judge for the attributes that it does not define.
+
+    A Judge is returned unchanged. Raises InputError if the object does not define `name` and `answer`.
+    """
     if isinstance(judge, Judge):
         return judge
     lacking = [name for name in ("name", "answer") if not hasattr(judge, name)]
@@ -143,14 +150,17 @@ def members_of(judge: Judge) -> Sequence[Judge]:
 
 
 class LocalJudge(Judge):
-    """A judge that answers at once and for free, so answers are not stored. Subclasses define `reply`."""
+    """A judge that answers immediately and free of charge, so that its answers need not be stored.
+
+    Subclasses define `reply`.
+    """
 
     stored = False
     concurrency = 1
     _together = 200
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Return groups of a few hundred questions, so that a run can show progress and stop in between."""
+        """Divide the questions into groups (of 200 by default), so that a run can report progress and stop."""
         size = self._together
         return [tuple(questions[start : start + size]) for start in range(0, len(questions), size)]
 
@@ -164,7 +174,7 @@ class LocalJudge(Judge):
 
 
 def trivial_answer(question: AnyQuestion) -> Reply | None:
-    """Return the reply to a question about an empty or unknown text; None if a judge must be asked."""
+    """Return the reply to a question whose text is empty or missing; None if a judge must be asked."""
     payload = question.unasked()
     if isinstance(payload, AnswerError):
         return Reply(error=str(payload))
@@ -172,9 +182,10 @@ def trivial_answer(question: AnyQuestion) -> Reply | None:
 
 
 class GaveUp(Exception):
-    """Raised if one question gets no answer while other questions may still get theirs.
+    """Raised if a question gets no answer, but other questions may still be answered.
 
-    `too_long`: the texts are longer than the model accepts. `spent`: the attempts or the time are used up.
+    `too_long` is True if the texts are longer than the model accepts. `spent` is True if the attempts or the
+    time for the question are used up.
     """
 
     def __init__(self, why: str, *, too_long: bool = False, spent: bool = False) -> None:
@@ -183,21 +194,21 @@ class GaveUp(Exception):
 
 
 class GroupScope:
-    """The state that the Asker and a judge share while the current task answers one group of questions.
+    """The state of one group of questions in the current task, which both the Asker and the judge use.
 
-    Once the Asker has stopped the group, no further request is sent; responses to requests in flight are
-    still awaited. The functions in `after_storing` are called once the answers are stored.
+    After `stop`, the judge sends no further request for the group, but waits for the responses to requests in
+    flight. The functions in `after_storing` are called once the answers are stored.
     """
 
     def __init__(self) -> None:
         self.stopped = False
         self.after_storing: list[Callable[[], None]] = []
-        self.waits = self.recalled = False  # it waits before a request; that wait is being ended
+        self.waits = self.recalled = False  # the task waits before a request; `stop` has ended that wait
         self.task: Any = asyncio.current_task()
         _scope.set(self)
 
     def stop(self) -> None:
-        """Keep the group from sending requests; if it waits for a rate limit or a retry, end the wait."""
+        """Let the group send no more requests. If it waits for a rate limit or a retry, end the wait."""
         if not self.stopped:
             self.stopped, self.recalled = True, self.waits
             if self.waits:
@@ -209,7 +220,10 @@ _scope: ContextVar[GroupScope | None] = ContextVar("germane_group_scope", defaul
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Run the context as a wait before a request. Raises GaveUp if the current group is or gets stopped."""
+    """Mark the code in the context as a wait before a request, which GroupScope.stop can end.
+
+    Raises GaveUp if the current group is stopped before or during the wait.
+    """
     scope, stopped = _scope.get(), "the evaluation was interrupted before the question was asked again"
     if scope is None:  # outside of an evaluation
         yield
@@ -230,7 +244,7 @@ def waiting() -> Iterator[None]:
 
 
 def once_stored(work: Callable[[], None]) -> None:
-    """Call `work` once the current group's answers are stored; outside of an evaluation call it at once."""
+    """Call `work` once the answers of the current group are stored. Outside an evaluation, call it now."""
     if scope := _scope.get():
         scope.after_storing.append(work)
     else:

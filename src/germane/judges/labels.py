@@ -19,11 +19,12 @@ Turns: TypeAlias = Sequence[tuple[str, str]]
 class LabelsJudge(LocalJudge):
     """A judge that answers relevance questions with people's labels; it cannot be a member of a panel.
 
-    An item (query and passage) without a label is an error, not "irrelevant": the sample's score is then
-    incomplete. A yes-or-no label is always answered as yes or no; a grade is turned into yes or no if the
-    question is on the binary scale. Ranked measures read the labels directly and do not ask this judge.
+    If an item (a query with a passage) has no label, the reply is an error and not "irrelevant", so that the
+    sample's score is incomplete. A label True or False is answered as yes or no. A grade is converted to yes
+    or no if the question uses the binary scale. Ranked measures read the labels directly and do not ask this
+    judge.
 
-    `labels` maps items to labels (a grade, or True or False), which override the labels on the contexts.
+    `labels` maps items to labels (a grade, True or False). They override the labels of the contexts.
     """
 
     name = "labels"
@@ -37,7 +38,7 @@ class LabelsJudge(LocalJudge):
         self._labels = dict(self.by_item)
 
     def labelled(self, query: str, history: Turns, context: Context) -> Context:
-        """Return the context with this judge's label for it, or unchanged if `labels` has none."""
+        """Return the context with its label from `labels`; without such a label, return it unchanged."""
         (item,) = relevance_items([(query, context.text)], history)
         label = self.by_item.get(item)
         if label is None:
@@ -48,7 +49,10 @@ class LabelsJudge(LocalJudge):
     def learn(
         self, query: str, contexts: Sequence[Context], history: Turns, qrels: Mapping[str, int] | None
     ) -> None:
-        """Store the labels of these passages of a query; an item that has a label already keeps it."""
+        """Remember the labels of these contexts of a query. A label that an item already has is not replaced.
+
+        A GoldJudge takes the labels from `qrels` (grades by document id), a LabelsJudge from the contexts.
+        """
         items = relevance_items([(query, context.text) for context in contexts], history)
         for item, context in zip(items, contexts, strict=True):
             label = self._label(context, qrels)
@@ -63,7 +67,7 @@ class LabelsJudge(LocalJudge):
         return self._labels.get(question.item)
 
     def reply(self, question: AnyQuestion) -> Reply:
-        """Return the label of the question's item as a reply, or an error reply if the item has no label."""
+        """Return the label of the question's item as a reply, or an error reply if there is no label."""
         if not isinstance(question, Relevance):
             why = f"{self.source} can only answer questions of kind relevance, not {question.kind}"
             return Reply(error=why)
@@ -71,7 +75,7 @@ class LabelsJudge(LocalJudge):
         return Reply(error=self.lacking) if label is None else self.read(question, label)
 
     def read(self, question: Relevance, label: Json) -> Reply:
-        """Return a label as a reply on the question's scale; on the binary scale grades 2 and 3 are a yes."""
+        """Return a label as a reply on the question's scale. On the binary scale, grades 2 and 3 mean yes."""
         if isinstance(label, bool):
             return Reply(payload={"relevant": label, "reasoning": ""})
         if question.scale == "binary":
@@ -83,9 +87,9 @@ class LabelsJudge(LocalJudge):
 class GoldJudge(LabelsJudge):
     """A judge that answers relevance questions with the qrels: a document of grade 1 or more is relevant.
 
-    Gold grades are on the collection's own scale, so the answer is yes or no, and the reasoning gives the
-    grade. A document that the qrels do not list has grade 0, as in trec_eval. A passage that cannot be looked
-    up (no document id, or a sample without qrels) is an error.
+    Qrels use the scale of their collection, so the answer is only yes or no, and the reasoning contains the
+    grade. A document that is not in the qrels has grade 0, as in trec_eval. If a passage has no document id,
+    or the sample has no qrels, the reply is an error.
     """
 
     name = "gold"
@@ -98,5 +102,5 @@ class GoldJudge(LabelsJudge):
         return None if qrels is None or context.id is None else qrels.get(context.id, 0)
 
     def read(self, _question: Relevance, label: Json) -> Reply:
-        """Return a gold grade as a reply: yes if the grade is 1 or more."""
+        """Return a grade from the qrels as a reply: yes if the grade is 1 or more."""
         return Reply(payload={"relevant": label >= 1, "reasoning": f"gold grade {label}"})

@@ -1,6 +1,6 @@
-"""The lexical judge: a deterministic word-overlap rule in place of a model, without network access.
+"""The lexical judge: a deterministic rule on word overlap, which needs no model and no network.
 
-Word weights come from fixed lists, not from counts in the evaluation's texts, so that a verdict does not
+Word weights come from fixed lists and not from counts in the evaluation's texts, so that a verdict does not
 depend on other texts.
 """
 
@@ -25,7 +25,7 @@ from germane.types import FrozenDict, Json
 ON_TOPIC, HELPS, ANSWERS = 0.3, 0.6, 0.95  # the coverage from which a passage has grade 1, 2 and 3
 BEARS = 0.5  # the coverage of the query, or a sentence of the reference, from which a statement is relevant
 SUPPORTED = 0.75  # the coverage of a claim's words from which a context supports it
-NAMED = 6  # the words that a reasoning names before it says "and n more"
+NAMED = 6  # the maximum number of words that a reasoning lists before "and N more"
 
 _CITED = re.compile(r"\s{0,2}\[\d{1,3}(?:\s*[,-]\s*\d{1,3})*\]")
 
@@ -33,7 +33,7 @@ Rule: TypeAlias = Callable[[Any], Json]
 
 
 class LexicalJudge(LocalJudge):
-    """A judge that measures how many of the query's or claim's words a passage contains.
+    """A judge that computes which proportion of the words of a query or claim a passage contains.
 
     It knows no synonyms, no negation and no meaning. Use it for demos, tests and smoke checks, not for decisions.
     """
@@ -57,10 +57,11 @@ class LexicalJudge(LocalJudge):
 
 
 def _relevance(question: Relevance) -> Json:
-    """Return the payload for Relevance: a grade by the share of the query's words that the passage has.
+    """Return the payload for Relevance, graded by the proportion of the query's words in the passage.
 
-    With a reference (or response), that share is averaged with the share for the reference's best-covered
-    sentence, since a passage can help without the whole answer.
+    If there is a reference (or else a response), the mean of two proportions is used: that of the query's
+    words, and that of the words of the reference's best-covered sentence. One sentence is enough, because a
+    passage can help without containing the whole answer.
     """
     names = stems(question.passage)
     query = terms(question.query)
@@ -77,20 +78,27 @@ def _relevance(question: Relevance) -> Json:
 
 
 def _claims(question: Claims) -> Json:
-    """Return the payload for Claims: one claim per sentence, without questions and citation marks."""
+    """Return the payload for Claims: each sentence is a claim, except questions.
+
+    Citation marks are removed.
+    """
     texts = sentences(_CITED.sub("", question.text))
     asks = ("?", "\uff1f", "\u061f")
     return {"claims": [text for text in texts if words(text) and not text.rstrip("\"'”’»)").endswith(asks)]}
 
 
 def _support(question: Support) -> Json:
-    """Return the payload for Support: per claim, all contexts that support it, else one pair."""
+    """Return the payload for Support: for each claim, the contexts that support it; see `supported`."""
     contexts = [stems(text) for text in question.contexts]
     return {"claims": [supported(n, claim, contexts) for n, claim in enumerate(question.claims, start=1)]}
 
 
 def _statements(question: StatementRelevance) -> Json:
-    """Return the payload for StatementRelevance: a statement per sentence, relevant by its word overlap."""
+    """Return the payload for StatementRelevance, in which each sentence of the passage is a statement.
+
+    It is relevant if it contains half of the words of the query or of a sentence of the reference (or
+    response).
+    """
     target = question.reference or question.response or ""
     targets = [terms(question.query), *map(terms, sentences(target))]
     result = []
@@ -102,14 +110,14 @@ def _statements(question: StatementRelevance) -> Json:
 
 
 def _sufficiency(question: Sufficiency) -> Json:
-    """Return the payload for Sufficiency: yes if the contexts together have 95% of the query's words."""
+    """Return the payload for Sufficiency: yes if the contexts together contain 95% of the query's words."""
     names = stems(question.about)
     query = terms(question.query)
     return {"reasoning": reason("query", query, names), "sufficient": coverage(query, names) >= ANSWERS}
 
 
 def _missing(required: Terms, present: frozenset[str]) -> list[str]:
-    """Return the required words, as they were written, whose stem is not present."""
+    """Return the required words whose stems are not in `present`, as they were written."""
     return [word for stem, (word, _) in required.items() if stem not in present]
 
 
@@ -124,14 +132,17 @@ _RULES: dict[str, Rule] = {
 
 
 def coverage(required: Terms, present: frozenset[str]) -> float:
-    """Return the share of the required words that is present, each word counted by its weight (0 to 1)."""
+    """Return the proportion (0 to 1) of the required words whose stems are in `present`, weighted by word."""
     total = sum(weight for _, weight in required.values())
     share = sum(weight for stem, (_, weight) in required.items() if stem in present) / total if total else 0.0
-    return round(share, 9)  # three fifths are three fifths, whatever the sum's last bit
+    return round(share, 9)  # removes rounding errors, so that 3/5 equals 0.6 in comparisons
 
 
 def reason(what: str, required: Terms, present: frozenset[str]) -> str:
-    """Return a sentence that lists which required words a passage has and which it lacks."""
+    """Return a sentence that lists the required words that a passage contains and those that it lacks.
+
+    `what` names the text with these words (query, reference); `present` are the stems in the passage.
+    """
     if not required:
         return f"the {what} has no words"
     covered = [word for stem, (word, _) in required.items() if stem in present]
@@ -141,13 +152,17 @@ def reason(what: str, required: Terms, present: frozenset[str]) -> str:
 
 
 def few(names: Sequence[str]) -> str:
-    """Return the first six names as text, followed by "and N more" if there are others."""
+    """Return the first six names separated by commas, followed by "and N more" if there are others."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
 
 
 def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Json:
-    """Return the verdict on a claim: the contexts that each support it alone, else a pair that does so."""
+    """Return the verdict on a claim: the numbers of all contexts that support it alone.
+
+    If there is none, return the first two contexts that support it together, or else an empty list. `number`
+    is the claim's number, and `contexts` are the stems of each context.
+    """
     required = terms(claim)
     covered = [context.intersection(required) for context in contexts]
     alone = [position for position, present in enumerate(covered, start=1) if carries(required, present)]
@@ -165,28 +180,31 @@ def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Js
 
 
 def carries(required: Terms, present: frozenset[str]) -> bool:
-    """Return True if 75% of a claim's words (by weight), and all of its numbers, are present."""
+    """Return True if `present` contains 75% of a claim's words (by weight) and all of its numbers."""
     numbers = all(stem in present for stem, (word, _) in required.items() if any(c.isdigit() for c in word))
     return numbers and coverage(required, present) >= SUPPORTED
 
 
 def _pair(required: Terms, covered: Sequence[frozenset[str]]) -> list[int]:
-    """Return the numbers of the first two contexts that together support a claim; [] if no two do."""
+    """Return the numbers of the first two contexts that support a claim together; [] if no pair does.
+
+    `covered` are the words of the claim that each context contains.
+    """
     first = {kept: position for position, kept in reversed(list(enumerate(covered, start=1))) if kept}
-    useful = sorted((position, kept) for kept, position in first.items())  # those with equal words count once
+    useful = sorted((position, kept) for kept, position in first.items())  # one context per set of words
     pairs = ([a, b] for (a, value), (b, other) in combinations(useful, 2) if carries(required, value | other))
     return next(pairs, [])
 
 
-VERY_COMMON, COMMON, TELLING = 0.4, 0.7, 1.0  # English's commonest 200 content words, the next 800, others
-Terms: TypeAlias = Mapping[str, tuple[str, float]]  # by stem: the word as it was written, and its weight
+VERY_COMMON, COMMON, TELLING = 0.4, 0.7, 1.0  # English's 200 commonest content words, the next 800, others
+Terms: TypeAlias = Mapping[str, tuple[str, float]]  # the word as it was written and its weight, by stem
 
 _ACRONYM = re.compile(r"\b[A-Z]{2,}\b")
 
 
 @lru_cache(maxsize=1)
 def _weights() -> MappingProxyType[str, float]:
-    """Return the weight of each common word; function words have 0."""
+    """Return the weight of each common English word; the weight of function words is 0."""
     lists = tomllib.loads((Path(__file__).parent / "common_words.toml").read_text("utf-8"))
     weights = dict.fromkeys(lists["first"].split(), VERY_COMMON)
     weights |= dict.fromkeys(lists["second"].split(), COMMON)
@@ -196,7 +214,10 @@ def _weights() -> MappingProxyType[str, float]:
 
 @lru_cache(maxsize=4096)
 def terms(text: str) -> Terms:
-    """Return a text's content words with their weights, one per stem; if it has none, all of its words."""
+    """Return the content words of a text and their weights, one word per stem.
+
+    If the text consists of function words only, return all of its words with weight 1.
+    """
     acronyms = set() if text.isupper() else {word.lower() for word in _ACRONYM.findall(text)}
     weights = {word: TELLING if word in acronyms else _weights().get(word, TELLING) for word in words(text)}
     telling = {word: weight for word, weight in weights.items() if weight} or dict.fromkeys(weights, TELLING)
@@ -254,8 +275,8 @@ def _candidates(text: str) -> Iterator[tuple[str, bool]]:
         at = match.end()
         name = match["name"]
         first = name.split()[0] if name else ""
-        if first and _weights().get(first.lower()) == 0.0:  # it only holds a sentence together
-            at = match.start() + len(first)  # "On July 4": what follows is looked at for itself
+        if first and _weights().get(first.lower()) == 0.0:  # a function word is not part of a name
+            at = match.start() + len(first)  # "On July 4": search again after "On"
             continue
         before = text[max(0, match.start() - 8) : match.start()]
         candidate = " ".join(next(filter(None, match.groups()), match[0]).strip(" .,").split())

@@ -31,36 +31,40 @@ if TYPE_CHECKING:
     from germane.judges.client.client import Transport
     from germane.judges.client.foreign import PydanticAITransport
 
-START = 16  # requests in flight to begin with where no number was given
-MOST = 64  # requests in flight at most where no number was given
+START = 16  # the initial number of requests in flight if the user gave no number
+MOST = 64  # the maximum number of requests in flight if the user gave no number
 
 _OURS = frozenset(("model", "messages", "response_format", "tools", "tool_choice", "stream", "n"))
-"""Parts of a request that no parameter may set."""
+"""Fields of a request that germane sets itself, so that the user's parameters may not set them."""
 
 _SERVED = "service_tier user safety_identifier prompt_cache_key prompt_cache_retention store metadata"
 TRANSPORT = frozenset(_SERVED.split())
-"""Parameters that say how a request is served, billed or filed, and change no answer: they are in no key."""
+"""Parameters for serving, billing or logging a request. They change no answer, so ledger keys ignore them."""
 
 
 class LLMJudge(Judge):
     """A language model as the judge.
 
     Args:
-        spec: `provider:model` (`openai:gpt-4o-mini`), a provider with a default model, `provider:model@URL`, a chat model of
-            LangChain, or a function (asynchronous or not) from prompt to text.
-        name: Name of a model given as an object or function. Without a name, its answers are not reused.
+        spec: `provider:model` (`openai:gpt-4o-mini`), a provider with a default model, `provider:model@URL`,
+            a chat model of LangChain, or a function (asynchronous or not) from prompt to text.
+        name: Name of a model that is given as an object or function. Without a name, its answers are not
+            reused.
         base_url: Another OpenAI-compatible server. Default: the provider's own, or its environment variable.
         api_key: Default: the provider's environment variable.
-        headers: Sent with every request.
-        temperature: Sampling temperature. None sends none, as some models refuse it.
-        max_output_tokens: Longest answer; one that is cut off is asked again with more room.
+        headers: HTTP headers to send with every request.
+        temperature: Sampling temperature. None sends no temperature, because some models refuse it.
+        max_output_tokens: Maximum tokens of an answer. If an answer is cut off, it is requested again with
+            more.
         parameters: Other request parameters (`{"seed": 7, "reasoning_effort": "low"}`).
         concurrency: Maximum requests in flight. None adapts to the endpoint, up to 64.
-        limiter: Requests and tokens per minute: `germane.judges.RateLimiter(rpm=500)`. Several judges may share one.
-        reading: "fused" asks all questions about a text in one request, "single" one each.
-        batch: Maximum passages of a query, or texts to extract from, per request.
-        prompts: Your own prompts: the name of each and its file.
-        price: Price per token, instead of looking it up.
+        limiter: Requests and tokens per minute: `germane.judges.RateLimiter(rpm=500)`. Several judges may use
+            the same.
+        reading: "fused" asks all questions about a text in one request, "single" sends one request per
+            question.
+        batch: Maximum number of passages of a query, or of texts to extract from, per request.
+        prompts: Your own prompt files, by the name of the prompt that each replaces.
+        price: Price per million tokens. Default: it is looked up.
         retry: Timeouts, deadline, attempts and backoff.
         trusted: False if `spec` comes from a file: a URL in it then gets no key from the environment.
 
@@ -118,7 +122,7 @@ class LLMJudge(Judge):
         self.prompts = Prompts(prompts)
         self.retry = retry or RetryPolicy()
         self.requests = AdaptiveConcurrency(concurrency or MOST, None if concurrency else START)
-        # groups to be handed over at once: some more than requests in flight, so that none is waited for
+        # a few more groups than requests in flight, so that the next request can always be sent at once
         self.concurrency = self.requests.limit + max(2, self.requests.limit // 8)
         limits, names = _limits(service)
         self.capabilities = ModelCapabilities(
@@ -144,18 +148,24 @@ class LLMJudge(Judge):
 
     @cached_property
     def price(self) -> Price | None:
-        """The price per million tokens; None if it is unknown."""
+        """The model's price; None if it is unknown."""
         if self._price is not None or self.service.custom or self._own is not None:
             return self._price
         tier = str(self.capabilities.parameters.get("service_tier", "auto"))
         return price_of(self.service.provider, self.service.model) if tier in {"auto", "default"} else None
 
     def headers(self) -> dict[str, str]:
-        """Return the HTTP headers of requests, with the API key. Raises JudgeError without a key."""
+        """Return the HTTP headers of requests, including the API key.
+
+        Raises JudgeError if a key is missing.
+        """
         return self.service.headers(self._key, self._headers)
 
     def ready(self) -> ModelClient:
-        """Return the client, made on the first call; nothing is sent. Raises JudgeError for a missing key or extra."""
+        """Return the client, which the first call creates. No request is sent.
+
+        Raises JudgeError if a key or an extra is missing.
+        """
         if self._client is None:
             transport: Transport
             if self._own is not None:
@@ -173,7 +183,10 @@ class LLMJudge(Judge):
         return self._client
 
     def foreign(self) -> PydanticAITransport:
-        """Return the transport to a provider with its own protocol. Raises MissingPart without its extra."""
+        """Return the transport to a provider with a protocol of its own.
+
+        Raises MissingPart if the provider's extra is not installed.
+        """
         key, service = self.service.secret(self._key), self.service
         try:
             from germane.judges.client.foreign import PydanticAITransport
@@ -190,13 +203,16 @@ class LLMJudge(Judge):
         return foreign
 
     def prompt_hash(self, question: AnyQuestion) -> str:
-        """Return the hash of the question's prompt, including the list prompt if it is asked in a batch."""
+        """Return the hash of the question's prompt, plus the list prompt if it may be asked in a batch."""
         prompt = self.prompts.of(question)
         listed = self._batch > 1 and question.batched and not prompt.pieces
         return fingerprint(prompt.hash, fragment("list")) if listed else prompt.hash
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Return the questions in groups, one per request, according to `reading` and `batch`."""
+        """Divide the questions into groups, one per request, according to `reading` and `batch`.
+
+        Questions that need no judge (about an empty text) form groups of their own.
+        """
         asked = [question for question in questions if question.unasked() is None]
         known = [(question,) for question in questions if question.unasked() is not None]
         fused = fused_requests(asked, self.prompts, fuse=self.fuse)
@@ -204,11 +220,14 @@ class LLMJudge(Judge):
         return [*(tuple(question for row in rows for question in row.questions) for rows in lists), *known]
 
     def fused(self, questions: tuple[AnyQuestion, ...]) -> Sequence[FusedRequest]:
-        """Return the questions of one group as FusedRequests: questions about the same text share one."""
+        """Return the questions of one group as FusedRequests; questions about the same text can be in one."""
         return fused_requests(questions, self.prompts, fuse=self.fuse)
 
     def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
-        """Return the estimated usage of a request for these questions: 4 bytes per token, typical answers."""
+        """Return the estimated usage of one request for these questions.
+
+        The estimate assumes 4 bytes per token and answers of typical length.
+        """
         if trivial_answer(questions[0]):
             return Usage(cost_usd=0.0)
         ask = render_request(self.fused(questions), self.prompts)
@@ -218,7 +237,10 @@ class LLMJudge(Judge):
         return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Return one reply per question. Raises InputError if calls are under way in another event loop."""
+        """Return one reply per question, in order.
+
+        Raises InputError if another event loop is using this judge at the same time.
+        """
         if (reply := trivial_answer(questions[0])) is not None:
             return [reply]
         loop = asyncio.get_running_loop()
@@ -231,7 +253,7 @@ class LLMJudge(Judge):
             self._loop, self._client = loop, None  # its connections belong to the other loop
         call = GroupCall(self.ready(), self.prompts, self.fused(questions))
         if not self._calls and "price" not in self.__dict__:
-            # the list of prices loads while the first answer is on its way
+            # load the list of prices while waiting for the first answer
             threading.Thread(target=getattr, args=(self, "price"), daemon=True).start()
         self._calls += 1
         try:
@@ -244,7 +266,10 @@ class LLMJudge(Judge):
         return call.replies(questions, self.price)
 
     async def close(self) -> None:
-        """Close the connections, after the last call if another evaluation still uses them."""
+        """Close the connections.
+
+        If calls of another evaluation are in progress, close them after the last call.
+        """
         self._closing = self._calls > 0
         if self._client is not None and not self._closing:
             client, self._client = self._client, None
@@ -253,7 +278,10 @@ class LLMJudge(Judge):
 
 
 def model_of(judge: Judge) -> LLMJudge | None:
-    """Return the judge if it is an LLMJudge; if it is a Replica, the LLMJudge that it repeats; else None."""
+    """Return the judge if it is an LLMJudge.
+
+    If it is a Replica of an LLMJudge, return that one; else None.
+    """
     model = getattr(judge, "judge", judge)
     return model if isinstance(model, LLMJudge) else None
 
@@ -278,7 +306,10 @@ def _check(
 
 
 def check_shared(judges: Iterable[object], base_url: str | None, headers: object) -> None:
-    """Raise InputError if one base URL or the same headers would go to different providers or hosts."""
+    """Raise InputError if several judges cannot use the same base URL or the same headers.
+
+    They cannot use one base URL if their providers differ, nor the same headers if their hosts differ.
+    """
     services = [judge.service for judge in judges if isinstance(judge, LLMJudge)]
     fix = "name each judge as PROVIDER:MODEL@URL, and set its key in the environment"
     if base_url and len({service.provider for service in services}) > 1:
@@ -288,11 +319,11 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
 
 
 def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
-    """Return True if requests set a token limit, and the names of that parameter in the order to try them.
+    """Return whether requests set a token limit, and the names of that parameter in the order to try them.
 
-    Only a server of the user's own gets such limits: hosted models stop by themselves, and the provider
-    reserves the requested tokens. OpenAI's newer models refuse the older name with an error; most other
-    servers silently ignore the newer one.
+    Only requests to the user's own server set limits, because hosted models stop by themselves and their
+    providers reserve the requested tokens. OpenAI's newer models refuse the older name of the parameter with
+    an error; most other servers silently ignore the newer name.
     """
     own_server = service.provider in PROVIDERS and bool(service.custom or service.traits.local)
     limited = own_server and not service.traits.extra
@@ -301,7 +332,10 @@ def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
 
 
 def _identity(service: Service, temperature: float | None, parameters: Mapping[str, Json]) -> FrozenDict:
-    """Return the settings that can change a model's answer, for ledger keys; the token limit is left out."""
+    """Return the settings that can change a model's answer, for ledger keys.
+
+    The token limit is not included.
+    """
     identity = {
         "provider": service.provider,
         "model": service.model,

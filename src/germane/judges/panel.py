@@ -15,7 +15,11 @@ from germane.types import FrozenDict, Json, Judgement, freeze
 
 
 class Replica(Judge):
-    """The n-th sample of a judge. From the second on, n is part of the ledger keys, so answers are new."""
+    """A judge that asks another judge again, to sample its answers several times.
+
+    `number` counts the samples from 1. From the second sample on, it is part of the ledger keys, so that the
+    answers of earlier samples are not reused.
+    """
 
     def __init__(self, judge: Judge, number: int) -> None:  # from 1; negative for `germane audit --again`
         copy_settings(judge, self, own=("key", "keys", "group", "answer"))
@@ -23,15 +27,15 @@ class Replica(Judge):
         replica = {"replica": number} if number != 1 else {}
         self.identity = freeze({**judge.identity, **replica})
 
-    def __getattr__(self, name: str) -> Any:  # forecast and price, where the judge has them
+    def __getattr__(self, name: str) -> Any:  # forecast and price, if the judge defines them
         return getattr(self.judge, name)
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Return the questions in the groups that the repeated judge makes."""
+        """Divide the questions into groups as the repeated judge does."""
         return self.judge.group(questions)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Return the repeated judge's replies, with the number of this sample in their provenance."""
+        """Return the replies of the repeated judge, with this sample's number added to their provenance."""
         replies = await self.judge.answer(questions)
         return [
             replace(reply, provenance=FrozenDict({**reply.provenance, "replica": self.number}))
@@ -40,7 +44,10 @@ class Replica(Judge):
 
 
 def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
-    """Return `times` samples (replicas) of a judge. Raises InputError if `times` is less than 1."""
+    """Return `times` judges that each ask the given judge, so that it answers each question `times` times.
+
+    Raises InputError if `times` is less than 1.
+    """
     if times < 1:
         raise InputError(f"a judge cannot be asked {times} times", fix="write a whole number from 1, as in 3")
     value = with_defaults(judge)
@@ -50,15 +57,17 @@ def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
 class PanelJudge(Judge):
     """A panel of judges that vote. Each member's answer is stored in the ledger under the member's own key.
 
-    Grades and yes/no: the verdict is the highest value that more than half of the votes reach (the lower
-    median; a tie of yes and no is a no). Lists of verdicts on given subjects (which contexts support each
-    claim) are voted subject by subject. Lists that a member draws up itself (claims, statements, entities)
-    cannot be voted on: the first member is asked, and the next one only if it fails.
+    The verdict on a grade, or on yes or no, is the highest value that more than half of the votes reach. That
+    is the lower median; a tie of yes and no is a no. If the answer is a list of verdicts on given subjects
+    (such as which contexts support each claim), the members vote on each subject. If each member draws up its
+    own list (claims, statements, entities), no vote is possible. Then only the first member is asked, and the
+    next member only if the first fails.
 
-    If a member fails, the others vote; if all fail, so does the panel. A member that cannot be used at all is
-    not asked again; if no member can be used, the evaluation ends. The judgement's provenance has each
-    member's answer (`votes`), the share of votes that agree with the verdict (`agreement`: for lists the mean
-    over the subjects; absent if only one member voted) and the members without an answer (`failed`).
+    If a member fails, the others vote. If all members fail, the panel's judgement is an error. A member that
+    cannot be used at all is not asked again. If no member can be used, the evaluation ends. The judgement's
+    provenance contains each member's answer (`votes`), the proportion of votes that agree with the verdict
+    (`agreement`) and the members without an answer (`failed`). For lists, `agreement` is the mean over the
+    subjects; it is absent if only one member voted.
     """
 
     stored = False
@@ -83,27 +92,30 @@ class PanelJudge(Judge):
         self.identity = freeze({"panel": [member.identity for member in members], "vote": "majority"})
 
     def prompt_hash(self, question: AnyQuestion) -> str:
-        """Return the prompt hash that all members share, or a hash of the members' different hashes."""
+        """Return the prompt hash of the members if all use the same prompt, else a digest of their hashes."""
         hashes = [member.prompt_hash(question) for member in self.members]
         return hashes[0] if len(set(hashes)) == 1 else digest(hashes)[:16]
 
     async def answer(self, _questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Raise JudgeError: the asker asks the members one by one and never the panel itself."""
+        """Raise JudgeError, because the Asker asks the members and never the panel itself."""
         raise JudgeError("PanelJudge.answer cannot be called; pass the panel to germane.evaluate as judge")
 
     def paid_calls(self, question: AnyQuestion) -> int:
-        """Return the number of paid calls that one question takes, over all members that are asked."""
+        """Return the number of paid calls for one question, summed over the members that are asked first."""
         return sum([member.paid_calls(question) for member in self.next_members(question, ())])
 
     def next_members(self, question: AnyQuestion, answers: Sequence[Answer]) -> Sequence[Judge]:
-        """Return the members to ask next, given the answers so far; () if no more answers are needed."""
+        """Return the members to ask next, given the members' answers so far; () if the panel can decide."""
         rest = self.members[len(answers) :]
         if question.voted:
             return rest
         return () if any(answer.usable for answer in answers) else rest[:1]
 
     def combine(self, key: str, question: AnyQuestion, answers: Sequence[Answer]) -> Judgement:
-        """Return the panel's judgement from the members' answers; only the members' judgements have usage."""
+        """Return the panel's judgement, made from the members' answers and stored under `key`.
+
+        It contains no usage, because the usage is in the members' own judgements.
+        """
         named = list(zip(self._names, answers, strict=False))
         votes = [(name, answer.judgement.answer) for name, answer in named if answer.usable]
         lost = {name: answer.value.why for name, answer in named if not answer.usable}
@@ -112,7 +124,7 @@ class PanelJudge(Judge):
         if votes:
             how["votes"] = [{"judge": name, "answer": vote} for name, vote in votes]
             verdict = question.vote([vote for _, vote in votes])
-            answer, how["vote"] = votes[0][1], "first"  # where the votes are not about the same things
+            answer, how["vote"] = votes[0][1], "first"  # unless a majority vote is possible
             if verdict is not None:
                 answer, how["vote"] = verdict.payload, "majority"
                 how |= {"agreement": verdict.agreement} if len(votes) > 1 else {}
@@ -130,7 +142,10 @@ class PanelJudge(Judge):
 
 
 def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
-    """Return the judges, each `repeat` times, as a panel; a single one as it is. Raises InputError for []."""
+    """Return a panel in which each judge answers `repeat` times; a single judge is returned unchanged.
+
+    Raises InputError if `judges` is empty.
+    """
     members = judges if repeat == 1 else [member for judge in judges for member in repeated(judge, repeat)]
     if not members:
         raise InputError("the list of judges is empty", fix='name at least one, as in "openai:gpt-4o-mini"')
@@ -138,7 +153,10 @@ def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
 
 
 def _names(members: Sequence[Judge]) -> list[str]:
-    """Return the members' names, equal names with numbers. Raises InputError if two members are the same."""
+    """Return the names of the members; if several have the same name, a number is added to each.
+
+    Raises InputError if two members are the same judge.
+    """
     names = [member.name for member in members]
     if len({str(dict(member.identity)) for member in members}) < len(members):
         raise InputError(
