@@ -17,7 +17,7 @@ from germane.comparison.formats import COMPARISON_FORMATS, render_comparison
 def compare(
     reports: Sequence[Path], *, output: Sequence[Path], verbose: bool, json: bool, **flags: Any
 ) -> int:
-    """Compare systems on the same queries, each with the first: paired differences, tests, what moved.
+    """Compare systems on the same queries, each with the first: paired differences, tests, changed queries.
 
     The first lines say which system is better, per measure. Default: the two latest reports in germane-reports.
     Exit codes with --margin and --fail-on-regression: 0 no worse, 1 worse, 3 undecided (printed with the number of queries

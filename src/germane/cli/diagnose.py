@@ -20,8 +20,8 @@ from germane.samples.runs.hits import Hits
 def stages(paths: Sequence[Path], **flags: Any) -> None:
     """Show where relevant documents were lost: at which retrieval stage, and their rank at the stage before.
 
-    Reads a report or samples with `stages`, or with --qrels one run file per stage, in order. Without stages it shows which
-    relevant documents were never retrieved, and which rank below k.
+    Reads a report or samples with `stages`, or with --qrels one run file per stage, in order. Without stages,
+    it shows which relevant documents were never retrieved, and which are ranked below k.
     """
     chosen = SimpleNamespace(**flags)
     reports = _of_runs(paths, chosen) if chosen.qrels is not None else _of_samples(paths, chosen)
@@ -34,9 +34,9 @@ def stages(paths: Sequence[Path], **flags: Any) -> None:
 def diagnose(folder: Path | None, *, measure: str | None, json: bool) -> None:
     """Show what would help, from stored labels: perfect reranking, another k, no repeated passages, a score floor.
 
-    Each change is shown as a paired difference with its interval, followed by the queries that would gain most. For samples with references
-    and responses, also say whether retrieval or generation failed. No judge calls. Default report: the latest in
-    germane-reports.
+    Each change is shown as a paired difference with its interval, followed by the queries that would gain
+    most. For samples with references and responses, also say whether retrieval or generation failed. No judge
+    calls are made. Default report: the latest in germane-reports.
     """
     diagnoses = diagnose_report(find_report(folder or latest_reports("diagnose")[0]), measure)
     if json:

@@ -15,7 +15,10 @@ __all__ = ["keyboard"]
 
 @contextmanager
 def keyboard() -> Iterator[Iterator[str]]:
-    """Yield an iterator over pressed keys; without a terminal, or on Windows, over the input's characters."""
+    """Return a context with an iterator over pressed keys.
+
+    Without a terminal, or on Windows, the iterator yields the characters of the input.
+    """
     if not sys.stdin.isatty() or os.name == "nt":
         yield (char for line in sys.stdin for char in line if not char.isspace())
         return

@@ -163,7 +163,10 @@ def _label(sessions: Sequence[LabellingSession], report: Report, guideline: str)
 
 
 def _ask_all(session: LabellingSession, keys: Iterator[str], guideline: str) -> bool:
-    """Ask the tasks of a session one by one; return True if the person quits or the input ends before."""
+    """Ask a person to label the tasks of a session; return True if the person quits or the input ends.
+
+    Returns False once all tasks are labelled.
+    """
     how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
     print(f"{session.total} to label ({how}), {session.done} done; labels of {clean(session.who)}")
     while (task := session.next) is not None:
@@ -201,7 +204,7 @@ def _answered(session: LabellingSession, keys: Iterator[str], guideline: str) ->
 
 
 def _task_text(task: LabelTask, session: LabellingSession) -> str:
-    """Return a task as text for the terminal: the query, what is judged against it, and the question.
+    """Return the text that shows a task in the terminal: the query or claim, the passages, and the question.
 
     Control characters are removed. System, rank and the judge's verdict are not shown.
     """

@@ -98,7 +98,7 @@ def page_sections(report: ReportData) -> dict[str, Any]:
         from germane.labelling.audit import audit_judge
 
         page["audit"] = audit_judge(report).as_json()
-    with suppress(InputError):  # nothing relevant is known
+    with suppress(InputError):  # no document is known to be relevant
         page["stages"] = json_of(stages_of(excerpt.report.samples()))  # without document ids
     with suppress(InputError):  # no measure is ranked
         page["diagnosis"] = diagnosis_page(diagnose(excerpt.report))
@@ -120,7 +120,7 @@ def _tell_github(report: ReportData, comparison: Json, summary: str | None) -> N
         workspace = Path(folder).resolve() if folder else None
         with ignore_closed_stderr():
             for command in github_commands(report, workspace):
-                print(command, file=getattr(sys.stderr, "inner", sys.stderr))  # our own: not cleaned
+                print(command, file=getattr(sys.stderr, "inner", sys.stderr))  # uncleaned: our own
 
 
 def print_console(renderable: RenderableType) -> None:

@@ -32,7 +32,7 @@ def report(
 ) -> None:
     """Print a stored report, or write it as an HTML page, JSON, JSON lines, CSV, Markdown, text, JUnit XML, SVG, PNG or Parquet.
 
-    Default: the latest report in germane-reports. An interrupted run is shown as far as it got.
+    Default: the latest report in germane-reports. For an interrupted run, the results so far are shown.
     """
     shown = opened(folder)
     if by is not None:
@@ -45,7 +45,7 @@ def report(
 def explain(named: str | None, query: str | None, measure: str | None, *, json: bool) -> None:
     """Print each retrieved passage with its labels, and each formula with this query's numbers.
 
-    Default report: the latest in germane-reports: `germane explain q58`.
+    Without a report, as in `germane explain q58`, the latest report in germane-reports is used.
     """
     folder = None if named is None else Path(named)
     if named and re.match(r"\w+://\S+$", named):

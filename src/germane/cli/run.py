@@ -100,7 +100,7 @@ _FIRST, _BETWEEN = 1.0, 15.0
 
 
 class Progress(Callbacks):
-    """Shows on stderr how much of a run is done, the time left, the cost and the errors so far, and prints its warnings."""
+    """Shows the progress of a run on stderr: work done, time left, cost and errors so far, and warnings."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.wants_forecast = not quiet

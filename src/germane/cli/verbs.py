@@ -105,7 +105,10 @@ def call(words: Sequence[str]) -> int:
 
 
 def listing(group: str) -> str:
-    """Return the help that lists the verbs of a group ("": all verbs), with the first line of each help."""
+    """Return the help that lists the verbs of a group, each with the first line of its help.
+
+    If `group` is "", all verbs without a group and all groups are listed.
+    """
     own = [verb for verb in VERBS if verb.rpartition(" ")[0] == group]
     about = {verb: help_of(verb).partition("\n")[0] for verb in own}
     added = addons.all_of("verbs", installed=True).items()
@@ -181,7 +184,7 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser that raises InputError."""
 
     def print_help(self, file: object = None) -> None:
-        """Print help on stdout; a closed pipe is an error, not exit code 0."""
+        """Print help on stdout. If stdout is a closed pipe, an error is raised; argparse would ignore it."""
         del file
         print(self.format_help(), end="")
 

@@ -82,7 +82,7 @@ def ask_again(folder: Path, n: int, spec: Spec) -> AgainLine:
         run_coroutine(draw.run())
         stopped, spent = run_coroutine(_ask_all(draw.verdicts, judge, draw.replica, spec.max_cost))
         rows = [
-            structs.replace(row, parent=verdict.judgement.key)  # below it, so that no measure reads them
+            structs.replace(row, parent=verdict.judgement.key)  # no measure reads rows with a parent
             for verdict in draw.verdicts
             for answer in verdict.answers
             for row in (answer.judgement, *answer.children)
@@ -232,7 +232,7 @@ async def _ask_all(
 
 
 async def _ask(verdict: StoredVerdict, asker: Asker) -> GermaneError | None:
-    """Ask a verdict's question and add the answer to `verdict`; return the error if the asker stopped."""
+    """Ask a verdict's question and add the answer to `verdict`; return the error if asking was stopped."""
     try:
         (answer,) = await asker.judge([verdict.question])
     except (Interrupted, JudgeError) as stopped:
@@ -287,10 +287,11 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
 def _effects(
     report: Report, draw: _Draw, answered: Sequence[StoredVerdict]
 ) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """Return how much each new verdict changes each judged mean, times the number N of drawable verdicts.
+    """Return how much each new verdict changes each judged mean, multiplied by N.
 
-    The first result maps each mean to its changes, one per verdict in `answered`. The second result maps each
-    mean to N divided by the number of drawable verdicts of the kinds that the mean reads.
+    N is the number of verdicts that could be drawn. The first result maps each mean to its changes, one per
+    verdict in `answered`. The second result maps each mean to N divided by the number of verdicts that could
+    be drawn and are of a kind that the mean is computed from.
     """
     names, sizes = dict[tuple[str, str], str](), dict[tuple[str, str], int]()
     effects, largest = dict[str, list[float]](), dict[str, float]()

@@ -133,9 +133,9 @@ def judge_words(spec: Spec) -> tuple[str, bool]:
     """Return the judge's name ("" if no judge is named), and True if it may get a key from the environment.
 
     A judge named by a flag may get a key. A judge named by a report, a file or the config may not, unless the
-    environment names the same judge. In a resumed report, the URLs in the name are masked. The name is then
-    taken from the file, the environment or the config, if it differs only by the masked parts there. Without
-    `--base-url`, a base URL from a report or a file becomes part of the name.
+    environment names the same judge. A resumed report contains the name with masked URLs, so the unmasked
+    name is taken from the file, the environment or the config if they name this judge. Without `--base-url`,
+    a base URL from a report or a file becomes part of the name.
     """
     named, source = spec.first("judge")
     words = str(named or "")

@@ -75,7 +75,7 @@ class Forecast:
 
     @property
     def total(self) -> Spent:
-        """The expected usage of all requests; a request for several measures is counted once."""
+        """The expected calls, tokens and cost of all requests; a request for several measures counts once."""
         return _spent(asked for line in self.lines.values() for asked in line.asked)
 
     @property
@@ -137,7 +137,10 @@ def _spending(spent: Spent) -> dict[str, Json]:
 
 
 def _spent(asked: Iterable[_ToAsk]) -> Spent:
-    """Return the expected usage of these questions; judges that send no requests cost nothing."""
+    """Return the expected calls, tokens and cost of these questions.
+
+    A judge that sends no requests costs nothing.
+    """
     by_judge: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
     for judge, question in asked:
         by_judge.setdefault(id(judge), (judge, []))[1].append(question)
@@ -150,7 +153,7 @@ def _spent(asked: Iterable[_ToAsk]) -> Spent:
 
 
 class Forecaster:
-    """Evaluates samples without asking a judge: stored answers are used, and typical ones for all others.
+    """Evaluates samples without asking a judge, with typical answers in place of answers not stored.
 
     `forecast` counts the questions that an evaluation of the samples would ask. Stored answers are looked up
     in `ledger`, the ledger of the run, and in `earlier`, the answers in the report folder.
@@ -167,7 +170,7 @@ class Forecaster:
         """The known answers under each key; for a panel, one for each member."""
 
     async def count(self, jobs: Iterable[Job], *, size: int = SIZE, seconds: float = inf) -> None:
-        """Count the questions about these jobs, `size` jobs at a time; stop once `seconds` have passed."""
+        """Add the questions about these jobs to `forecast`, `size` jobs at a time; stop after `seconds`."""
         start = time.monotonic()
         async for block in answered_blocks(jobs, self._lookup, self._settings, size=size):
             self._count(block)
@@ -216,9 +219,9 @@ class Forecaster:
     def _find(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
     ) -> list[tuple[Judge, Answer | None]]:
-        """Return the judge with its stored answer, or None in place of a missing answer.
+        """Return the judge with its stored answer, or with None if no answer is stored.
 
-        For a panel without a stored answer, return each member with its stored answer.
+        For a panel without a stored answer, return each of its members with the member's answer or None.
         """
         answer = self._asker.read(question, judgements[key]) if key in judgements else None
         if answer is not None and not answer.holds:
@@ -230,7 +233,7 @@ class Forecaster:
         return [(judge, answer)]
 
     def _count(self, working: Working) -> None:
-        """Count the questions of a block for each measure, once per panel member."""
+        """Add the questions of a block to `forecast`, by measure; a panel's question counts per member."""
         jobs, lines = working.block.jobs, self.forecast.lines
         self.forecast.samples += len(jobs)
         for job in jobs:

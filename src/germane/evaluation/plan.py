@@ -155,7 +155,7 @@ class Plan:
             plan.labels = LabelFile(local(spec.labels))
             plan.settings = replace(plan.settings, labels=plan.labels.book)
         if spec.sample is not None:
-            from germane.evaluation.sampling import draw_rows  # which few runs need
+            from germane.evaluation.sampling import draw_rows  # few runs need it
 
             plan.drawn = draw_rows(plan.matching, spec.sample, spec.seed)
         return plan
@@ -311,7 +311,10 @@ class Plan:
         return self._made[key]
 
     def all_graders(self, own: EvalFile | None = None) -> tuple[Grader, ...]:
-        """Return the graders of all cases, each once, without reading data; with `own`, of that file only."""
+        """Return the graders of all cases, or only of the cases of the eval file `own`, each grader once.
+
+        No data are read.
+        """
         files = map(self.files.get, self.paths) if own is None else [own]
         cases = ((file, case) for file in files for case in (None, *(file.cases if file else ())))
         return tuple(dict.fromkeys(grader for file, case in cases for grader in self.graders(file, case)))
@@ -342,7 +345,7 @@ class Plan:
         return job
 
     def check(self, jobs: Iterable[Job] | None) -> None:
-        """Read all jobs, so that an InputError in them is raised before anything is paid for."""
+        """Read all jobs (None: from the files), so that errors are raised before anything is paid for."""
         deque(self.checked_jobs(jobs), 0)
 
     def checked_jobs(self, jobs: Iterable[Job] | None) -> Iterator[Job]:
@@ -417,7 +420,7 @@ def _judge_of(plan: Plan) -> Judge | None:
 
 
 def _refuse_outputs(spec: Spec) -> None:
-    """Raise InputError if an untrusted report that is resumed names output files outside of its folder."""
+    """Raise InputError if the resumed report is untrusted and names output files outside of its folder."""
     named = spec.given.get("outputs", ())
     folder = Path(spec.folder).resolve()
     for output in spec.outputs:

@@ -110,7 +110,10 @@ def new_folder(spec: Spec, paths: tuple[Path, ...]) -> Path:
 
 
 def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
-    """Return the command that resumes the run in a folder, with `flags` and flags that no report stores."""
+    """Return the command that resumes the run in a folder.
+
+    It contains `flags` and the flags in `spec` that a report does not store (base URL, headers).
+    """
     url = ("--base-url", mask_urls(spec.base_url)) if spec.base_url else ()
     headers = [word for name, _ in spec.headers for word in ("--header", f"{name}=...")]
     return shlex.join(["germane", "run", "--resume", str(folder), *flags, *url, *headers])
@@ -119,8 +122,8 @@ def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
 class _Run:
     """One session of a run in its report folder, step by step.
 
-    `stored` is the manifest of earlier sessions ({} in the first one), `whole` the report folder of the
-    evaluation that this run is a part of.
+    `stored` is the manifest of earlier sessions ({} in the first session). If this run is a part of an
+    evaluation, `whole` is the report folder of the whole evaluation.
     """
 
     def __init__(self, plan: Plan, callbacks: Callbacks, stored: dict[str, Json], whole: Path | None) -> None:
@@ -429,7 +432,10 @@ class _Run:
         return kind(f"{failure}\nall answers so far are stored; {again}")
 
     def _discard(self, *, asked: bool) -> bool:
-        """Delete the folder if this run created it and has `asked` nothing; return True if it was deleted."""
+        """Delete the folder if this run created it, and return True if it was deleted.
+
+        If a target or a judge was `asked`, the folder is not deleted.
+        """
         if asked or self.existed:
             return False
         self._close()

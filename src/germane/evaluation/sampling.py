@@ -106,9 +106,10 @@ class Stages:
                 yield planned
 
     def next(self, scores: ScoreTable) -> bool:
-        """Start the next stage and return True, if the intervals of `scores` (so far) are too wide.
+        """Start the next stage and return True if the intervals of the scores so far are too wide.
 
-        Returns False if they are narrow enough, all cases are judged, or more cases would not narrow them.
+        Returns False if the intervals are narrow enough, if no cases are left, or if more cases would not
+        help.
         """
         case_scores, size = CaseScores(scores), self._ended
         for _, number, rows in case_scores.groups():
@@ -127,7 +128,8 @@ class Stages:
     def _times(self, cases: CaseScores, values: CaseValues, span: tuple[float, float], width: float) -> float:
         """Return the factor (1 or more) by which the cases must increase to reach the half-width `width`.
 
-        Returns 1 if more cases cannot help, because missing scores alone make the interval wider.
+        `values` are the scores of one measure and system, and `span` is the range of the measure. Returns 1
+        if more cases cannot help, because missing scores alone make the interval wider.
         """
         clusters = cases.clusters_of(values.case, self._clusters)
         most = len(self._cases_up_to) / self._ended

@@ -70,7 +70,7 @@ class Spec:
     def in_project(self) -> Spec:
         """Return a copy with the options from the environment and the working directory's config."""
         config = dict(read_config()[0])
-        config.pop("ledger", None)  # is found from the config's own folder: `ledger_address`
+        config.pop("ledger", None)  # `ledger_address` reads it, relative to the config's folder
         named = environment("judge")
         found = FrozenDict({"judge": named} if named else {})
         return replace(self, environment=found, config=FrozenDict(config))

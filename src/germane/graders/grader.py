@@ -94,7 +94,7 @@ class GraderResult:
 
     @classmethod
     def failed(cls, why: str) -> GraderResult:
-        """Return an error result, for a grader whose judge or script failed; `why` says how."""
+        """Return an error result, for a grader whose judge or script failed; `why` is the reason."""
         return cls(score=None, status="error", why=why)
 
     @classmethod
@@ -197,7 +197,10 @@ class CaseGrader(YamlModel, ABC):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Add the fields that the file sets for all graders or that the type implies, then report unknown keys."""
+        """Add the fields that the file sets for all graders or that the type implies to `keys`.
+
+        Unknown keys are then reported.
+        """
         values = keys.values
         values |= keys.context.get("fixed", {})
         keys.what = str(values.get("name") or values.get("test") or values.get("measure") or cls.what)
@@ -222,7 +225,7 @@ class CaseGrader(YamlModel, ABC):
 
     @property
     def scored(self) -> Grader:
-        """This grader in the form in which an evaluation scores many samples; it is called for each case."""
+        """The Grader that an evaluation uses in place of this one; it calls this grader for each case."""
         return Grader(
             measure=Measure.parse(self.stored_type),
             name=self.label,
@@ -265,13 +268,13 @@ class CaseGrader(YamlModel, ABC):
         return GraderResult.skipped("the sample has no response")
 
     def grade_sample(self, sample: Sample, case: Case | None) -> Program[GraderResult]:
-        """Grade a sample's case of an eval file, or the sample as a case of its own if `case` is None."""
+        """Grade `case`, the sample's case in an eval file; if it is None, grade the sample as a new case."""
         return self.grade(Case(sample=sample) if case is None else case)
 
     def grade(self, case: Case) -> Program[GraderResult]:
         """Grade one case: a generator that yields questions for the judge and returns the result.
 
-        An exception of the grader becomes an error result.
+        An exception that the grader raises becomes an error result.
         """
         sample = case.sample
         if sample.failed:
@@ -293,7 +296,7 @@ class CaseGrader(YamlModel, ABC):
         return replace(result, verdict=result.verdict or self.verdict(result.score))
 
     def verdict(self, score: float) -> Verdict:
-        """Return `pass` if the score reaches `min_score` (0.8 by default), else `borderline` from 0.6 on, else `fail`."""
+        """Return "pass" for a score from `min_score` (default 0.8), "borderline" from 0.6, else "fail"."""
         if score >= (PASS if self.min_score is None else self.min_score):
             return "pass"
         return "borderline" if score >= BORDERLINE else "fail"
@@ -303,7 +306,10 @@ class DirectGrader(CaseGrader):
     """Base class of graders that need no judge: `check` computes the result from the case."""
 
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Return the result of `check`, without a question for a judge; an error result if its value has the wrong type."""
+        """Return the result of `check`, without asking a judge.
+
+        If `check` returns a value of the wrong type, the result is an error.
+        """
         yield from ()
         result: Any = self.check(case)
         if isinstance(result, GraderResult):

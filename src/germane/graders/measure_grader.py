@@ -38,7 +38,7 @@ class MeasureGrader(CaseGrader):
         measure: The measure or its name: `context_precision @ 5`, `"nDCG@10"`.
         strict: Fail the case if any context is irrelevant; the score is unchanged.
         expected_relevant_count: The number of relevant contexts to find; fewer are reported as a miss.
-        contexts: Passages to grade instead of the retrieved ones.
+        contexts: Passages to grade instead of the retrieved passages.
         settings: The scale of relevance, and the text that relevance is judged against.
     """
 
@@ -68,9 +68,9 @@ class MeasureGrader(CaseGrader):
 
     @property
     def scored(self) -> Grader:
-        """This grader in the form that an evaluation uses to score many samples.
+        """The Grader that an evaluation uses in place of this one.
 
-        The grader itself is called for each case only if its options change the contexts or the values.
+        It calls this grader for each case only if an option changes the contexts or the measure's values.
         """
         if self.agentv or self.contexts is not None:
             return replace(self.plain, strict=True, by=self, expected_relevant_count=None)

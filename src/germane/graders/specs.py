@@ -39,14 +39,14 @@ class NotImported(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """The settings that all graders of one eval file share.
+    """The settings for all graders of one eval file.
 
     Attributes:
         folder: The eval file's folder, from which relative paths start.
         warn: Called with a Notice for each unknown key.
         compatibility: "agentv" to compute the values of AgentV 2.1.
         settings: The scale of relevance, and the text that relevance is judged against.
-        imports: Whether Python files with measures are imported; if not, they raise NotImported.
+        imports: Whether Python files with measures are imported. If not, NotImported is raised for them.
     """
 
     folder: Path = Path()
@@ -78,7 +78,10 @@ def grader_of(
 
 
 def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dict[str, Any]]:
-    """Return the grader class for a mapping's type, the mapping without the type, and the fields that the type implies."""
+    """Return the grader class for the type in a mapping.
+
+    Also returns the mapping without the type, and the fields that the type implies.
+    """
     if node.text is not None and not node.is_null():
         node = Node(node.location, pairs={"type": node}, keys={"type": node.location})
     if node.pairs is None:
@@ -134,7 +137,10 @@ def _type(node: Node) -> tuple[str, Node]:
 
 
 def _opened(node: Node) -> Node:
-    """Return a mapping with the options under `config` moved to the top level; options already there take precedence."""
+    """Return a mapping with the options under `config` moved to the top level.
+
+    An option that is already at the top level takes precedence.
+    """
     config, rest = _pop_value(node, "config")
     if config is None or config.pairs is None:
         return node
@@ -143,7 +149,10 @@ def _opened(node: Node) -> Node:
 
 
 def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
-    """Return the measure that a grader's type names, with the parameters taken from `node`, and the remaining options."""
+    """Return the measure that a grader's type names, and the options in `node` that are left.
+
+    The parameters of the measure are taken from `node`.
+    """
     if not where.imports and FILE_MARK in text:
         raise NotImported(text)
     measure = measure_named(text, where.folder, lenient=True)

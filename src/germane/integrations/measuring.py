@@ -133,7 +133,7 @@ class SharedJudge:
     async def areport(
         self, samples: Sequence[Sample], measures: str | Sequence[str], against: str = "auto"
     ) -> Report:
-        """Return the report on these samples."""
+        """Return the report on these samples; the arguments are those of `ameasure`."""
         session = self._shared() if needs_judge(asked_graders(measures)) else None
         if session is not None:
             asked = asyncio.run_coroutine_threadsafe(session.report(samples, measures, against), _loop())
@@ -162,7 +162,7 @@ _REMEMBERED = 10_000
 
 
 class _Session:
-    """A judge with an open Asker and ledger, in the event loop of `_loop`."""
+    """A judge with an open Asker and ledger, which are used only in the event loop that `_loop` returns."""
 
     def __init__(self, judge: Judge, place: str | Path | None) -> None:
         self._judge, self._place = judge, place
@@ -280,7 +280,7 @@ def row_of(inputs: Any, output: Any, expected: Any) -> dict[str, Json]:
 def _fields(value: Any, *, text: str, sequence: str | None = None) -> dict[str, Json]:
     if isinstance(value, str):
         return {text: value}
-    value = value.tolist() if hasattr(value, "tolist") else value  # of NumPy
+    value = value.tolist() if hasattr(value, "tolist") else value  # a NumPy array
     if isinstance(value, AbstractSet) and sequence == "qrels":
         return {sequence: sorted(value, key=str)}
     if isinstance(value, Sequence) and not isinstance(value, bytes) and sequence is not None:
@@ -317,7 +317,7 @@ _BARE = re.compile(r"[\w.]+-[\w.-]+|gpt[\w.]+|o\d")
 
 
 def required(value: Json, name: str, tool: str, error: type[InputError] = InputError) -> Json:
-    """Return the value of the field `name`. Raises `error` if it is None: `tool` needs the field."""
+    """Return `value`, the value of the field `name`. If it is None, raise `error`, which names `tool`."""
     if value is None:
         raise error(f"{tool} needs {name}", fix=f"give {name}=...")
     return value

@@ -91,7 +91,7 @@ class AskedTable:
     # Requests
 
     def add(self, batch: str, requests: Iterable[Request]) -> None:
-        """Store requests as part of this batch."""
+        """Store requests as part of the batch with the id `batch`."""
         for some in batched(requests, _MANY):
             rows = [
                 (row.custom_id, batch, " ".join(row.keys), encode(dict(row.record)).decode()) for row in some
@@ -250,7 +250,7 @@ def requests_of(
 
 
 def _row(judge: Judge, question: AnyQuestion) -> dict[str, Json]:
-    """Return the part of a request's record that describes one question."""
+    """Return the row that describes one question in the record of its request."""
     values = {field.name: getattr(question, field.name) for field in fields(question) if field.init}  # type: ignore[arg-type]
     prompt = judge.prompt_hash(question)
     return {"kind": question.kind, "key": judge.key(question), "prompt": prompt, "fields": values}

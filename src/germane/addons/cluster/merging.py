@@ -221,7 +221,7 @@ def _name_in(named: _Named) -> bytes:
 
 
 def merge_rows(parts: Sequence[StoredTables], rows: Sequence[Sequence[int]], target: FolderWriter) -> None:
-    """Write the rows of all parts to a new folder, ordered by `rows`, the positions of each part's samples.
+    """Write the rows of all parts to the folder `target`, in the order of the samples' positions in `rows`.
 
     Judgements are written part by part, each key once, and counted. Raises InputError if two samples have the
     same id, system and trial, or if samples of the parts have different graders.
