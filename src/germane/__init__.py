@@ -1,6 +1,7 @@
-"""germane measures how good the retrieval of a RAG system is, how reliable that number is, and whether a change helped.
+"""germane measures the quality of a RAG system's retrieval, its uncertainty, and whether a change helped.
 
-Every measure is computed from relevance labels, which come from gold documents, people's grades or a model's verdicts.
+Every measure is computed from relevance labels, which come from gold documents, people's grades or a model's
+verdicts.
 """
 
 from __future__ import annotations

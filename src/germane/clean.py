@@ -1,4 +1,4 @@
-"""Functions that make untrusted text harmless for terminals, spreadsheets, Markdown and CI logs, and mask secrets in URLs."""
+"""Makes untrusted text harmless for terminals, spreadsheets, Markdown and CI logs; masks secrets in URLs."""
 
 from __future__ import annotations
 
@@ -159,7 +159,10 @@ def shorten(text: str, most: int, *, end: int = 0) -> str:
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:
-    """Return a number with its noun, such as `1 query` or `2,000 queries`; give `plural` for irregular nouns."""
+    """Return a number with its noun, such as "1 query" or "2,000 queries".
+
+    `plural` is needed only for irregular nouns.
+    """
     if number == 1:
         return f"1 {singular}"
     if not plural and re.search(r"[^aeiou]y$", singular):
@@ -168,7 +171,10 @@ def counted(number: int, singular: str, plural: str = "") -> str:
 
 
 def some_of(names: Sequence[str], most: int = 10) -> str:
-    """Return the first `most` names joined by commas, each cut to 60 characters, and "and N more"."""
+    """Return the first `most` names joined by commas, each cut to 60 characters.
+
+    If there are more names, "and N more" follows.
+    """
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(shorten(name, 60) for name in names[:most]) + more
 

@@ -128,7 +128,7 @@ class Invalid(ValueError):
         return self
 
     def error(self, place: SourceLocation | None) -> InputError:
-        """Return an InputError located at `place`, whose message begins with the path of the invalid value."""
+        """Return an InputError located at `place`; its message begins with the path of the invalid value."""
         where = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in self.path).lstrip(".")
         return InputError(f"{where} {self.problem}".strip(), fix=self.fix, place=place)
 
@@ -199,7 +199,7 @@ def collect_or_raise(fault: InputError, faults: list[InputError] | None) -> None
 
 
 def describe(value: Any) -> str:
-    """Return a description of a value for error messages: "the string 'abc'", "the number 7", "an empty list"."""
+    """Return a description of a value for error messages, such as "the string 'abc'" or "an empty list"."""
     if value is None:
         return "null"
     if isinstance(value, bool):

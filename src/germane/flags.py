@@ -96,7 +96,7 @@ class Flag(NamedTuple):
 
     @property
     def spellings(self) -> list[str]:
-        """All spellings of an option, such as `-m`, `--measure`, `--metric`; empty for a positional argument."""
+        """All spellings of an option, such as `-m` and `--measure`; empty for a positional argument."""
         return [] if self.argument else self.spelling.split()
 
     @property

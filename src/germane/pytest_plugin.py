@@ -1,4 +1,4 @@
-"""The pytest plugin: tests record retrieved contexts, and gates on the means over all tests pass or fail the session.
+"""The pytest plugin: tests record retrieved contexts, and gates on their mean scores decide the session.
 
 The plugin imports nothing else of germane until a test uses the fixture `germane` or a gate is configured.
 """
@@ -45,7 +45,7 @@ _WORKER = "germane"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the plugin's options (`--germane-report`, `--germane-gate`, ...) to pytest's command line and settings."""
+    """Add the plugin's options, such as `--germane-report`, to pytest's command line and settings."""
     group = parser.getgroup("germane", "retrieval evaluation (germane)")
     report = "write the report of the recorded samples to a folder or a file (.html .json .md ...)"
     group.addoption("--germane-report", metavar="PATH", help=report)
@@ -155,7 +155,7 @@ def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[R
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print germane's section of the terminal summary: the worst queries, the means, and the results of the gates."""
+    """Print germane's section of the terminal summary: the worst queries, the means and the gates."""
     session = config.stash[_SESSION]
     if session.report is None and not session.problem:
         return

@@ -1,6 +1,7 @@
-"""The immutable records: samples with their contexts, calls and messages, judged items, judgements and scores.
+"""The immutable records: samples with contexts, calls and messages, judged items, judgements and scores.
 
-Each record checks its values when it is created: no NaN, no infinity, and no values that can be changed later.
+Each record checks its values when it is created: no NaN, no infinity, and no values that can be changed
+later.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ class Context(Record, frozen=True, kw_only=True):
 
 
 class Call(Record, frozen=True, kw_only=True):
-    """One search by the system: its query, the contexts found, the duration (`ms`), and the tool (`source`)."""
+    """One search by the system: its query, the contexts found, the duration in ms and the tool (`source`)."""
 
     query: str | None = None
     contexts: tuple[Context, ...]
@@ -201,7 +202,7 @@ class Call(Record, frozen=True, kw_only=True):
 
 
 class ToolCall(Record, frozen=True, kw_only=True):
-    """One call of a tool in a message: the tool's name, input and output, and the duration in milliseconds (`ms`)."""
+    """One call of a tool in a message: the tool's name, input and output, and the duration in ms."""
 
     tool: str
     input: Json = None
@@ -247,7 +248,7 @@ class Evidence(Record, frozen=True, kw_only=True):
 
 
 class Stage(Record, frozen=True, kw_only=True):
-    """One step of the retrieval (such as a reranker): its name, and the document ids that it returned, best first."""
+    """One step of the retrieval, such as a reranker: its name and the document ids returned, best first."""
 
     name: Id
     ids: tuple[Id, ...]

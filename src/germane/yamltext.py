@@ -134,9 +134,10 @@ class Node:
         return self.location
 
     def follow(self, path: Sequence[Step]) -> tuple[tuple[Step, ...], Node]:
-        """Convert a path of field names to a path of the keys in the file; return it and the node at its end.
+        """Convert a path of field names and indices to a path of the keys in the file.
 
-        If the path does not exist in the file, it is followed as far as it exists.
+        Return the path and the node at its end. If the path does not exist in the file, it is followed as far
+        as it exists.
         """
         node, steps = self, list[Step]()
         for step in path:
@@ -185,8 +186,8 @@ _SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
 def with_environment(node: Node, *, strict: bool = True) -> Node:
     """Return the tree with every `${{ NAME }}` replaced by the value of the environment variable NAME.
 
-    Raises InputError if the file is not trusted, or if the variable is not set. If `strict` is False, `${{
-    NAME }}` is left unchanged if the variable is not set.
+    Raises InputError if the file is not trusted, or if the variable is not set. If `strict` is False, a
+    variable that is not set is left unchanged.
     """
 
     def filled(scalar: Node) -> Node:
@@ -392,7 +393,10 @@ def for_model(node: Node) -> Any:
 
 
 def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Invalid]]:
-    """Return (path, error) for each error of pydantic, unless the path leads to another error."""
+    """Return (path, error) for each error of pydantic.
+
+    The error of a value is left out if a value inside it also has an error.
+    """
     results = list(map(_in_words, error.errors(include_url=False)))
     above = {loc[:depth] for loc, _ in results for depth in range(len(loc))}
     return [(loc, wrong) for loc, wrong in results if loc not in above]
@@ -428,8 +432,8 @@ Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(no_word)]
 def plain_value(value: Any) -> Json:
     """Return the JSON value of a YAML field.
 
-    `value` is the Scalar, list or Node that pydantic passes to a validator.
-    By the rules of YAML 1.2, `no` is a string and `0.5` is a number.
+    `value` is the Scalar, list or Node that pydantic passes to a validator. By the rules of YAML 1.2, `no` is
+    a string and `0.5` is a number.
     """
     if isinstance(value, Scalar):
         return value.node.json()

@@ -1,6 +1,7 @@
-"""Reads eval files, in germane's own form and in the dialects of add-ons, with the line and column of every error.
+"""Reads eval files, in germane's own form and in the dialects of add-ons.
 
-An eval file is YAML that says what a run measures, on which data and with which judge.
+An eval file is YAML that says what a run measures, on which data and with which judge. Errors name the line
+and column.
 """
 
 from __future__ import annotations

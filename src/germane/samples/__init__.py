@@ -1,4 +1,4 @@
-"""Reads samples from files, tables and Python objects: file formats, the fields of a sample, rules for document ids."""
+"""Reads samples, runs and gold from files, tables and Python objects."""
 
 from __future__ import annotations
 

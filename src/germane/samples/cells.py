@@ -1,4 +1,4 @@
-"""Reads the cells of CSV, TSV, Parquet and DataFrames: quotes, separators, lists, and words for missing values."""
+"""Reads the rows of CSV and TSV files, and parses the cells of tables: lists, words for missing values."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def table_rows(
     CSV.
     """
     lines = iter(lines)
-    first: list[str] = []  # the first line with content, and the blank ones before it
+    first: list[str] = []  # the first line with content, and the blank lines before it
     while not (first and first[-1].strip()) and (line := next(lines, "")):
         first.append(line)
     between = delimiter_of(first[-1] if first else "", delimiter)
@@ -191,7 +191,7 @@ def looks_listed(cell: str) -> bool:
 
 
 def is_joined_ids(text: str) -> bool:
-    """Return True if a string looks like several ids: `d1;d2`, or words like `d1 d2` that differ in digits."""
+    """Return True if a string looks like several ids: `d1;d2`, or words like `d1 d2`."""
     text = text.strip()
     if re.search(r"[;|,]", text):
         return True
@@ -274,8 +274,8 @@ _DOUBTS = {
 class CellCounts:
     """Counts cells that may have been read wrongly, by reason and column.
 
-    It also stores the location of the first cell counted. The reason is "missing" (a word for a missing
-    value), or "ids" or "passages" (several joined in one string).
+    For each reason and column it also stores the location of the first cell. The reason is "missing" (a word
+    for a missing value), or "ids" or "passages" (several joined in one string).
     """
 
     def __init__(self) -> None:

@@ -70,12 +70,12 @@ def _found_in(
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("```"))
     blocks = _blocks("\n".join(lines)) if broken else ()
     note = f"the answer looks like JSON, but is not valid: {FALLBACK}"
-    # a single block would be the broken JSON itself
+    # if there is only one block, it is the broken JSON itself
     return ({"contexts": blocks}, note) if blocks[1:] else ({}, "")
 
 
 def only_contexts(content: Json) -> bool:
-    """Return True if a message's content is only a list of contexts, or an object whose only key holds such a list."""
+    """Return True if a message's content is a list of contexts, or an object that holds only such a list."""
     document = _json(content) if isinstance(content, str) else content
     if isinstance(document, dict):
         return len(document) == 1 and _under_keys(document) is not None

@@ -39,9 +39,8 @@ DOCUMENT_IDS = (
 class Field(NamedTuple):
     """A field of a sample or passage: its meaning, its other names, and an example of its value.
 
-    Each name is also accepted in camelCase.
-    `read` converts an input value to the type that the record needs. It returns a value of an unexpected type
-    unchanged, or raises Invalid.
+    Each name is also accepted in camelCase. `read` converts an input value to the type that the record needs.
+    It returns a value of an unexpected type unchanged, or raises Invalid.
     """
 
     meaning: str
@@ -210,7 +209,7 @@ def _qrels(value: Json) -> Json:
     """Return qrels as a mapping from document ids to grades; a list of ids gives each id the grade 1."""
     if isinstance(value, _LISTS):
         return dict.fromkeys(_ids(value), 1)
-    # keys that are not texts: from Python, or numbers from a table
+    # some keys are not strings: they come from Python, or are numbers in a table
     if isinstance(value, dict) and not (
         {*map(type, value)} <= {str} and {*map(type, value.values())} <= {int}
     ):
@@ -221,7 +220,7 @@ def _qrels(value: Json) -> Json:
 def _gold(value: Json) -> Json:
     """Return gold as groups (lists) of ids.
 
-    Raises Invalid for a flat list, because one id may be needed or all.
+    Raises Invalid for a flat list of ids, because it does not say whether one id or all ids are needed.
     """
     for at, group in enumerate(value) if isinstance(value, _LISTS) else ():
         if isinstance(group, str):
@@ -315,13 +314,13 @@ def _scored(value: Json) -> Json:
 def passages(values: Json) -> Json:
     """Convert a list of passages to Contexts, or to mappings of Context's fields.
 
-    The result is mappings if a value has an unusual type or an id may be in the metadata.
-    A value that is not a list is returned unchanged. Raises Invalid for an entry that is not a passage.
+    The result is mappings if a value has an unusual type, or if an id may be in the metadata. A value that is
+    not a list is returned unchanged. Raises Invalid for an entry that is not a passage.
     """
     if not isinstance(values, _LISTS):
         return values
     with suppress(msgspec.ValidationError, AttributeError):  # a Context has no `get`
-        # passed as a record type: msgspec inspects any other type at each call
+        # converted as a Call, because msgspec inspects a type that is not a record at each call
         made = msgspec.convert({"contexts": values}, Call).contexts
         short = [row for row, it in zip(values, made, strict=True) if it.id is None or not it.text]
         if not any(map(_is_unclear, short)):
@@ -330,7 +329,10 @@ def passages(values: Json) -> Json:
 
 
 def _is_unclear(row: Mapping[str, Json]) -> bool:
-    """Return True if a passage has an empty text, neither text nor id, or perhaps its id in its metadata."""
+    """Return True if a passage cannot be converted to a Context as it is.
+
+    Its text is empty, it has neither text nor id, or its id may be in its metadata.
+    """
     if not row.get("text") and ("text" in row or not row.get("id")):
         return True
     return bool(row.get("metadata")) and row.get("id") is None
@@ -503,7 +505,7 @@ def _followed(steps: str, values: Any) -> tuple[list[Step], Json]:
     path: list[Step] = []
     for name, number, _ in _STEP.findall(steps):
         step: Step = name or int(number or 0)
-        if not (name or number):  # a key of gold, the only mapping with typed values
+        if not (name or number):  # a key of qrels or unsure, the only mappings with typed values
             step = next(key for key, n in values.items() if type(n) is not int or n.bit_length() >= 64)
         path.append(step)
         values = getattr(values, name) if isinstance(values, Record) else values[step]

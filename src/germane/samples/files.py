@@ -1,4 +1,4 @@
-"""Reads files (plain, gzip or Zstandard) as lines, text or strict JSON, and writes files that are never half written.
+"""Reads files (plain, gzip or Zstandard) as lines, text or strict JSON, and replaces files as a whole.
 
 Strict JSON has no duplicate keys, no NaN and a limited depth. Errors name the file, line and column.
 """
@@ -92,7 +92,10 @@ The scheme needs at least two letters, because a single letter is a Windows driv
 
 
 def url_of(path: str | Path) -> str:
-    """Return a path as a URL, with the two slashes restored, or "" if it is the path of a local file."""
+    """Return the URL that is given as `path`, or "" if it is the path of a local file.
+
+    The two slashes of the URL are restored, because Path reduces them to one.
+    """
     match = _URL.fullmatch(str(path))
     if match is None:
         return ""
@@ -191,7 +194,7 @@ class OnDisk:
         if str(self.given) != "-":
             check_readable(self.given)
             return Path(self.given)
-        import shutil  # not at the top: `germane rank` reads small files as fast as it starts
+        import shutil  # not at the top, so that `germane rank` starts fast
         import tempfile
 
         with tempfile.NamedTemporaryFile(prefix="germane-", delete=False) as copy:
@@ -208,9 +211,10 @@ def _delete_copy(name: str) -> None:
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
-    """Context manager that opens a file (`-` is standard input) for reading, decompressed and without a byte-order mark.
+    """Context manager that opens a file for reading, decompressed and without a byte-order mark.
 
-    Raises InputError with the file's name if the file is missing, damaged, UTF-16 or compressed in an unsupported way.
+    `-` is standard input. Raises InputError if the file is missing or damaged, is encoded as UTF-16, or if
+    the package for its compression is not installed.
     """
     name = shown_name(path)
     try:
@@ -237,9 +241,10 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
-    """Context manager that opens a file for writing; it replaces an existing file only when it is complete.
+    """Context manager that opens a file for writing.
 
-    Symbolic links and file modes are kept. A device or a pipe is written directly. An OSError names the file.
+    An existing file is replaced only when the new file is complete. A symbolic link is followed, and the mode
+    of an existing file stays the same. A device or a pipe is written directly. An OSError names the file.
     """
     path = Path(path)
     try:
@@ -266,9 +271,10 @@ def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
-    r"""Write bytes, or pieces of text as UTF-8, to a file; an existing file is replaced only when the new one is complete.
+    r"""Write bytes, or strings encoded as UTF-8, to a file.
 
-    Lone surrogates, as in file names that are not UTF-8, are escaped as in JSON: `\udce9`.
+    An existing file is replaced only when the new file is complete. Lone surrogates, as in file names that
+    are not UTF-8, are escaped as in JSON: `\udce9`.
     """
     with whole_file(path) as file:
         if isinstance(content, bytes):
@@ -353,7 +359,7 @@ def location_in(path: str | Path, text: str, offset: int | None, first_line: int
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A warning about input: the problem, what to write instead (`fix`), and the first location where it occurs."""
+    """A warning about input: the problem, what to write instead (`fix`), and the first location (`place`)."""
 
     problem: str
     fix: str = ""
@@ -429,7 +435,7 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _refuse(_: str = "") -> NoReturn:
-    raise JsonFault("", "", 0)  # without a location, which the decoder does not tell
+    raise JsonFault("", "", 0)  # without an offset, because the decoder does not give one
 
 
 _decode = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse).decode

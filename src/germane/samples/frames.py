@@ -1,4 +1,4 @@
-"""Converts DataFrames, arrays and documents of other libraries (pandas, NumPy, LangChain, ...) to plain rows."""
+"""Converts DataFrames, arrays and documents of other libraries (pandas, NumPy, LangChain) to plain rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _mapping(row: Mapping[Any, Any]) -> dict[str, Json]:
 
 
 def is_table(value: Any) -> bool:
-    """Return True if a value is a DataFrame or an Arrow table, and False for anything else, such as a list of rows."""
+    """Return True if a value is a DataFrame or an Arrow table, False for others, such as a list of rows."""
     return hasattr(value, "columns") or hasattr(value, "to_pylist")
 
 
@@ -144,7 +144,7 @@ def _foreign(value: Any) -> Json:
 
 
 def fields_of(value: Any) -> Mapping[str, Any] | None:
-    """Return the fields of a data class, named tuple or pydantic model as a mapping, or None for other values."""
+    """Return the fields of a data class, named tuple or pydantic model as a mapping, or None for others."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     method = getattr(value, "_asdict", None) or getattr(value, "model_dump", None)

@@ -1,4 +1,4 @@
-"""Reads samples from JSON Lines, JSON, CSV, TSV and Parquet files and from Python objects, and checks that ids are unique."""
+"""Reads samples from JSON Lines, JSON, CSV, TSV and Parquet files and from Python objects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from germane.samples.rows import Columns, Row, RowReader
 from germane.types import Json, Sample, Step
 
 SampleSource: TypeAlias = Iterable[Sample | Mapping[str, Json]] | str | Path
-"""A list of Samples or mappings, a DataFrame (pandas, polars, Arrow) with a row per sample, or the path of a file."""
+"""The path of a file, a list of Samples or mappings, or a DataFrame with a row per sample."""
 
 
 def read_samples(
@@ -179,8 +179,8 @@ def samples_from(
 ) -> Iterator[Sample]:
     """Return an iterator over the Samples built from `rows`.
 
-    Mappings are read like lines of JSON Lines; a Sample in `rows` stays unchanged.
-    `columns` and `warn` are as in `read_samples`.
+    Mappings are read like lines of JSON Lines; a Sample in `rows` stays unchanged. `columns` and `warn` are
+    as in `read_samples`.
     """
     rows_read = _as_samples(_located(rows), warn)
     return _samples(rows_read, RowReader(columns, warn), SourceLocation("samples"), "row")
@@ -370,7 +370,10 @@ def _read_table(delimiter: str, path: Path, warn: Warn) -> Iterator[Row]:
 
 
 def _read_parquet(path: Path, _: Warn) -> Iterator[Row]:
-    """Yield the rows of a Parquet file; lists and objects have a list or struct type, or are JSON texts as in CSV."""
+    """Yield the rows of a Parquet file.
+
+    A list or an object has a list or struct type in the file, or is written as a JSON string, as in CSV.
+    """
     for number, row in enumerate(chain.from_iterable(map(records, parquet_batches(path))), 1):
         yield number, row, functools.partial(_at, SourceLocation(f"{path}, row {number}"))
 
@@ -384,4 +387,4 @@ READERS: dict[str, tuple[Reader, str]] = {
     ".tsv": (functools.partial(_read_table, "\t"), "line"),
     ".parquet": (_read_parquet, "row"),
 }
-"""Maps each file extension (optionally followed by .gz or .zst) to its reader and the unit of its row numbers."""
+"""Maps each file extension, without .gz or .zst, to the file's reader and the unit of its row numbers."""

@@ -203,8 +203,8 @@ def _nearest_field(key: str) -> str | None:
 def _with_ids(contexts: Json, ids: Json) -> Json:
     """Return the contexts with the document ids in the list `ids`.
 
-    If `contexts` is None, the contexts have only ids. Raises Invalid if the two lists differ in length, or if
-    a context already has another id.
+    If `contexts` is None, each context returned has only an id. Raises Invalid if the two lists differ in
+    length, or if a context already has another id.
     """
     if not isinstance(ids, list | tuple):
         raise Invalid(f"is {describe(ids)}, not a list of ids", 'write a list: ["d1", "d2"]', IDS)

@@ -1,4 +1,4 @@
-"""Stores the rows of runs and gold as NumPy columns, so that large files are read, hashed and matched without Python loops."""
+"""Stores the rows of runs and gold as NumPy columns, which are read and matched without Python loops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ _TENS = 10.0 ** np.arange(19)
 _DIGITS = 15
 """The most digits of a number computed from its digits: below 2**53, a single division rounds exactly."""
 _ZEROS, _HIGH, _TO_HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x80, 0x46))
-"""Words of eight equal bytes: the digit `0`, the highest bit, and the number that sets this bit when added to a byte above `9`."""
+"""Words of eight equal bytes.
+
+The bytes are the digit `0`, the highest bit, and the number that sets this bit when added to a byte above
+`9`.
+"""
 _PAIRS = np.uint64(0x000000FF000000FF)
 _SLOT_BITS = 4
 """The lookup table of an Index has 2**4 to 2**5 slots per string: most unknown strings hit an empty slot."""
@@ -241,7 +245,7 @@ class Rows:
 
     @cached_property
     def starts(self) -> Numbers:
-        """The positions of the rows at which another query begins, followed by the number of rows."""
+        """The position 0, each position at which another query begins, and the number of rows."""
         query = self.query
         size = query.end - query.start
         changes: NDArray[np.bool_] = size[1:] != size[:-1]
@@ -277,7 +281,7 @@ class Lists:
 
     @cached_property
     def index(self) -> Index:
-        """An Index that finds the row of a document id within a query; document ids must be unique per query."""
+        """An Index that finds the row of a document id of a query, whose document ids must be distinct."""
         return Index(self.rows.doc, self.of)
 
     @cached_property
@@ -346,7 +350,10 @@ def _lists(several: Sequence[Rows], starts: Numbers) -> Lists:
 
 
 def all_queries(blocks: Iterable[Rows]) -> Lists | None:
-    """Return the rows of all blocks grouped by query, in order of first appearance, or None if there are no rows."""
+    """Return the rows of all blocks grouped by query, or None if there are no rows.
+
+    Queries are in the order in which they first appear.
+    """
     several = [rows for rows in blocks if len(rows)]
     if not several:
         return None

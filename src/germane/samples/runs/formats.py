@@ -1,4 +1,4 @@
-"""Detects the format of a run or of gold, the columns that hold query, document and number, and whether numbers are ranks."""
+"""Detects the format of a run or of gold, the roles of its columns, and whether its numbers are ranks."""
 
 from __future__ import annotations
 
@@ -193,7 +193,10 @@ def roles_of_keys(keys: tuple[str, ...], kind: Kind, columns: tuple[tuple[str, s
 
 
 def role(key: str, allowed: Sequence[str] = ()) -> str:
-    """Return the role (query, doc, score, ...) that a key of `--columns` names. Raises InputError for an unknown key."""
+    """Return the role (query, doc, score, ...) that is named by a key of `--columns`.
+
+    The roles in `allowed` take precedence. Raises InputError for an unknown key.
+    """
     for ours in (*allowed, *RESULT):
         if fold(key) == fold(ours) or fold(key) in {fold(name) for name in RESULT[ours]}:
             return ours
@@ -337,11 +340,12 @@ def counting_lists(numbers: Floats, starts: Numbers) -> tuple[set[int], int]:
 def are_ranks(numbers: Floats, starts: Numbers, name: str) -> tuple[bool, str]:
     """Decide whether a number column without a name holds ranks or scores.
 
-    Return True for ranks and False for scores, and a note for the user or "". If every list holds the numbers
-    1 to n or 0 to n - 1, and a list reaches 2, the numbers are ranks if they rise from row to row and scores
-    if they fall; in any other order InputError is raised. All other numbers are scores, with a note if whole
-    numbers rise in every list. `starts` are the positions in `numbers` at which the lists start. `name` is
-    the name of the source.
+    Return True for ranks and False for scores, and a note for the user or "".
+
+    If every list holds the numbers 1 to n or 0 to n - 1, and a number 2 occurs, then the numbers are ranks if
+    they rise from row to row, and scores if they fall. Raises InputError if they are in any other order. All
+    other numbers are scores; the note says so if they are whole numbers that rise in every list. `starts` are
+    the positions in `numbers` at which the lists start. `name` is the name of the source.
     """
     firsts, most = counting_lists(numbers, starts)
     rises, longest = _all_less(numbers, starts), int(np.diff(starts).max(initial=0))

@@ -1,4 +1,7 @@
-"""Finds the ranks of gold documents in a run, which is sorted by score and then document id, both descending, as in trec_eval."""
+"""Finds the ranks of gold documents in a run.
+
+As in trec_eval, a run is sorted by score and then by document id, both descending.
+"""
 
 from __future__ import annotations
 

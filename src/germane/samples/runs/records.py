@@ -108,7 +108,7 @@ def _queries_in(
 def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
     """Raise Invalid if a sample is not one ranked list of ids.
 
-    Such a sample has several calls, an error, or contexts without ids. `docs` is the key of its contexts.
+    It is not if it has several calls, an error, or contexts without ids. `docs` is the key of its contexts.
     """
     if record.get("calls"):
         raise Invalid("this sample has several calls", "use `germane run`, which scores each call")
@@ -202,7 +202,7 @@ def _in_cell(value: Any, column: str) -> Any:
 def _value(value: Any, kind: Kind) -> float:
     """Return a score or grade as float.
 
-    Raises Invalid if it is no number, or a grade not whole or too large.
+    Raises Invalid for a value that is not a number, and for a grade that is not whole or is too large.
     """
     if kind is RUN:
         return _number(value, "score")
@@ -227,7 +227,7 @@ class _Cell(str):
 
 
 class _NamelessCell(_Cell):
-    """A cell of a table without a header."""
+    """A cell of a table without a header; its fix advises to name the columns."""
 
     __slots__ = ()
     fix = NAME_THEM
@@ -358,9 +358,10 @@ def frame_records(frames: Iterable[Any], reading: Reading) -> Iterator[tuple[int
 
 
 def python_records(source: Mapping[Any, Any] | list[Any], reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Yield (row number, or 0; record) for a list of rows, or for a mapping from query id to documents.
+    """Yield (number, record) for each row of a list, or for each query of a mapping.
 
-    A row is a mapping, a data class or a tuple. Raises InputError for an invalid query in a mapping.
+    The mapping maps query ids to documents. A row is a mapping, a data class or a tuple, and is numbered from
+    1. The number of a query is 0. Raises InputError for an invalid query in a mapping.
     """
     kind, seen = reading.kind, set[str]()
     if isinstance(source, list):
