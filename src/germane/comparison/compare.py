@@ -66,27 +66,28 @@ def compare(
 
     Args:
         a: The baseline: a Report, report folder, `--json` document, result file of another program, or
-            folder of reports (the latest). If it is the only one, its systems are compared.
+            folder of reports (the latest is used). If no other report is given, its systems are compared.
         more: The reports to compare with the baseline.
         names: Names for the systems, the baseline's first. Default: `Report.name`, or the systems' names.
-        systems: The systems to compare within one report; with several reports, the system of each, or
-            one name for all.
+        systems: The systems to compare within one report. With several reports: the system to use from each
+            report, or one name for all reports.
         measures: The measures to compare. Default: all that the reports have in common.
         primary: The measures that decide the outcome; p-values are adjusted over them. Default: all that
             measure quality.
         margin: The acceptable loss by measure: {"nDCG@10": 0.02}.
-        by: A tag or metadata field: queries with the same value are compared separately too.
+        by: A tag or metadata field. The systems are also compared on each group of queries with the same
+            value.
         across_judges: Allow reports of different judges.
         allow_stand_in: Let gates decide on verdicts of a stand-in (the lexical judge).
         fail_on_regression: Add a gate per primary measure that fails if its outcome is "worse".
         seed: The random seed for choosing the best of several systems on halves of the queries.
         higher_is_better: The direction of measures from other programs' files: {"loss": False}, or a list
             of names.
-        ranges: The smallest and largest value of such measures: {"helpfulness": (1, 5)}.
+        ranges: The smallest and largest possible value of such measures: {"helpfulness": (1, 5)}.
 
     Raises:
-        InputError: A report, system or measure is missing, the reports share no case, the judges differ,
-            or a margin exceeds the measure's range.
+        InputError: A report, system or measure is missing, the reports have no case in common, the judges
+            differ, or a margin exceeds the measure's range.
     """
     reports, guesses = open_together((a, *more), parse_ranges(ranges), parse_directions(higher_is_better))
     against = _paired_sides(reports, systems, names)
@@ -131,9 +132,10 @@ def compare(
 def _chosen(reports: Sequence[ReportData], systems: Sequence[str]) -> list[tuple[ReportData, str]]:
     """Return the systems to compare, each with its report, the baseline first.
 
-    A single report contributes all of its systems, or those named in `systems`. Of several reports, each
-    contributes one: its only system, or the one named in `systems` (one name for all, or one for each).
-    Raises InputError if a system is unknown or ambiguous, or there are fewer than two.
+    A single report contributes the systems named in `systems`, or all of its systems if `systems` is empty.
+    Each of several reports contributes one system: its only system, or the system named in `systems` (one
+    name for all reports, or one name per report). Raises InputError if a system is unknown or ambiguous, or
+    if there are fewer than two systems.
     """
     if len(reports) == 1:
         chosen = [(reports[0], system) for system in systems or reports[0].systems]
@@ -182,8 +184,9 @@ def _paired_sides(
 def _names(chosen: Sequence[tuple[ReportData, str]], names: Sequence[str]) -> Sequence[str]:
     """Return the names to print: `names` if given, else names that tell the systems apart.
 
-    Tried in order: names of the reports, systems, folders, folder:system; else A, B, C. Raises InputError
-    unless `names` has a different name for each system.
+    The first of these choices in which all names differ is used: the names given to the reports, the names of
+    the systems, the names of the folders, folder:system. Otherwise the names are A, B, C. Raises InputError
+    if `names` does not contain a different name for each system.
     """
     n = len(chosen)
     if names:
@@ -205,7 +208,11 @@ def _names(chosen: Sequence[tuple[ReportData, str]], names: Sequence[str]) -> Se
 def _measures(
     sides: Sequence[Side], measures: str | Iterable[str] | None, primary: str | Iterable[str] | None
 ) -> tuple[list[str], list[str]]:
-    """Return the measures to compare and the primary ones. Raises InputError if a system lacks one."""
+    """Return the names of the measures to compare, and the names of the primary measures among them.
+
+    Without `measures`, these are all that the systems have in common. Without `primary`, all that measure
+    quality are primary. Raises InputError if a requested measure was not computed for all systems.
+    """
     common = measures_in_common(sides)
     chosen = common if measures is None else _named(sides, measures, common, "measure")
     if not chosen:
@@ -220,7 +227,10 @@ def _measures(
 def _differing_judges(
     against: Sequence[tuple[Side, Side]], measures: Sequence[str], *, across_judges: bool
 ) -> list[str]:
-    """Return how the judging of paired systems differs: an InputError, unless `across_judges`."""
+    """Return a sentence for each way in which the judging of two paired systems differs.
+
+    Raises InputError if the judging differs and `across_judges` is false.
+    """
     judged = [name for name in measures if verdicts_of(chain.from_iterable(against), name) != "labels"]
     words = (how_judged(*pair, judged) for pair in against if judged)
     differ = list(dict.fromkeys(filter(None, words)))
@@ -240,14 +250,20 @@ def check_same_data(a: Path, b: Path) -> None:
 
 
 def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] | None:
-    """Return the `--json` document that compares a report with its baseline; None if that is impossible."""
+    """Return the `--json` document that compares a report with its baseline.
+
+    Returns None if they cannot be compared.
+    """
     with suppress(InputError):
         return compare(baseline, report, across_judges=True).to_json()
     return None
 
 
 def _named(sides: Sequence[Side], chosen: str | Iterable[str], names: Sequence[str], what: str) -> list[str]:
-    """Return the chosen ones of the measure `names`. Raises InputError if a system lacks one of these."""
+    """Return those of the measure `names` that are requested in `chosen`, in the order of `chosen`.
+
+    Raises InputError if a requested measure is not in `names`; the message calls the measure `what`.
+    """
     texts: list[str] = []
     for text in [chosen] if isinstance(chosen, str) else map(str, chosen):
         with suppress(InputError):
@@ -265,7 +281,7 @@ def _named(sides: Sequence[Side], chosen: str | Iterable[str], names: Sequence[s
 
 
 def parse_margins(texts: Iterable[str]) -> dict[str, float]:
-    """Return margins by measure from texts like 'nDCG@10: 0.02'. Raises InputError for any other form."""
+    """Return margins by measure from strings like 'nDCG@10: 0.02'. Raises InputError for any other form."""
     result = {}
     for text in texts:
         name, _, number = (field.strip() for field in text.rpartition(":"))
@@ -283,7 +299,10 @@ def parse_margins(texts: Iterable[str]) -> dict[str, float]:
 def _margins(
     margin: Mapping[str, float] | Iterable[str], sides: Sequence[Side], names: Sequence[str]
 ) -> dict[str, float]:
-    """Return margins by reported measure. Raises InputError if a margin exceeds the measure's range."""
+    """Return each margin by its measure's name in the reports (one of `names`).
+
+    Raises InputError if the measure is not one of `names`, or the margin exceeds the measure's range.
+    """
     if not hasattr(margin, "__iter__"):
         fix = f'write margin={{"{names[0]}": {margin!r}}}'
         raise InputError(f"margin={margin!r} must be a mapping from measures to losses", fix=fix)
@@ -300,9 +319,10 @@ def _margins(
 def _rows(
     pair: DecidedPair, names: Sequence[str], margins: Mapping[str, float], *, allow_stand_in: bool
 ) -> Iterator[MeasureComparison]:
-    """Yield the comparison of each measure. Raises InputError if the systems share no query.
+    """Yield the comparison of two systems by each measure, split into its parts and decided by its margin.
 
-    A margin is undecided if a stand-in judged, unless `allow_stand_in`.
+    If a stand-in judged, the decision on a margin is undecided unless `allow_stand_in` is true. Raises
+    InputError if the systems have no query in common.
     """
     rows = [pair.decided(name) for name in names]
     if not any(row.due for row in rows):
@@ -316,7 +336,10 @@ def _rows(
 
 
 def _pairing_note(pair: DecidedPair, unpaired: int) -> str:
-    """Return a note on queries paired by text, or ids with different queries; "" if there are none."""
+    """Return a note that queries were paired by their text, or that ids belong to different queries; else "".
+
+    `unpaired` is the number of queries that were not paired.
+    """
     if not pair.by_query:
         return " ".join(map(str, pair.renamed_note() or ()))
     both = sum(name is not None for name in pair.by_query.values())
@@ -325,7 +348,10 @@ def _pairing_note(pair: DecidedPair, unpaired: int) -> str:
 
 
 def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureComparison]:
-    """Return the comparisons of each measure within each group of queries that `by` defines."""
+    """Return the comparison of each measure on each group of queries with the same value of `by`.
+
+    `by` is a tag or a metadata field. Groups without a query to compare are left out.
+    """
     samples = pair.a.read() if pair.by_query else chain(pair.a.read(), pair.b.read())
     rows = []
     for title, cases in slices_of(samples, by).items():
@@ -335,7 +361,11 @@ def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureC
 
 
 def _figure_notes(judged: Iterable[MeasureComparison], rows: Iterable[MeasureComparison]) -> Iterator[str]:
-    """Yield notes: why labels do not correct a judged difference, and which intervals are too narrow."""
+    """Yield notes on comparisons, each followed by the measures that it is about.
+
+    They say why people's labels do not correct a difference in `judged`, and warn of intervals in `rows` that
+    are too narrow.
+    """
     uncalibrated = (row for row in judged if row.decided_by == "judged" and row.corrected_why)
     yield from with_measures((f"uncalibrated: {row.corrected_why}", row.measure) for row in uncalibrated)
     narrow = (row for row in rows if row.interval.note)
@@ -343,7 +373,10 @@ def _figure_notes(judged: Iterable[MeasureComparison], rows: Iterable[MeasureCom
 
 
 def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
-    """Return notes on how the means were obtained, each with its measures (and system, if not all)."""
+    """Return the reports' notes on how the systems' means were obtained, each followed by its measures.
+
+    A note that does not apply to all systems begins with the name of its system.
+    """
     rows: dict[str, dict[str, dict[str, None]]] = {}
     for side in sides:
         for summary in side.report.summaries:
@@ -382,7 +415,10 @@ def _moved_queries(pair: PairedSystems, measure: str) -> dict[Literal["worst", "
 
 
 def _gold_ranks(a: Sample, b: Sample) -> list[tuple[str, int | None, int | None]]:
-    """Return (id, old rank, new rank) per gold document (None = not retrieved), moved ones first."""
+    """Return (id, rank in A's sample, rank in B's sample) for each gold document of a query.
+
+    A rank is None if the document was not retrieved. Documents whose rank differs come first.
+    """
     old, new = dict[str | None, int](), dict[str | None, int]()
     for sample, rank_of in ((a, old), (b, new)):
         for rank, context in enumerate(distinct_contexts(sample), 1):
@@ -393,9 +429,10 @@ def _gold_ranks(a: Sample, b: Sample) -> list[tuple[str, int | None, int | None]
 
 
 def _best_systems(pairs: Sequence[PairedSystems], measures: Iterable[str], seed: int) -> Iterator[BestSystem]:
-    """Yield, for each measure, the best system and its gain, over the queries that all systems share.
+    """Yield, for each measure of quality, the best system and its gain over the first system.
 
-    Yields nothing if fewer than three systems are compared, or not all with the same one.
+    The gain is over the queries for which all systems have complete scores. Nothing is yielded if fewer than
+    three systems are compared, or if they are not all compared with the same system.
     """
     first = pairs[0].a
     if len(pairs) < 2 or any(pair.a is not first for pair in pairs):

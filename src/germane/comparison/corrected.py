@@ -33,12 +33,11 @@ _Drawn: TypeAlias = tuple[Sequence[Draw], LabelBook, LabelBook]
 
 
 class DecidedPair(PairedSystems):
-    """Two systems, compared by their difference, which people's labels correct where possible.
+    """Two systems whose differences are computed, and corrected with people's labels where possible.
 
-    If only some of a query's passages are labelled, a measure that is a mean over verdicts is corrected by
-    passages. A passage in both lists counts once; its probability is that of being drawn in at
-    least one report, 1 - (1 - chance in A)(1 - chance in B). Any other judged measure needs fully labelled
-    queries in both lists.
+    A measure that is a mean over verdicts can be corrected with labels of single passages. A passage in both
+    lists counts once; the probability that it was drawn in at least one report is 1 - (1 - chance in A)(1 -
+    chance in B). Any other judged measure needs queries whose passages are all labelled, in both lists.
     """
 
     def __init__(self, a: Side, b: Side) -> None:
@@ -54,7 +53,10 @@ class DecidedPair(PairedSystems):
         return [(side, corrections_of(side.report)) for side in (self.a, self.b)]
 
     def samples_in_both(self) -> Iterator[tuple[str, list[Sample], list[Sample]]]:
-        """Yield (case, samples of A, samples of B) for each case in both; few are in memory at a time."""
+        """Yield (case, samples of A, samples of B) for each case that both systems have.
+
+        Both reports are read in parallel, so that only few samples are in memory at a time.
+        """
         self._was_read, self._renamed, self._overlaps = True, [], []
         sides = self.a, self.b
         name_of: tuple[Callable[[str], str | None], ...] = (str, self.case_in_a)
@@ -83,7 +85,7 @@ class DecidedPair(PairedSystems):
             self._overlaps.append(rank_biased_overlap(a, b))
 
     def _read(self) -> None:
-        """Read the samples, if that was not done yet and both reports hold them."""
+        """Read all samples once, for the overlaps and the note on ids, if both reports contain samples."""
         if not self._was_read and self.a.has_samples and self.b.has_samples:
             deque(self.samples_in_both(), 0)
 
@@ -93,7 +95,10 @@ class DecidedPair(PairedSystems):
         return mean_overlap(self._overlaps)
 
     def renamed_note(self) -> tuple[int, str] | None:
-        """Return the number of ids with different queries in A and B, and a note; None if there are none."""
+        """Return how many ids belong to different queries in A and B, and a note that follows this number.
+
+        Returns None if every id belongs to the same query in both.
+        """
         self._read()
         if not self._renamed:
             return None
@@ -105,7 +110,11 @@ class DecidedPair(PairedSystems):
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
     ) -> MeasureComparison:
-        """Return the comparison of a measure over all cases, or those in the mask `keep`, called `name`."""
+        """Return the comparison of a measure over all cases, or over the cases in the mask `keep`.
+
+        `name` is the name of the slice that `keep` selects. If people's labels cannot correct the difference
+        of judged scores, `corrected_why` of the result is the reason.
+        """
         comparison = super().compare(measure, keep, name)
         if {side.source(measure) for side in (self.a, self.b)} != {"judge"}:
             return comparison
@@ -119,7 +128,10 @@ class DecidedPair(PairedSystems):
         return comparison.replace(corrected=corrected, decided_by="corrected", stand_in=False)
 
     def decided(self, measure: str) -> MeasureComparison:
-        """Return the comparison of a measure over all cases, with the reason if it cannot be decided."""
+        """Return the comparison of a measure over all cases.
+
+        If no decision can be based on it, `undecided_why` of the result is the reason.
+        """
         comparison = self.compare(measure)
         judged = verdicts_of((self.a, self.b), measure) != "labels"
         differ = how_judged(self.a, self.b, [measure]) if judged else ""
@@ -128,9 +140,10 @@ class DecidedPair(PairedSystems):
     def _difference_by_people(
         self, measure: str, keep: NDArray[np.bool_] | None, judged: float
     ) -> CorrectedDifference | str:
-        """Return the corrected difference of a measure over the cases to `keep`, or the reason for none.
+        """Return a measure's difference corrected with people's labels, or the reason why that is impossible.
 
-        `judged` is the difference by the judge's verdicts; the stored verdicts must add up to it.
+        The difference is over the cases in the mask `keep`, or over all cases. `judged` is the difference by
+        the judge's verdicts; the stored verdicts must add up to it.
         """
         labelled = [bool(len(side.report.tables.labels)) for side, _ in self._corrected]
         if not all(labelled):
@@ -151,7 +164,10 @@ class DecidedPair(PairedSystems):
         return _of_terms(sides, drawn, numbers, clusters, judged)
 
     def _drawn(self, kind: str) -> _Drawn | str:
-        """Return both reports' random draws of items to label, with the labels, or why there are none."""
+        """Return the items of a kind that were drawn at random in both reports, with their labels.
+
+        If no labels were drawn at random, this reason is returned as a string.
+        """
         draws, labels = list[Draw](), list[Label]()
         for corrections in {id(side.report.tables): c for side, c in self._corrected}.values():
             pool, book = corrections.pool(kind), corrections.book
@@ -175,7 +191,10 @@ class DecidedPair(PairedSystems):
     def _of_queries(
         self, sides: Sequence[ScoreTerms], drawn: _Drawn, numbers: Mapping[str, int], clusters: _Clusters
     ) -> CorrectedDifference | str:
-        """Return the difference of any judged measure, corrected with fully labelled queries."""
+        """Return the difference of any judged measure, corrected with fully labelled queries.
+
+        If it cannot be corrected, the reason is returned as a string. `numbers` holds the index of each case.
+        """
         draws, _, book = drawn
         if not any(draw.complete and draw.items for draw in draws):
             name = sides[0].measure.name
@@ -207,7 +226,11 @@ class DecidedPair(PairedSystems):
 def _of_terms(
     sides: Sequence[ScoreTerms], drawn: _Drawn, numbers: Mapping[str, int], clusters: _Clusters, judged: float
 ) -> CorrectedDifference | str:
-    """Return the difference of a measure that is a mean over verdicts, corrected with single labels."""
+    """Return the difference of a measure that is a mean over verdicts, corrected with labels of single items.
+
+    If it cannot be corrected, the reason is returned as a string. `numbers` holds the index of each case.
+    `judged` is the uncorrected difference.
+    """
     draws, book, _ = drawn
     joined = {key: row for key, row in _joined(sides).items() if key[0] in numbers}
     weight, grade, count, added = np.array(list(joined.values()), float).reshape(-1, 4).T
@@ -234,7 +257,11 @@ def _of_terms(
 
 
 def _joined(sides: Sequence[ScoreTerms]) -> dict[tuple[str, str], list[float]]:
-    """Return by query and item: B's weight minus A's, sum and number of grades, difference in the score."""
+    """Return four numbers for each (query, item).
+
+    They are B's weight minus A's weight, the sum of the judge's grades, the number of grades, and the item's
+    contribution to the difference of the scores.
+    """
     rows: dict[tuple[str, str], list[float]] = {}
     for sign, side in zip((-1, 1), sides, strict=True):
         weights = sign * side.weight
@@ -253,7 +280,7 @@ def verdicts_of(sides: Iterable[Side], measure: str) -> Literal["judge", "labels
 
 
 def how_judged(a: Side, b: Side, measures: Sequence[str]) -> str:
-    """Return a sentence on how the judging of two systems differs for these measures; "" if it does not."""
+    """Return a sentence on how the judging of two systems differs for these measures; "" if it is alike."""
     if a.report is b.report:
         return ""
     judge, other = a.report.judge, b.report.judge

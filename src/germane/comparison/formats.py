@@ -45,7 +45,11 @@ _MOST_MOVED, _MOST_NOTES, _LINE = 3, 3, 78
 
 
 class MovedLine(Line):
-    """A query whose score changed; `gold` has each gold document's id, old and new rank (null = missing)."""
+    """A query whose score changed from `a` to `b`.
+
+    `gold` lists the id, the old rank and the new rank of each gold document. A rank is null if the document
+    was not retrieved.
+    """
 
     sample: str
     query: str
@@ -60,19 +64,19 @@ class Comparison(
 ):
     """Two or more systems on the same cases, each compared with the first (or with itself in another report).
 
-    `verdict` is the worst result of the gates: "pass", "fail" or "undecided", None without gates; `exit_code`
-    is 0 (passed, or no gates), 1 (failed) or 3 (undecided).
+    `verdict` is the worst result of the gates ("pass", "fail" or "undecided"), or None if there are no gates.
+    `exit_code` is 0 (passed, or no gates), 1 (failed) or 3 (undecided).
 
     `comparison["nDCG@10"]` is a MeasureComparison; with several systems, write `comparison["nDCG@10",
     "bm25"]`. `in` and iteration use the measures' names. `str()` is what the command line prints: first
     `sentences`, one per primary measure. `to_json` is the document of `germane compare --json`.
 
-    `comparisons` has a row per system and measure over all cases, `slices` the same for each group of cases.
-    `gates` are the results for margins and for `fail_on_regression`. `only_in` lists, by system, queries that
-    other systems lack. `overlaps` (in the document `rank_biased_overlap`) is how similar the lists are to the
-    first system's, if lists are known. `choices` (`best`) has the best system by each measure, primary ones
-    first, if three or more are compared with the same one. `moved` has, by system, the queries with the
-    largest losses and gains in `primary[0]`.
+    `comparisons` contains a row per system and measure over all cases, `slices` the same for each group of
+    cases. `gates` are the results for margins and for `fail_on_regression`. `only_in` lists, by system, the
+    queries that other systems lack. `overlaps` (in the document `rank_biased_overlap`) says, by system, how
+    similar its lists are to the first system's, if the lists are stored. `choices` (in the document `best`)
+    lists the best system by each measure, primary measures first, if three or more systems are compared with
+    the same one. `moved` lists, by system, the queries with the largest losses and gains in `primary[0]`.
     """
 
     schema_version: Literal[1] = 1
@@ -113,7 +117,10 @@ class Comparison(
         return tuple(dict.fromkeys(row.b for row in self.comparisons))
 
     def __getitem__(self, name: str | tuple[str, str]) -> MeasureComparison:
-        """Return a measure's comparison for the second system, or for one by name: `["nDCG@10", "B"]`."""
+        """Return the comparison of a measure for the second system, or for the named one: `["nDCG@10", "B"]`.
+
+        Raises KeyError if the measure was not compared for this system.
+        """
         measure, system = name if isinstance(name, tuple) else (name, self.candidates[0])
         names = {measure, canonical_name(measure)}
         for row in self.comparisons:
@@ -138,7 +145,7 @@ class Comparison(
     def save(self, path: str | Path, **page: Any) -> None:
         """Write a .html, .json, .csv, .md, .tex or .txt file. Raises InputError for another extension.
 
-        The .html page is that of the second report; `page` has further sections for it.
+        The .html page is the page of the second report; `page` holds further sections for this page.
         """
         path = Path(path)
         if path.suffix.lower() == ".html":
@@ -165,7 +172,7 @@ class Comparison(
 
 
 def render_comparison(comparison: Comparison, *, every: bool = False) -> RenderableType:
-    """Return the comparison for a rich console, with all notes (`every`) or at most three lines of them."""
+    """Return the comparison for a rich console; at most three lines of notes, or all if `every` is true."""
     rows = _sections(comparison, every=every)
     return Stack(Text(clean(row)) if isinstance(row, str) else row for row in rows)
 
@@ -235,7 +242,8 @@ _NUMBERS = ("difference", "interval", "p", "p (Holm)", "win/tie/loss", "n")
 def _table(comparison: Comparison, rows: Sequence[MeasureComparison], *, every: bool = False) -> Table:
     """Return a table with a row per comparison, and a second row if labels correct the difference.
 
-    With `every` it has all columns, else only the p-value that decides.
+    With `every` it contains all columns. Otherwise it contains only one p-value: the adjusted one if p-values
+    were adjusted.
     """
     several, sliced = len(comparison.systems) > 2, any(row.slice for row in rows)
     adjusted = any(row.p_holm is not None and row.p_holm != row.p for row in rows)
@@ -267,13 +275,13 @@ def _table(comparison: Comparison, rows: Sequence[MeasureComparison], *, every: 
 def _cells(
     difference: float | None, interval: Interval, p: float | None, p_holm: float | None
 ) -> dict[str, str]:
-    """Return the text of a difference, its interval and p-values, by column heading."""
+    """Return a difference, its interval and its p-values as strings, by column heading."""
     change = in_digits(difference, "+"), interval_in_words(interval.ends, sign="+")
     return dict(zip(_NUMBERS, (*change, p_in_words(p), p_in_words(p_holm)), strict=False))
 
 
 def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
-    """Yield the notes below a difference, such as the detectable difference and its two parts."""
+    """Yield the notes printed below a measure's difference, such as its two parts."""
     name = clean(f"{row.measure}, {row.b}" if len(comparison.systems) > 2 else row.measure)
     ends, parts = row.interval.ends, row.parts
     if 0 < row.wins + row.losses < _FEW_DIFFERING <= row.n:
@@ -291,7 +299,10 @@ def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
 
 
 def _lists(comparison: Comparison, overlaps: str = "", only_in: str = "only in ") -> Iterator[str]:
-    """Yield lines on the overlap of lists and on queries of one system; `overlaps`, `only_in` begin them."""
+    """Yield lines on the overlap of the systems' lists, and on the queries that only one system has.
+
+    The lines begin with `overlaps` and `only_in`.
+    """
     for system, overlap in comparison.overlaps.items():
         of = f" of {system}" if len(comparison.candidates) > 1 else ""
         yield f"{overlaps}rank-biased overlap{of}: {overlap}"

@@ -39,9 +39,10 @@ _GOLD = ("qrels", "gold", "evidence", "answerable", "forbidden", "grade_scale")
 
 
 def parts_of(pair: DecidedPair, measures: Sequence[str]) -> dict[str, tuple[DifferenceParts | None, str]]:
-    """Return, by measure, the difference as two parts (retrieval and labels), or None and the reason.
+    """Return, by measure, (parts, ""), or (None, the reason why the difference cannot be split).
 
-    If A has no verdict on a passage of B's lists, B's own verdict is used.
+    The two parts of the difference are due to retrieval and to labels. If A has no verdict on a passage of
+    B's lists, B's own verdict is used.
     """
     a, b = pair.a, pair.b
     if a.report is b.report:  # one report holds one verdict per item: all of the difference is retrieval
@@ -66,10 +67,10 @@ def parts_of(pair: DecidedPair, measures: Sequence[str]) -> dict[str, tuple[Diff
 def _scored_again(
     pair: DecidedPair, measures: dict[str, Measure], both: tuple[Settings, Settings]
 ) -> tuple[dict[str, Floats], bool]:
-    """Return the scores of B's lists with A's labels, by measure and case, and whether texts differ.
+    """Return the scores of B's lists with A's labels, by measure and case, and True if texts differ.
 
-    A score is nan if it cannot differ from the stored one. Texts differ if a reference, a criterion or what
-    the judge saw does.
+    A score is nan if A's and B's labels of the case are the same, because it then equals B's stored score.
+    Texts differ if a reference, a criterion or another field that the judges were shown differs. `both` holds the settings of A and B.
     """
     a, b, (ours, theirs) = pair.a, pair.b, both
     changed: Container[str] = a.scores.numbers if pair.by_query else _judged_otherwise(a, b)
@@ -98,7 +99,7 @@ def _scored_again(
 
 
 def _judged_otherwise(a: Side, b: Side) -> Container[str]:
-    """Return the cases of B with an item for which A stores another answer than B."""
+    """Return the cases of B that contain an item to which A's report stores a different answer than B's."""
     ours: dict[str, bytes] = {}
     for item, answer in a.report.tables.answers():
         if answer is not None:
@@ -111,7 +112,7 @@ def _judged_otherwise(a: Side, b: Side) -> Container[str]:
 
 
 def _shared_verdicts(a: ReportData, b: ReportData) -> FindValues:
-    """Return a function that looks up stored answers, first A's and then B's."""
+    """Return a function that looks up the stored answer to each question: A's, or B's if A has no answer."""
     ours, theirs = StoredAnswers(a.tables.judgements, however=True), recorded(b)
 
     def find(asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
@@ -165,9 +166,9 @@ def _with_labels(sample: Sample, other: Sample) -> Sample:
 
 
 def _split(pair: PairedSystems, measure: str, mixed: Floats) -> tuple[DifferenceParts | None, str]:
-    """Return the two parts of a measure's difference, or None and the reason.
+    """Return (parts of a measure's difference, ""), or (None, the reason why it cannot be split).
 
-    `mixed` is the score of B's lists with A's labels, by case of A's report; nan if it is B's own score.
+    `mixed` is the score of B's lists with A's labels, by case of A's report; nan where it equals B's score.
     """
     if verdicts_of((pair.a, pair.b), measure) == "judge" and (why := how_judged(pair.a, pair.b, [measure])):
         return None, why

@@ -19,7 +19,10 @@ _OUTCOME: dict[str, GateOutcome] = {"pass": "passed", "fail": "failed", "undecid
 
 
 def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = False) -> None:
-    """Decide a report's gates on changes; with `every`, also add one that each measure did not get worse."""
+    """Decide a report's gates on changes against a baseline, and store the results in the report.
+
+    With `every`, also add one gate per measure that fails if the measure got significantly worse.
+    """
     pairs = pairs_with(report, baseline)
     declared = [Gate.of_stored(gate) for gate in report.manifest.get("gates", ())]
     changes = change_gates([gate for gate in declared if gate.how == "change"], pairs)
@@ -33,7 +36,8 @@ def change_gates(gates: Sequence[Gate], pairs: Sequence[DecidedPair | str]) -> l
     """Return one result per system for each gate on `change(...)`.
 
     A gate passes or fails if the whole interval of the paired difference (report minus baseline) is on one
-    side of its limit. Else, or without a comparable score in the baseline, it is undecided.
+    side of the gate's limit. Otherwise the gate is undecided, as it is if the baseline has no comparable
+    score. In `pairs`, a string is the reason why a system cannot be compared.
     """
     results = []
     for gate in gates:
@@ -51,11 +55,11 @@ def change_gates(gates: Sequence[Gate], pairs: Sequence[DecidedPair | str]) -> l
 
 
 def regressions(pairs: Sequence[DecidedPair | str]) -> list[GateResult]:
-    """Return one gate per measure and system, which fails if the measure got significantly worse.
+    """Return the results of one gate per measure and system, which fails if it got significantly worse.
 
-    That is, if the whole interval is on the worse side and the p-value, adjusted by Holm over all measures
-    and systems, is at most 0.05. The result of a pass says how large a loss remains possible. Measures that
-    describe labels or lists are left out.
+    A measure got significantly worse if its whole interval is on the worse side, and its p-value is at most
+    0.05 after Holm's adjustment over all measures and systems. If a gate passes, its result says how large a
+    loss is still possible. Measures that only describe labels or lists are left out.
     """
     results: list[GateResult] = []
     rows: list[tuple[str, MeasureComparison]] = []
@@ -81,7 +85,10 @@ def _undecided(gate: str, why: str) -> GateResult:
 
 
 def regression(row: MeasureComparison, of: str = "") -> GateResult:
-    """Return the result of the gate that a measure did not get worse; `of` is " [SYSTEM]" or ""."""
+    """Return the result of the gate that fails if the measure of `row` got significantly worse.
+
+    `of` names the system in the result: " [SYSTEM]", or "" if the system needs no name.
+    """
     of = f" [{row.b}]" if row.several else of
     name, worse = f"{_WORSE} in {row.measure}{of}", row.finding == "worse"
     sentence = f"{row.measure}{of} got worse: {row.figure}" if worse else row.sentence()
@@ -96,7 +103,7 @@ def regression(row: MeasureComparison, of: str = "") -> GateResult:
 
 
 def within_margin(row: MeasureComparison) -> GateResult:
-    """Return the result of the gate that a measure lost less than its margin, decided by `row.decision`."""
+    """Return the result of the gate that passes if a measure lost less than its margin (`row.decision`)."""
     measure = f"{row.measure} [{row.b}]" if row.several else row.measure
     outcome, name = _OUTCOME[row.decision or "undecided"], f"{measure}, margin {row.margin:g}"
     sentence = f"{name}: {row.figure}"
@@ -111,7 +118,11 @@ def within_margin(row: MeasureComparison) -> GateResult:
 def _result(
     row: MeasureComparison, name: str, outcome: GateOutcome, more: str = "", sentence: str = ""
 ) -> GateResult:
-    """Return a gate's result for a change, undecided if the comparison is; `more` is added to its detail."""
+    """Return the result of the gate `name` on the change in `row`.
+
+    The result is `outcome`, or "undecided" if the comparison in `row` cannot decide. `more` is added to the
+    numbers in the result's detail. `sentence` is the result in words.
+    """
     difference, interval, _ = row.deciding
     text = f"{_change_in_words(difference, interval)} over {counted(row.n, 'query')}"
     if row.corrected is not None:
@@ -133,7 +144,10 @@ def _result(
 
 
 def _uncalibrated(row: MeasureComparison) -> str:
-    """Return the clause that says why labels do not correct a judged difference; "" if not judged."""
+    """Return a clause that says why people's labels do not correct a judged difference.
+
+    Returns "" if the difference is not a judge's, or a stand-in judged.
+    """
     judged = row.decided_by == "judged" and not row.stand_in
     return f", uncalibrated: {row.corrected_why}" if judged else ""
 
@@ -150,7 +164,11 @@ def _change_in_words(difference: float | None, interval: Interval) -> str:
 
 
 def pairs_with(report: ReportData, baseline: ReportData) -> list[DecidedPair | str]:
-    """Return each system of the report paired with its baseline, or the reason why it has none."""
+    """Return each system of the report paired with the same system of the baseline.
+
+    If the baseline lacks the system, the reason takes the place of the pair. If each report has only one
+    system, these two are paired whatever their names.
+    """
     alone = len(baseline.systems) == len(report.systems) == 1
     pairs: list[DecidedPair | str] = []
     for system in report.systems:
