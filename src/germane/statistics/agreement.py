@@ -23,7 +23,10 @@ Floats = NDArray[np.float64]
 
 
 class Confusion(Line):
-    """A table of counts: people's grades in rows, the judge's in columns, both in the order of `grades`."""
+    """A table that counts each pair of grades: people's grades are the rows, the judge's grades the columns.
+
+    Rows and columns are in the order of `grades`.
+    """
 
     grades: list[float]
     people_by_judge: list[list[float]]
@@ -35,7 +38,10 @@ class Confusion(Line):
 
 
 class Bias(Line, rename={"ends": "interval"}):
-    """The mean of the judge's grades minus people's; `interval` is null if all differences are equal."""
+    """The mean of the judge's grade minus the person's grade, over all labelled items.
+
+    `interval` is null if all differences are equal and their range is unknown.
+    """
 
     mean: float | None
     ends: IntervalEnds | None
@@ -44,10 +50,10 @@ class Bias(Line, rename={"ends": "interval"}):
 class JudgeAgreement(Line, kw_only=True):
     """The agreement of a judge with people on `n` items of `queries` queries.
 
-    In an audit, `kind` and `scale` name the verdicts compared. `raw` is the share of equal grades; the kappas
-    and `alpha_ordinal` measure agreement beyond chance, null if only one grade occurs. `base_rate` is the
-    share of equal grades if the judge always gave people's commonest grade; `illegal` counts the judge's
-    grades outside the scale.
+    In an audit, `kind` and `scale` name the verdicts that were compared. `raw` is the proportion of items
+    with equal grades. The kappas and `alpha_ordinal` measure agreement beyond chance; they are null if only
+    one grade occurs. `base_rate` is the proportion of equal grades that a judge would reach by always giving
+    people's commonest grade. `illegal` counts the judge's grades outside the scale, by grade.
     """
 
     kind: str | UnsetType = UNSET
@@ -73,9 +79,10 @@ def agreement(
 ) -> JudgeAgreement:
     """Return how well a judge's grades agree with people's grades of the same items, shape (n,).
 
-    Grades outside the scale are counted in `illegal` and otherwise treated as further grades; they are not
-    clipped. The bias has a Student's t interval with `queries` as clusters (None = independent items) or, if
-    all errors are equal, Gaffke's.
+    The judge's grades outside `scale` are counted in `illegal` and otherwise treated as further grades; they
+    are not clipped. The interval of the bias is Student's t with the items of a query as a cluster. `queries`
+    holds the query of each item; None means that the items are independent. If all errors are equal, the
+    interval is Gaffke's.
     """
     values, truth = np.asarray(judge, float), np.asarray(people, float)
     pairs = confusion(judge, people, scale=scale)
@@ -105,7 +112,7 @@ def agreement(
 def confusion(judge: ArrayLike, people: ArrayLike, *, scale: Sequence[float] = ()) -> Confusion:
     """Return the counts of each pair of a person's grade (rows) and a judge's grade (columns) of n items.
 
-    Grades of `scale` get a row and a column even if they do not occur.
+    A grade of `scale` gets a row and a column even if it does not occur.
     """
     values, truth = np.asarray(judge, float), np.asarray(people, float)
     names = np.unique(np.concatenate([values, truth, np.asarray(scale, float)]))
@@ -116,11 +123,11 @@ def confusion(judge: ArrayLike, people: ArrayLike, *, scale: Sequence[float] = (
 
 
 def cohen_kappa(pairs: Confusion, *, quadratic: bool = False) -> float | None:
-    """Return Cohen's kappa: agreement beyond chance, given how often each side gives each grade.
+    """Return Cohen's kappa: the agreement beyond chance, given how often people and judge give each grade.
 
-    kappa = 1 - sum w_ij o_ij / sum w_ij e_ij, where e is the product of the margins and w_ij is 1 for i != j,
-    or with `quadratic` the squared distance of the grades (Cohen 1960; 1968). The maximum is 1, chance gives
-    0. Returns None if both give only one and the same grade.
+    kappa = 1 - sum w_ij o_ij / sum w_ij e_ij, where o are the observed counts, e the counts expected from the
+    margins, and w_ij is 1 for i != j, or with `quadratic` the squared distance of the grades (Cohen 1960;
+    1968). The maximum is 1; agreement by chance gives 0. Returns None if only one grade occurs.
     """
     total = pairs.table.sum()
     if not total:
@@ -136,9 +143,9 @@ def cohen_kappa(pairs: Confusion, *, quadratic: bool = False) -> float | None:
 def _alpha(table: Floats) -> float | None:
     """Return Krippendorff's alpha for ordinal grades, from a symmetric table of coincidences.
 
-    alpha = 1 - observed / expected disagreement. The distance of grades c and k is the square of: the counts
-    of the grades from c to k, less half the counts of c and k (Krippendorff 2011, "Computing Krippendorff's
-    alpha-reliability"). The maximum is 1, chance gives 0. Returns None if only one grade occurs.
+    alpha = 1 - observed / expected disagreement. The distance of grades c and k is (n_c + ... + n_k - (n_c +
+    n_k) / 2)^2, where n_g is the count of grade g (Krippendorff 2011, "Computing Krippendorff's
+    alpha-reliability"). The maximum is 1; agreement by chance gives 0. Returns None if only one grade occurs.
     """
     margin = table.sum(axis=1)
     n = float(margin.sum())
@@ -153,16 +160,21 @@ def _alpha(table: Floats) -> float | None:
 def doubt_of_labels(labels: ArrayLike, judged: ArrayLike, queries: ArrayLike) -> Floats:
     """Return the probability that each yes/no label is wrong, from judges' grades and the query's labels.
 
-    Let p(q) be the share of yes in the query, p(j, g) the share among labels to which judge j gave grade g,
-    and p the share overall, each with one yes and one no added. The log-odds of a yes, given J judges, are
+    Let p(q) be the proportion of yes among the labels of query q, p(j, g) the proportion of yes among the
+    items to which judge j gave grade g, and p the proportion among all labels. One yes and one no are added
+    to the counts of each. The log-odds of a yes, given J judges, are
 
         logit p(q) + sum_j (logit p(j, g) - logit p) / sqrt(J)
 
-    A judge thus counts as much as its grades have been right; the root allows for judges with the same
-    errors. If f is the probability of a yes, a yes is wrong with probability 1 - f, a no with f.
+    A judge therefore counts more the better its grades predict the labels. The square root allows for judges
+    that make the same errors. If f is the probability of a yes, the label yes is wrong with probability
+    1 - f, and the label no with probability f.
 
-    `labels`, shape (n,), are 1, 0 or nan: no label, which counts as a no but not in the shares. `judged` are
-    the judges' grades, shape (judges, n); nan = the judge gave none.
+    Args:
+        labels: 1 (yes), 0 (no) or nan (no label), shape (n,). A missing label is treated as a no, but is not
+            counted in the proportions.
+        judged: The grade that each judge gave each item, shape (judges, n); nan = the judge gave no grade.
+        queries: The query of each item, shape (n,).
     """
     y, grades = np.asarray(labels, float), np.atleast_2d(np.asarray(judged, float))
     known = ~np.isnan(y)
@@ -179,19 +191,19 @@ def doubt_of_labels(labels: ArrayLike, judged: ArrayLike, queries: ArrayLike) ->
 
 
 FEWEST = 10
-"""The fewest repeated verdicts from which the judge is said to have changed or not."""
+"""The fewest new verdicts that can decide whether the judge has changed."""
 NARROW = 0.1
-"""The largest shift of a mean that may remain possible if a judge is to be called unchanged."""
+"""A judge is called unchanged only if the interval of each mean's shift lies within -+ this."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedVerdicts:
     """The comparison of a judge's stored verdicts with its new verdicts on the same questions.
 
-    `shifts` is how much the new verdicts shift each mean. `p_of_means` is the smallest p-value of these
-    shifts, adjusted by Holm. `p_of_flips` is the p-value that third answers confirm more changed verdicts
-    than chance would. `changed` is True if a test shows a change, False if a large change is excluded, else
-    None.
+    `shifts` holds the interval of the shift that the new verdicts cause in each mean. `p_of_means` is the
+    smallest p-value of these shifts, adjusted by Holm's method. `p_of_flips` is the p-value of the test that
+    third answers confirm changed verdicts more often than by chance. `changed` is True if a test shows a
+    change, False if a large change can be excluded, and None otherwise.
     """
 
     shifts: Mapping[str, Interval]
@@ -211,14 +223,15 @@ def compare_answers(
     """Test whether a judge has changed, with error rate 1 - LEVEL, from `answered` new verdicts.
 
     - Shifts of means: if the judge has not changed, a new verdict raises a mean as often as it lowers it.
-      `effects` holds, for each mean, the change that each new verdict makes in it, times the number of
-      verdicts; `largest` the largest effect that one verdict can be expected to have (default 1).
+      `effects` holds, for each mean, the change that each new verdict causes in the mean, times the number
+      of verdicts. `largest` holds, for each mean, the largest effect to expect of one verdict (default 1).
     - Flips: if two answers to a question differ and the judge has not changed, a third answer equals either
-      with the same probability, since the three are exchangeable. A one-sided sign test compares the number
-      `confirmed` by a third answer with the number `taken_back`, of all `flips`.
+      with the same probability, since the three are exchangeable. `flips` is the number of verdicts that
+      changed. A third answer equals the new verdict in `confirmed` of them and the stored verdict in
+      `taken_back`. A one-sided sign test compares these two numbers.
 
-    Each of the two tests gets half of the error rate (Bonferroni); several means share theirs by Holm's
-    method.
+    Each of the two tests gets half of the error rate (Bonferroni). If there are several means, Holm's method
+    divides their half among them.
     """
     shifts = {}
     for name, values in effects.items() if answered else ():
@@ -239,6 +252,9 @@ def compare_answers(
 
 
 def kappa_of(stored: Sequence[str], new: Sequence[str]) -> float | None:
-    """Return Cohen's kappa of two lists of answers as unordered categories; None if all answers are equal."""
+    """Return Cohen's kappa of two lists of answers to the same questions, treated as unordered categories.
+
+    Returns None if all answers are equal.
+    """
     number = {name: at for at, name in enumerate(dict.fromkeys([*stored, *new]))}
     return cohen_kappa(confusion([number[name] for name in stored], [number[name] for name in new]))

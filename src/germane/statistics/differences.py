@@ -32,9 +32,9 @@ class CorrectedDifference(
 ):
     """The difference of two systems' means, corrected with people's labels.
 
-    `interval` and `p` are for queries like these; `set_interval` is for these queries alone and has no width
-    if all is labelled. The correction uses `labels` labels in `queries` queries. On `unsure` more, people
-    could not decide: the interval covers both answers.
+    `interval` and `p` are for queries like these. `set_interval` is for these queries alone; its width is 0
+    if every passage is labelled. The correction uses `labels` labels in `queries` queries. For another
+    `unsure` passages people were unsure, so the interval covers both answers.
     """
 
     difference: float
@@ -62,29 +62,32 @@ def corrected_difference(
     units: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
 ) -> CorrectedDifference | str:
-    """Return the mean difference that people would see, from grades and some labels; or why there is none.
+    """Estimate the mean difference B - A that people would find, from a judge's grades and some labels.
 
-    With c the weight of a passage, y its label, x the judge's grade, p the probability that it was drawn, and
-    y' = a + l x, where a and l >= 0 are fitted to the labels of the other queries by least squares with the
-    weights c^2 (1 - p) / p^2:
+    Returns the reason as a string if there are too few labels. Let c be the weight of a passage, y its label,
+    x the judge's grade and p the probability that the passage was drawn. Let y' = a + l x, where a and l >= 0
+    are fitted to the labels of the other queries by least squares with the weights c^2 (1 - p) / p^2. Then
 
-        d_q = sum over all of c y' + sum over the labelled of c (y - y') / p
+        d_q = sum over all passages of q of c y' + sum over its labelled passages of c (y - y') / p
         difference = mean of d_q over the queries
 
-    This is unbiased whatever the judge says; for a judge that knows nothing, l is 0. Interval and p for
-    queries like these are the `paired_difference` of the d_q, which includes the uncertainty of queries and
-    of labels. For these queries alone, variance = sum over the drawn of (1 - p) (c (y - y') / p)^2 /
-    n_queries^2, with Student's t.
+    This estimate is unbiased whatever the judge says; if the grades say nothing about the labels, l is 0. The
+    interval and p-value for queries like these are the `paired_difference` of the d_q, which includes the
+    uncertainty of queries and of labels. For these queries alone, the variance is the sum over the drawn
+    passages of (1 - p) (c (y - y') / p)^2 / n_queries^2, and the interval is Student's t.
 
     Args:
-        weights: What a hit adds to the difference B - A, for each passage in either list, shape (N,).
-        labels: People's value, or the lowest possible one if a person was unsure, shape (N,); nan = none.
+        weights: The amount by which each passage of either list changes the difference B - A if it is
+            relevant, shape (N,).
+        labels: People's label of each passage, or its lowest possible value if a person was unsure, shape
+            (N,); nan = no label.
         grades: The judge's grade, shape (N,).
         chances: The probability that the passage was drawn, above 0 unless its weight is 0, shape (N,).
         queries: The index of each passage's query, shape (N,).
-        n_queries: The number of queries, including those without a passage that counts.
-        most: The highest possible value of people's label, shape (N,); None = as `labels`.
-        units: What was drawn as one unit, shape (N,), such as whole queries; None = each passage.
+        n_queries: The number of queries, including queries without such a passage.
+        most: The highest possible value of people's label, shape (N,); None = the same as `labels`.
+        units: The unit to which each passage belonged in the draw, such as its query, shape (N,); None = each
+            passage was drawn by itself.
         clusters: The cluster of each query, shape (n_queries,).
     """
     c, y, x, p = (np.asarray(column, float) for column in (weights, labels, grades, chances))
@@ -134,7 +137,7 @@ def corrected_difference(
 
 
 def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tuple[Floats, Floats]:
-    """Return each query's corrected difference, and each passage's weighted error (nan without a label).
+    """Return each query's corrected difference, and each passage's weighted error (nan if it has no label).
 
     The arguments are those of `corrected_difference`: weights, labels, grades, chances, queries, n_queries.
     """

@@ -34,7 +34,7 @@ def beta_cdf(x: float, a: float, b: float) -> float:
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """Return the continued fraction of I_x(a, b) by Lentz's method, in about sqrt(max(a, b)) steps."""
+    """Return the continued fraction in I_x(a, b), by Lentz's method in about sqrt(max(a, b)) steps."""
     c, d = 1.0, 1 - (a + b) * x / (a + 1)
     d = 1 / (d if abs(d) > _TINY else _TINY)
     result = d
@@ -75,21 +75,21 @@ def beta_quantile(p: float, a: float, b: float) -> float:
 def t_quantile(p: float, df: float) -> float:
     """Return the p-quantile of Student's t with `df` > 0 degrees of freedom, for 0 < p < 1.
 
-    It uses Newton's method from the normal quantile, expanded to the second order in 1 / df (Abramowitz and
-    Stegun 26.7.5): as the tail is convex, the iteration approaches the root from one side.
+    Newton's method starts from the normal quantile, expanded to the second order in 1 / df (Abramowitz and
+    Stegun 26.7.5). Because the tail is convex, the iteration approaches the root from one side.
     """
     tail = min(p, 1 - p)
     z = -normal_quantile(tail)
     t = z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
     scale = lgamma((df + 1) / 2) - lgamma(df / 2) - log(df * pi) / 2
     for _ in range(100 if df <= _LARGE_DF and t > 0 else 0):
-        if tail < 0.25:  # of what lies above and what lies within, the smaller one keeps its digits
+        if tail < 0.25:  # the smaller of the outer and the inner probability keeps more digits
             missed = beta_cdf(df / (df + t * t), df / 2, 0.5) / 2 - tail
         else:
             missed = 0.5 - tail - beta_cdf(t * t / (df + t * t), 0.5, df / 2) / 2
         step = missed / exp(scale - (df + 1) / 2 * log1p(t * t / df))
         t = max(t + step, t / 2)
-        if abs(step) <= 1e-9 * t:  # what is left is the square of this
+        if abs(step) <= 1e-9 * t:  # the remaining relative error is about the square of this
             break
     return t if p > 0.5 else -t
 

@@ -45,7 +45,7 @@ LEVEL = 0.95
 UPPER = (1 + LEVEL) / 2
 """LEVEL is the nominal coverage of every interval, UPPER the probability below its upper end."""
 SAME = 1e-9
-"""The largest difference between two values that counts as a tie."""
+"""Two values tie if their difference is at most this."""
 FEW_CLUSTERS = 20
 """The effective number of clusters (lower if sizes differ) below which intervals are too narrow."""
 
@@ -57,11 +57,11 @@ IntervalEnds = Annotated[Sequence[float], Meta(min_length=2, max_length=2, descr
 class Interval:
     """A confidence interval of a mean.
 
-    `mean` is the point estimate (None if scores are incomplete), `ends` the interval, or None with the reason
-    in `why`. `method` is how it was computed, `level` its nominal coverage, `units` what was taken as
-    independent ("cases" or "clusters") and `n` their number. `p`, given for complete differences, is the
-    two-sided p-value of a mean of 0: below 1 - level exactly if the interval excludes 0. `note` warns if
-    clusters of unequal size make the interval too narrow.
+    `mean` is the point estimate, or None if scores are incomplete. `ends` are the ends of the interval, or
+    None if it cannot be computed for the reason `why`. `method` names the method, `level` is the nominal
+    coverage. `units` names the independent units ("cases" or "clusters"), `n` is their number. `p`, which
+    only complete differences have, is the two-sided p-value of a mean of 0; it is below 1 - level exactly if
+    the interval excludes 0. `note` warns if clusters of unequal size make the interval too narrow.
     """
 
     mean: float | None
@@ -76,7 +76,7 @@ class Interval:
 
     @property
     def half_width(self) -> float | None:
-        """Half the length of the interval; None without one."""
+        """Half the length of the interval; None if `ends` is None."""
         return None if self.ends is None else (self.ends[1] - self.ends[0]) / 2
 
     def negated(self) -> Interval:
@@ -94,10 +94,10 @@ class CorrectedMean(
 ):
     """A judged mean corrected with people's labels, with its 95% interval.
 
-    `interval` is for `estimand`: "queries" = queries like these. `set_interval` is for these queries alone
-    and has no width if all is labelled. The correction uses `labels` labels in `queries` queries, worth as
-    much as `ess` labels without the judge. On `unsure` more, people could not decide: the interval covers
-    both answers.
+    `interval` is for the population `estimand`: "queries" = queries like these, "set" = these queries alone.
+    `set_interval` is for these queries alone; its width is 0 if everything is labelled. The correction uses
+    `labels` labels in `queries` queries, which are worth as much as `ess` labels without a judge. For another
+    `unsure` items people were unsure, so the interval covers both answers.
     """
 
     mean: float
@@ -134,13 +134,13 @@ class Units:
 
     @property
     def deviation(self) -> float:
-        """The standard deviation over units of (sum - size * mean) / mean size; inf for a single unit."""
+        """The standard deviation over the units of (sum - size * mean) / mean size; inf for a single unit."""
         n, parts = len(self.sums), (self.sums - self.sizes * self.mean) / self.sizes.mean()
         return sqrt(float(np.square(parts).sum()) / (n - 1)) if n > 1 else inf
 
     @property
     def note(self) -> str:
-        """A warning if clusters differ in size and are worth fewer than FEW_CLUSTERS equal ones; else ""."""
+        """A warning if clusters of unequal size are worth fewer than FEW_CLUSTERS equal clusters; else ""."""
         worth = float(self.sizes.sum() ** 2 / np.square(self.sizes).sum())
         if self.name != "clusters" or worth >= FEW_CLUSTERS or np.ptp(self.sizes) <= SAME:
             return ""
@@ -181,14 +181,14 @@ def mean_interval(
     """Return the confidence interval of the mean over cases, by the method that suits the values.
 
     - Clopper and Pearson (1934) if every case is 0 or 1, without clusters: at least the nominal coverage.
-    - Gaffke's limits (`lower_limit`) for other values within a range; for clusters, those of
-      sum / size. For `differences` the range is -+ reach: half the largest possible difference, or the
-      largest |difference| of a unit if that is more.
-    - Student's t if there is no range, for 2 units or more: mean -+ t * s / sqrt(n); for clusters, s is that
-      of the linearised contributions, with clusters - 1 degrees of freedom.
+    - Gaffke's limits (`lower_limit`) for other values within a range; for clusters, the limits of sum / size.
+      For `differences` the range is -+ `reach`: half the largest possible difference, or the largest
+      |difference| of a unit if that is more.
+    - Student's t if there is no range and there are at least 2 units: mean -+ t * s / sqrt(n). For clusters,
+      s is the standard deviation of the linearised contributions, with clusters - 1 degrees of freedom.
 
-    If scores are incomplete, the interval covers the mean wherever it is between the mean of the lower and
-    that of the upper bounds: it runs from the lower limit of the one to the upper limit of the other, with
+    If scores are incomplete, the true mean lies between the mean of the lower bounds and the mean of the
+    upper bounds. The interval runs from the lower limit of the first to the upper limit of the second, with
     tails by Imbens and Manski (2004). An interval within a range never has zero width.
 
     Args:
@@ -199,7 +199,7 @@ def mean_interval(
         value_range: The smallest and largest possible value; None = unknown. For differences of scores in
             0 to 1: (-1, 1).
         differences: True if the values are differences between two scores of each case.
-        times: The number of copies of each unit, to see the interval of a larger sample like this.
+        times: The number of times that each unit is counted, to get the interval of a larger sample.
 
     Raises:
         InputError: A value is outside the range, or a score is nan without bounds.
@@ -241,7 +241,10 @@ def mean_interval(
 def _filled(
     values: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, value_range: tuple[float, float] | None
 ) -> tuple[Floats, Floats, bool]:
-    """Return the lower and upper bounds of the cases (complete: their scores), and if all are complete."""
+    """Return the lower bounds, the upper bounds, and True if all scores are complete.
+
+    Both bounds of a complete score are the score itself.
+    """
     open_ = np.isnan(values)
     low = high = values
     if open_.any():
@@ -265,14 +268,20 @@ def _filled(
 
 
 def clopper_pearson(successes: float, n: float, tail: float = 1 - UPPER) -> tuple[float, float]:
-    """Return the exact interval of the share successes / n (Clopper and Pearson 1934, Biometrika 26)."""
+    """Return the exact interval of the proportion successes / n (Clopper and Pearson 1934, Biometrika 26).
+
+    `tail` is the error probability at each end.
+    """
     low = beta_quantile(tail, successes, n - successes + 1) if successes else 0.0
     high = beta_quantile(1 - tail, successes + 1, n - successes) if successes < n else 1.0
     return low, high
 
 
 def reach(largest: float, end: float) -> tuple[float, float]:
-    """Return the range assumed for differences: +- the `largest` observed one, or +- `end` / 2 if wider."""
+    """Return the range assumed for differences: -+ the `largest` observed difference, or -+ `end` / 2 if wider.
+
+    `end` is the largest possible difference.
+    """
     far = max(largest, end / 2)
     return -far, far
 
@@ -280,7 +289,11 @@ def reach(largest: float, end: float) -> tuple[float, float]:
 def _gaffke(
     below: Units, above: Units, limits: tuple[float, float], tail: float, times: float, *, test: bool
 ) -> tuple[tuple[float, float], float | None]:
-    """Return Gaffke's lower limit for `below`, his upper limit for `above` and, with `test`, a p-value."""
+    """Return the interval from Gaffke's lower limit for `below` to his upper limit for `above`, and a p-value.
+
+    The p-value is the two-sided one of a mean of 0; None unless `test` is true. `limits` is the range of the
+    values. Raises InputError if the range is empty.
+    """
     start, end = limits
     if not start < end:
         raise InputError(
@@ -297,7 +310,11 @@ def _gaffke(
 def _student(
     below: Units, above: Units, limits: tuple[float, float], tail: float, more: float
 ) -> tuple[tuple[float, float] | None, float | None]:
-    """Return Student's t limits (lower for `below`, upper for `above`) and p-value; None for equal values."""
+    """Return the interval by Student's t, within `limits`, and the two-sided p-value of a mean of 0.
+
+    The lower end is for the units `below`, the upper end for `above`. Interval and p-value are None if there
+    is one unit or all values are equal. Each unit is counted `more` times.
+    """
     df = more * len(below.sums) - 1
     errors = below.error / sqrt(more), above.error / sqrt(more)
     flat = max(errors) <= 1e-14 * max(abs(below.mean), abs(above.mean)) and above.mean <= below.mean
@@ -310,17 +327,20 @@ def _student(
 
 
 def _tail(below: Units, above: Units, more: float) -> float:
-    """Return the tail probability at each end for a mean between two means (Imbens and Manski 2004)."""
+    """Return the error probability at each end of an interval for a mean that lies between two means.
+
+    The method is by Imbens and Manski (2004). Each unit is counted `more` times.
+    """
     error, df = max(below.error, above.error) / sqrt(more), max(more * len(below.sums) - 1, 1)
     return t_cdf(-imbens_manski((above.mean - below.mean) / error if error else inf, df), df)
 
 
 def imbens_manski(gap: float, df: float) -> float:
-    """Return how many standard errors to add at both ends of a range so that each point has coverage LEVEL.
+    """Return how many standard errors to add at both ends of a range to cover each point in it with LEVEL.
 
-    This is the C with T(C + gap) - T(-C) = LEVEL, where `gap` is the length of the range in standard errors:
-    from the two-sided quantile of Student's t for a single point down to the one-sided one (Imbens and Manski
-    2004, Econometrica 72).
+    This is the C with T(C + gap) - T(-C) = LEVEL, where T is the distribution function of Student's t and
+    `gap` the length of the range in standard errors. C falls from the two-sided quantile, for a range of
+    length 0, to the one-sided quantile (Imbens and Manski 2004, Econometrica 72).
     """
     high = t_quantile(UPPER, df)
     if gap == 0:
@@ -340,16 +360,19 @@ _MIDDLE = 1e-3
 
 
 def lower_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: float = 1.0) -> float:
-    """Return the lower confidence limit of the units' mean, with error probability `tail`, below 1/2.
+    """Return the lower confidence limit of the units' mean, with error probability `tail` < 1/2.
 
-    `sums` and `sizes` (above 0), shape (n,), are those of the units, and `end` is the lowest possible sum /
-    size. With `times`, each unit counts that often: the limit of a larger sample like this.
+    `sums` and `sizes`, shape (n,), hold the sum and the size (above 0) of each unit. `end` is the lowest
+    possible sum / size. Each unit is counted `times` times, which gives the limit of a larger sample.
     """
     return _limit(*_with_end(sums, sizes, end, times), end, tail)
 
 
 def upper_limit(sums: Floats, sizes: Floats, end: float, tail: float, times: float = 1.0) -> float:
-    """Return the upper confidence limit of the units' mean; `end` is the highest possible sum / size."""
+    """Return the upper confidence limit of the units' mean; `end` is the highest possible sum / size.
+
+    The other arguments are those of `lower_limit`.
+    """
     return -_limit(*_with_end(sums, sizes, -end, times, sign=-1.0), -end, tail)
 
 
@@ -380,7 +403,10 @@ def _limit(s: Floats, sizes: Floats, k: Floats, end: float, tail: float) -> floa
 
 
 def probability_below(sums: Floats, sizes: Floats, end: float, mean: float) -> float:
-    """Return the one-sided p-value of a mean of at most `mean`: the `tail` whose lower limit is `mean`."""
+    """Return the one-sided p-value of the hypothesis that the mean is at most `mean`.
+
+    It is the `tail` for which `lower_limit` is `mean`. `end` is the lowest possible sum / size.
+    """
     s, w, k = _with_end(sums, sizes, end)
     return normal_cdf(_signed_root(s - w * mean, k)[0])
 
@@ -388,7 +414,10 @@ def probability_below(sums: Floats, sizes: Floats, end: float, mean: float) -> f
 def _with_end(
     sums: Floats, sizes: Floats, end: float, times: float = 1.0, *, sign: float = 1.0
 ) -> tuple[Floats, Floats, Floats]:
-    """Return sums (times `sign`), sizes and gamma shapes of the units, then of a pseudo-unit at `end`."""
+    """Return the sums (times `sign`), the sizes and the gamma shapes of the units.
+
+    The last entry of each array is that of the pseudo-unit at `end`. The shape of a unit is `times`.
+    """
     size = float(np.einsum("i->", sizes)) / len(sizes)
     shapes, signed = np.full(len(sums) + 1, times), np.empty(len(sums) + 1)
     shapes[-1], signed[-1] = SHAPE, end * size
@@ -401,7 +430,11 @@ def _dot(first: Floats, other: Floats) -> float:
 
 
 def _signed_root(a: Floats, k: Floats, t: float | None = None) -> tuple[float, float | None]:
-    """Return (r*, root t): Phi(r*) is the probability that the sum of `a` with gamma(k) weights is <= 0."""
+    """Return r* and the root t, as defined in the module's docstring.
+
+    Phi(r*) is the probability that the sum of `a`, weighted with gamma(k) variables, is at most 0. The
+    argument `t` is where the search for the root starts. The root is None if all `a` are on one side of 0.
+    """
     least, most = float(a.min()), float(a.max())
     if least >= 0 or most <= 0:  # all on one side
         return (0.0 if least == most else -inf if least >= 0 else inf), None
