@@ -1,13 +1,16 @@
-"""Diagnose one system's retrieval from stored labels: what would change a measure, and what failed. No judge is asked.
+"""Diagnose one system's retrieval from stored labels: what would raise a measure, and what failed.
+
+No judge is asked.
 
 The changes are the retrieved documents in their best order, all relevant documents on top, another cut-off k,
-and irrelevant passages dropped. Each has a paired difference over the same queries. Some changes are limits,
-the gain of a perfect step; the others are the gain on these lists.
+and irrelevant passages dropped. The effect of each change is a paired difference over the same queries. The
+effect of a perfect step is a limit: the most that a real step could gain. Another cut-off has its effect on
+these lists.
 
 Three measures tell for each wrong answer whether retrieval or generation failed: context_recall (do the
 contexts contain the reference's claims), nugget_recall(text=response) (does the response state these claims)
-and faithfulness (do the contexts support the response). The answer is yes for a query if the value is at
-least one half.
+and faithfulness (do the contexts support the response). For a query, the answer is yes if the measure's value is
+at least one half.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ from germane.tables.columns import batched
 from germane.types import Sample
 
 _Changed: TypeAlias = tuple["ChangeRow", Floats]
-"""A change, and the measure's value of each sample after it."""
+"""A change, and the measure's value for each sample after the change."""
 _DEPTHS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
 HALF = 0.5
 """The smallest value of each of the three measures that counts as yes."""
@@ -55,10 +58,11 @@ _Case: TypeAlias = tuple[Sample, list[Outcome]]
 
 
 class ChangeRow(Line):
-    """One change of the lists: the measure's mean after it, and the paired difference over the same queries.
+    """One change of the lists: the measure's mean after the change, and the paired difference from before.
 
-    `limit` is true if the gain is the most that a perfect step could bring. `k` is the new cut-off, `dropped`
-    the share of passages that the change drops. `p_holm` is adjusted over the changes.
+    `limit` is true if the change is a perfect step, so that a real step gains at most this. `k` is the new
+    cut-off, `dropped` the proportion of passages that the change drops. `p_holm` is adjusted over the
+    changes.
     """
 
     change: str
@@ -77,7 +81,7 @@ class ChangeRow(Line):
 
 
 class GainRow(Line):
-    """A query that would gain from a change: its current value, the change that adds most, and the gain."""
+    """A query that would gain from a change: its current `value`, the change with the largest gain, the gain."""
 
     sample: str
     trial: int
@@ -88,12 +92,12 @@ class GainRow(Line):
 
 
 class BlameLine(Line):
-    """The queries with one outcome: their number, their share of all with its interval, and their ids.
+    """The queries with one outcome: their number, their proportion of all queries (`share`), and their ids.
 
     The outcomes are `answered`: the response states the answer, and the contexts support it. `not_retrieved`:
-    the response lacks the answer, and so do the contexts. `ignored`: the response lacks the answer, but the
-    contexts contain it. `unsupported`: the response states the answer, but the contexts do not support the
-    response. `unknown`: a verdict is missing; `add` names the measures that would give it.
+    neither the response nor the contexts contain the answer. `ignored`: the contexts contain the answer, but
+    the response does not. `unsupported`: the response states the answer, but the contexts do not support the
+    response. `unknown`: a verdict is missing; `add` names the measures whose verdicts are missing.
     """
 
     count: int
@@ -108,12 +112,13 @@ Blame: TypeAlias = dict[BlameKind, BlameLine]
 
 
 class SystemDiagnosis(Line, kw_only=True):
-    """The changes that would help one system, by one measure, over the `n` samples of `total` with a value.
+    """The diagnosis of one system: the changes that would raise a measure, and whether retrieval failed.
 
-    `measure` and `mean` are null if the report has no ranked measure. `blame` says for queries with a
-    reference and a response whether retrieval or generation failed; null if there are no such queries. For
-    one system `germane diagnose --json` prints this record with a `schema_version`; for several it prints
-    them as `systems`.
+    `n` of the system's `total` samples have a value of the measure. `measure` and `mean` are null if the
+    report has no ranked measure. `blame` says, for the queries with a reference and a response, whether
+    retrieval or generation failed; it is null if there are no such queries. For one system `germane diagnose
+    --json` prints this record with a `schema_version`. For several systems it prints a list of these records
+    as `systems`.
     """
 
     schema_version: Literal[1] | UnsetType = UNSET
@@ -131,12 +136,12 @@ class SystemDiagnosis(Line, kw_only=True):
 def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[SystemDiagnosis]:
     """Return the changes that would help each system of a report, by one ranked measure.
 
-    The measure is the report's first ranked one if `measure` is None. A report without a ranked measure has
-    no changes, but its verdicts may still tell whether retrieval or generation failed.
+    If `measure` is None, the report's first ranked measure is used. If the report has no ranked measure, no
+    changes are computed, but its verdicts may still show whether retrieval or generation failed.
 
     Raises:
-        InputError: The measure is not ranked or does not rate quality, or the report lacks the labels it
-            reads.
+        InputError: The measure is not a ranked measure of quality, or the report lacks the labels that it
+            needs.
     """
     blames = blame_of(report)
     try:
@@ -152,7 +157,7 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[S
 
 
 def _diagnoses(report: ReportData, measure: Measure) -> Iterator[SystemDiagnosis]:
-    """Yield the changes that would help each system. Raises InputError if no sample has a value."""
+    """Yield the diagnosis of each system by a measure. Raises InputError if no sample has a value."""
     settings, answers, systems = settings_of(report), recorded(report), dict[str, list[Sample]]()
     for sample in report.samples():
         systems.setdefault(sample.system, []).append(sample)
@@ -170,7 +175,10 @@ def _diagnoses(report: ReportData, measure: Measure) -> Iterator[SystemDiagnosis
 
 
 def _measure(report: ReportData, asked: str | Measure | None) -> Measure:
-    """Return the requested measure, else the report's first ranked one. Raises InputError if it is not ranked."""
+    """Return the requested measure, or the report's first ranked measure if `asked` is None.
+
+    Raises InputError if there is none, or the requested measure is not a ranked measure of quality.
+    """
 
     def ranks(measure: Measure) -> bool:
         quality = not is_diagnostic(str(measure)) and measure.definition.better == "higher"
@@ -232,7 +240,10 @@ class _Lists:
         return sample_means(measure, table.within(measure.depth), self.places.rows)[self.counted]
 
     def changes(self, now: Floats) -> Iterator[_Changed]:
-        """Yield each change of the values `now`; note changes that cannot be computed."""
+        """Yield each change that can be computed, with the values after it; `now` are the current values.
+
+        Changes that cannot be computed are added to the notes.
+        """
         measure, table = self.measure, self.table
         reranked = self.values(measure, table.reranked())
         yield self.change(now, reranked, "rerank", "perfect reranking of the retrieved documents")
@@ -247,7 +258,7 @@ class _Lists:
         yield self.change(now, kept, "filter", "irrelevant passages removed", dropped=share)
 
     def _cut_offs(self, now: Floats) -> Iterator[_Changed]:
-        """Yield the measure's values at other cut-offs, as deep as the lists reach and have labels."""
+        """Yield the change to each other cut-off, as far down as the lists reach and have labels."""
         k = self.measure.k
         if not isinstance(k, int):
             self.notes.append(f"{self.measure} has no cut-off k, so no other k was tried")
@@ -264,7 +275,10 @@ class _Lists:
             yield self.change(now, then, "k", f"k = {depth} instead of {k}", k=depth)
 
     def change(self, now: Floats, then: Floats, kind: Any, change: str, **more: float) -> _Changed:
-        """Return the row of a change that turns the values `now` into `then`, together with `then`."""
+        """Return the row of a change that turns the values `now` into `then`, together with `then`.
+
+        `change` describes the change in words; `more` holds further fields of the row.
+        """
         by = paired_difference(now, then, clusters=self.clusters, value_range=self.measure.definition.range)
         if (note := by.interval.note) and note not in self.notes:
             self.notes.append(note)
@@ -274,9 +288,9 @@ class _Lists:
         return row, then
 
     def gains(self, now: Floats, changes: Sequence[_Changed]) -> Iterator[GainRow]:
-        """Yield the queries that gain from reordering or dropping what was retrieved, largest gain first.
+        """Yield the queries that gain from reordering or dropping retrieved passages, largest gain first.
 
-        If there are none, yield those that would gain from retrieving every relevant document.
+        If no query gains from this, yield the queries that gain from retrieving every relevant document.
         """
         kept = [(row.change, then - now) for row, then in changes if row.kind not in {"k", "ideal"}]
         if not any((gain > SAME).any() for _, gain in kept):
@@ -293,14 +307,14 @@ class _Lists:
 
 
 def is_shown(blame: Blame | None) -> TypeGuard[Blame]:
-    """Return True if at least one of the three measures has stored verdicts for all queries."""
+    """Return True if at least one of the three measures has stored verdicts for all queries of `blame`."""
     return blame is not None and len(blame["unknown"].add or ()) < len(_NEEDED)
 
 
 def blame_of(report: ReportData) -> dict[str, Blame]:
-    """Return, by system, the queries by outcome (retrieval or generation failed), from stored verdicts.
+    """Return, for each system, its queries by outcome (e.g. not retrieved), from stored verdicts.
 
-    Queries without a reference or a response are left out; so is a system that has no other queries.
+    Queries without a reference or a response are left out. A system without other queries is left out too.
     """
     measures, settings, answers = _needed(report), settings_of(report), recorded(report)
     graders, cases = graders_of(tuple(measures)), defaultdict[str, list[_Case]](list)
@@ -315,19 +329,19 @@ def blame_of(report: ReportData) -> dict[str, Blame]:
 
 
 def _measures_of(report: ReportData) -> list[Measure]:
-    """Return the report's measures, without the graders of eval files that are not germane's."""
+    """Return the report's measures that germane defines, without graders from elsewhere."""
     return list(filter(None, (known_measure(report[name].type) for name in report.measures)))
 
 
 def _needed(report: ReportData) -> list[Measure]:
-    """Return the measures of `_NEEDED`, with the parameters that the report's own have."""
+    """Return the measures named in `_NEEDED`, each with its parameters in the report if the report has it."""
     own = {(known.name, known.settings.get("text")): known for known in reversed(_measures_of(report))}
     needed = map(Measure.parse, _NEEDED)
     return [own.get((measure.name, measure.settings.get("text")), measure) for measure in needed]
 
 
 def _by_kind(measures: Sequence[Measure], cases: Sequence[_Case]) -> Blame:
-    """Return the queries by outcome, with shares and intervals, and the measures that lack a verdict."""
+    """Return the queries by outcome, with proportions and intervals, and the measures that lack a verdict."""
     kinds = np.array([_kind_of(outcomes) for _, outcomes in cases])
     clusters = [sample.id if sample.cluster is None else sample.cluster for sample, _ in cases]
     blame: Blame = {}
@@ -353,8 +367,8 @@ def _kind_of(outcomes: Sequence[Outcome]) -> BlameKind:
     if not _are_known(outcomes) or held.value is None or stated.value is None:
         return "unknown"
     answered = stated.value >= HALF
-    # the contexts' share of the claims that the response states, or lacks if it is wrong; of all claims if
-    # the sample has its own nuggets, which are other claims
+    # Of the claims that the response states (or lacks, if it is wrong), the proportion that the contexts
+    # contain. It is over all claims if the sample has nuggets of its own, because these are other claims.
     wanted = {item.text for item in stated.items if bool(item.held) is answered}
     same = [float(bool(item.held)) for item in held.items if item.text in wanted]
     retrieved = (fsum(same) / len(same) if same else held.value) >= HALF

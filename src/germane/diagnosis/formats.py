@@ -18,7 +18,7 @@ from germane.show.table import Stack, Table
 from germane.types import Json
 
 _BAR = 24
-"""The characters of a bar that stands for all relevant documents."""
+"""The length in characters of a bar that stands for all relevant documents."""
 _SHOWN = 10
 """The number of lost documents shown per system."""
 _WORDS: dict[BlameKind, str] = {
@@ -31,7 +31,7 @@ _WORDS: dict[BlameKind, str] = {
 
 
 def document_of(systems: Sequence[SystemDiagnosis] | Sequence[SystemStages]) -> Json:
-    """Return the JSON document of these systems; a single system is the document itself, without its name."""
+    """Return the JSON document of these systems: a list under `systems`, or a single system without name."""
     if len(systems) > 1:
         return {"schema_version": 1, "systems": json_of(systems)}
     return systems[0].replace(schema_version=1, system=UNSET).as_json()
@@ -43,7 +43,7 @@ def stages_document(systems: Sequence[SystemStages]) -> Json:
 
 
 def render_stages(reports: Sequence[SystemStages], *, every: bool = False) -> RenderableType:
-    """Return each system's stages for a rich console; `every` lists all relevant documents, not only lost ones."""
+    """Return each system's stages for a rich console, with the lost documents, or all if `every` is true."""
     return Stack(line for report in reports for line in _stages(report, every=every))
 
 
@@ -83,7 +83,10 @@ def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
 
 
 def diagnosis_page(systems: Sequence[SystemDiagnosis]) -> Json:
-    """Return the diagnoses as JSON for the report's HTML page, with retrieval or generation in words."""
+    """Return the diagnoses as JSON for the report's HTML page, with `blame` replaced by one line of text.
+
+    `blame` says whether retrieval or generation failed; it is null if too few verdicts are stored.
+    """
     rows = json_of(systems)
     for row, system in zip(rows, systems, strict=True):
         row["blame"] = blame_in_words(system.blame) if is_shown(system.blame) else None
@@ -91,7 +94,7 @@ def diagnosis_page(systems: Sequence[SystemDiagnosis]) -> Json:
 
 
 def render_diagnosis(systems: Sequence[SystemDiagnosis]) -> RenderableType:
-    """Return the changes that would help each system, for a rich console."""
+    """Return each system's diagnosis for a rich console: the changes that would help, and what failed."""
     return Stack(line for diagnosis in systems for line in _helps(diagnosis))
 
 
@@ -135,7 +138,7 @@ def _changes(diagnosis: SystemDiagnosis, mean: float) -> Iterator[RenderableType
 
 
 def blame_in_words(blame: Blame) -> str:
-    """Return one line with the share of each outcome, its interval, and the measures that lack verdicts."""
+    """Return one line: the proportion of each outcome with its interval, and the measures without verdicts."""
     missing = blame["unknown"].add or () if blame["unknown"].count else ()
     add = f"; add -m '{' '.join(missing)}'" if missing else ""
     if blame["unknown"].share == 1:
@@ -149,7 +152,7 @@ def blame_in_words(blame: Blame) -> str:
 
 
 def blame_lines(blame: Blame) -> Iterator[str]:
-    """Yield the printed lines: the share of each outcome, and the first queries that were answered wrongly."""
+    """Yield the printed lines: the proportion of each outcome, then the first queries of each bad outcome."""
     yield blame_in_words(blame)
     for name in ("not_retrieved", "ignored", "unsupported"):
         if blame[name].count:

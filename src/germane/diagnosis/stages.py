@@ -1,12 +1,12 @@
-"""Follow relevant documents through the stages of retrieval: which found each, which lost it, and its ranks.
+"""Follow relevant documents through the stages of retrieval: which stage found or lost each, at which rank.
 
-A stage is a first-stage retriever, a fusion or a reranker, each with a ranked list. It loses a document that
-is in the list of the stage before and not in its own; the first stage loses the documents that it does not
-retrieve. Only the ranks of the relevant documents are kept, as arrays (`DocumentRanks`), so that runs of millions
+A stage is a first-stage retriever, a fusion or a reranker, each with a ranked list. A stage loses a document
+that is in the list of the previous stage but not in its own list; the first stage loses the documents that it
+does not retrieve. Only the ranks of the relevant documents are kept, as arrays (`DocumentRanks`), so that runs of millions
 of rows fit in memory. `germane stages --json` prints the records defined here.
 
-Samples without stages have two: the retrieved list, and its first k. An agent's searches are one stage, with
-each document at its best rank; the agent's final list is another.
+If a sample names no stages, its retrieved list is the first stage, and the first k of this list the second.
+An agent's searches are one stage, with each document at its best rank; the agent's final list is another.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from germane.types import Context, Sample
 RETURNED, BELOW, LOST, NEVER = "returned", "below k", "lost", "never retrieved"
 """The possible outcomes of a relevant document."""
 FIRST = 10
-"""The default of k for samples without stages whose lists are longer."""
+"""The default of k for samples without stages, if their lists are longer than this."""
 _CONTEXTS, _CALLS = "contexts", "calls"
 
 Ranks: TypeAlias = Mapping[str, int]
 """The rank of each document, from 1."""
 _Listed: TypeAlias = tuple[Sample, list[tuple[str, Ranks]]]
-"""A sample with the name and the list of each of its stages."""
+"""A sample, and for each of its stages the name and the ranked list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,8 +57,8 @@ class DocumentRanks:
         queries, documents: The ids of the queries and of the documents.
         grades: The grade of each document.
         clusters: The cluster of each query, for the statistics; None if each query is a cluster of its own.
-        cut: True if the last stage is the first k of the one before.
-        notes: What was left out, and how often.
+        cut: True if the last stage is the first k of the previous stage.
+        notes: Notes on what was left out, and how often.
     """
 
     names: Sequence[str]
@@ -74,11 +74,12 @@ class DocumentRanks:
 
 
 def ranks_in_runs(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = None) -> DocumentRanks:
-    """Return the ranks of the documents of grade `rel` or more in the runs of several stages, in order.
+    """Return the ranks of the relevant documents (grade `rel` or more) in the run of each stage.
 
-    A query without results in a run has an empty list there. Queries without relevant documents are left out.
-    The first `k` results of the last run are one more stage, unless `k` is None. Raises InputError if the
-    gold has no relevant document.
+    `stages` maps the names of the stages to their runs, in order. A query without results in a run has an
+    empty list in that stage. Queries without relevant documents are left out. The first `k` results of the
+    last run are added as one more stage, unless `k` is None. Raises InputError if the gold contains no
+    relevant document.
     """
     runs = list(stages.values())
     first, known = runs[0], len(runs[0].gold.queries)
@@ -113,7 +114,10 @@ def ranks_in_runs(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = N
 
 
 def _with_cut(ranked: DocumentRanks, k: int | None) -> DocumentRanks:
-    """Return the ranks with the last stage's first k results added as one more stage; unchanged if k is None."""
+    """Return the ranks with the first `k` results of the last stage added as one more stage.
+
+    Returns them unchanged if `k` is None.
+    """
     if k is None:
         return ranked
     last = ranked.ranks[-1]
@@ -127,7 +131,10 @@ def _with_cut(ranked: DocumentRanks, k: int | None) -> DocumentRanks:
 
 
 def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) -> str:
-    """Return the reason why a sample has no relevant document to follow through the stages; "" if it has one."""
+    """Return the reason why a sample has no relevant document to follow through its stages; "" if it has one.
+
+    `lists` holds the sample's stages, `rel` is the least grade of a relevant document.
+    """
     if sample.error is not None:
         return f"the system failed: {sample.error}"
     reasons = {
@@ -142,19 +149,24 @@ def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) ->
 def _document_ranks(
     samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: int | None
 ) -> DocumentRanks:
-    """Return one system's ranks; `left` counts the omitted samples by reason, for the notes."""
+    """Return the ranks of one system's relevant documents (grade `rel` or more) in each stage.
+
+    `left` counts the samples that were left out, by reason, for the notes. The first `k` results of the last
+    stage are added as one more stage. If `k` is None, they are added only to samples without stages whose
+    lists are longer than FIRST.
+    """
     notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in left.items()]
     staged = any(sample.stages for sample, _ in samples)
     last_two = [lists[-2:] for _, lists in samples if len(lists) > 1 and lists[-1][0] == _CONTEXTS]
     if staged and all(before.keys() == after.keys() for (_, before), (_, after) in last_two):
-        # the contexts are the last stage's list
+        # the contexts contain the same documents as the last stage, so they are no stage of their own
         samples = [
             (sample, lists[:-1] if len(lists) > 1 and lists[-1][0] == _CONTEXTS else lists)
             for sample, lists in samples
         ]
     names: list[str] = []
     for _, lists in samples:
-        at = 0  # a new name stands after the one that precedes it in the sample
+        at = 0  # a new name is inserted after the name that precedes it in the sample
         for name, _ in lists:
             if name not in names:
                 names.insert(at, name)
@@ -210,17 +222,18 @@ def _ids(contexts: Sequence[Context]) -> Ranks:
 
 
 def _ranks(ids: Iterable[str]) -> Ranks:
-    """Return the rank of each document in a list, counting a repeated document once, at its best rank."""
+    """Return the rank of each document in a list of ids; a repeated id counts once, at its best rank."""
     return {document: rank for rank, document in enumerate(dict.fromkeys(ids), 1)}
 
 
 class StageRow(Line):
     """One stage of retrieval, with its recall and its numbers of relevant documents.
 
-    `recall` is the mean over the queries, `difference` the paired difference from the previous stage. `in`
-    counts the relevant documents in the stage's lists. `lost` counts those that the previous stage has and
-    this stage lacks (for the first stage: that it did not retrieve), `saved` those that this stage has and
-    the previous lacks. `depth` is the length of the stage's longest list.
+    `recall` is the mean over the queries, `difference` the paired difference from the previous stage's
+    recall. `in` counts the relevant documents in the stage's lists. `lost` counts the relevant documents that
+    are in the previous stage's lists but not in this stage's; for the first stage, those that it did not
+    retrieve. `saved` counts the relevant documents that are in this stage's lists but not in the previous
+    stage's. `depth` is the length of the stage's longest list.
     """
 
     name: str
@@ -235,7 +248,10 @@ class StageRow(Line):
 
 
 class DocumentRow(Line):
-    """One relevant document of a query: its outcome, the stage that lost it, and its rank in each stage."""
+    """One relevant document of a query: its outcome, the stage that lost it, and its rank in each stage.
+
+    `lost` is null if the document was returned. A rank is null if the stage's list lacks the document.
+    """
 
     sample: str
     document: str
@@ -246,11 +262,11 @@ class DocumentRow(Line):
 
 
 class SystemStages(Line, kw_only=True, rename=internal("ranked", relevant="known", rows="documents")):
-    """The stages of one system's retrieval, and what became of the relevant documents.
+    """The stages of one system's retrieval, and the outcomes of the relevant documents.
 
-    `known` counts the relevant documents, `queries` the queries, `ends` the documents by outcome. For one
-    system `germane stages --json` prints this record with a `schema_version`; for several it prints them as
-    `systems`.
+    `known` is the number of relevant documents, `queries` the number of queries. `ends` counts the documents
+    by outcome. For one system `germane stages --json` prints this record with a `schema_version`. For several
+    systems it prints a list of these records as `systems`.
     """
 
     schema_version: Literal[1] | UnsetType = UNSET
@@ -266,7 +282,8 @@ class SystemStages(Line, kw_only=True, rename=internal("ranked", relevant="known
     def documents(self, *, lost: bool = False) -> Iterator[DocumentRow]:
         """Yield a row per relevant document, in the order of the queries.
 
-        With `lost`, yield those missing after the last stage: highest grade first, then best rank.
+        With `lost`, yield only the documents that are missing from the last stage: highest grade first, then
+        best rank in the last stage that found them.
         """
         ranked: DocumentRanks = self.ranked
         last, ends = _ends(ranked)
@@ -288,7 +305,10 @@ class SystemStages(Line, kw_only=True, rename=internal("ranked", relevant="known
 
 
 def _ends(ranked: DocumentRanks) -> tuple[Ints, NDArray[np.str_]]:
-    """Return the index of the last stage that has each relevant document (-1: none), and its outcome."""
+    """Return, for each relevant document, the index of the last stage that found it, and its outcome.
+
+    The index is -1 if no stage found the document.
+    """
     stages = len(ranked.ranks)
     last = np.where(ranked.ranks > 0, np.arange(stages)[:, None], -1).max(axis=0, initial=-1)
     ends = [last == stages - 1, last < 0, (last == stages - 2) & ranked.cut]
@@ -298,8 +318,9 @@ def _ends(ranked: DocumentRanks) -> tuple[Ints, NDArray[np.str_]]:
 def stage_report(ranked: DocumentRanks, system: str = "") -> SystemStages:
     """Return how many relevant documents each stage found, lost and saved, and its recall with an interval.
 
-    The recall of a query is the share of its relevant documents that are in the stage's whole list. Queries
-    of one cluster, and the trials of a case, count as one unit in the intervals.
+    The recall of a query is the proportion of its relevant documents that are in the stage's whole list.
+    Queries of one cluster, and the trials of a case, count as one unit in the intervals. `system` is the name
+    of the system in the result.
     """
     rows, row = len(ranked.queries), ranked.query
     mask, clusters = np.ones(len(row), np.bool_), ranked.clusters
@@ -339,13 +360,13 @@ def stage_report(ranked: DocumentRanks, system: str = "") -> SystemStages:
 
 
 def stages_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> list[SystemStages]:
-    """Return the stages of each system, for the documents of grade `rel` or more in samples with `qrels`.
+    """Return how the documents of grade `rel` or more in `qrels` pass through the stages of each system.
 
-    In a sample that lacks a stage of other samples, that stage has the list of the stage before. The contexts
-    are one more stage if they hold other documents than the last stage. Unanswerable questions and samples
-    without a relevant document are left out. The first `k` results are a last stage; None adds none, or the
-    first 10 if samples have no stages and longer lists. Raises InputError if no sample has a relevant
-    document and a ranked list with ids.
+    If a sample lacks a stage that other samples have, the list of its previous stage is used. The contexts
+    are one more stage if they contain other documents than the last stage. Unanswerable questions and samples
+    without a relevant document are left out. The first `k` results are added as the last stage. If `k` is
+    None, the first 10 are added if the samples name no stages and their lists are longer. Raises InputError
+    if no sample has both a relevant document and a ranked list with ids.
     """
     systems: dict[str, list[_Listed]] = {}
     left: dict[str, Counter[str]] = {}

@@ -35,16 +35,17 @@ Floats = NDArray[np.float64]
 POWER = 0.8
 """The probability with which a "detectable" difference is detected by a two-sided test at 1 - LEVEL."""
 _FEW = 1000
-"""Up to this many units, the largest difference assumed is that expected in as many new ones."""
+"""For at most this many units, the largest difference assumed is the one expected in as many new units."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
     """The difference of two systems by one measure on the same cases.
 
-    `difference` is B - A, None if scores are incomplete. `p` is the two-sided p-value of no difference, by
-    the interval's method. `detectable` is the smallest true difference that this number of units would show
-    with a power of 0.8; None if all differences are equal.
+    `difference` is B - A, or None if scores are incomplete. `p` is the two-sided p-value of no difference, by
+    the interval's method. `wins` counts the cases in which B's score is higher. `detectable` is the smallest
+    true difference that this number of units would show with a power of 0.8; None if all differences are
+    equal or scores are incomplete.
     """
 
     n: int
@@ -61,9 +62,10 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision whether a change is within a margin.
+    """The decision whether a loss is smaller than a margin.
 
-    `needed` is the number of units with which a change of 0 would pass with probability 0.8; None = unknown.
+    If it is undecided, `needed` is the number of units with which a change of 0 would pass with probability
+    0.8; None = unknown.
     """
 
     verdict: Literal["pass", "fail", "undecided"]
@@ -72,10 +74,10 @@ class Decision:
 
 
 class DifferenceParts(Line):
-    """A difference split into two parts, whose sum it is, over the queries with known scores in both systems.
+    """The two parts whose sum is the difference of two systems, over the queries with scores in both systems.
 
-    `retrieval` is due to different retrieved lists, `labels` to different verdicts or gold on the same
-    passages.
+    `retrieval` is the part due to different retrieved lists. `labels` is the part due to different verdicts
+    or gold on the same passages.
     """
 
     retrieval: float
@@ -101,7 +103,7 @@ def paired_difference(
         b: The scores of system B on the same cases in the same order, shape (n,).
         clusters: The cluster of each case, shape (n,); None = each case is its own.
         bounds_a: The lower and upper bounds of A's scores, used where A's or B's score is nan.
-        bounds_b: The same for B.
+        bounds_b: The lower and upper bounds of B's scores.
         value_range: The smallest and largest possible score; None = unknown.
     """
     first, second = np.asarray(a, float), np.asarray(b, float)
@@ -129,15 +131,16 @@ def paired_difference(
 
 
 def _mean(values: Floats) -> float | None:
-    """Return the mean; None if a value is missing."""
+    """Return the mean; None if there are no values or one of them is nan."""
     mean = float(values.mean()) if len(values) else np.nan
     return mean if isfinite(mean) else None
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted so that the chance of any false finding stays at alpha (Holm 1979).
+    """Return the p-values of several tests, adjusted by Holm's method (1979), in the same order.
 
-    The order is kept. The i-th smallest of m becomes the largest of (m - j + 1) p_j over j <= i, at most 1.
+    If adjusted p-values of at most alpha count as findings, the probability of any false finding is at most
+    alpha. The i-th smallest of m p-values becomes the largest of (m - j + 1) p_j over j <= i, at most 1.
     """
     p = np.asarray(p_values, float)
     order = np.argsort(p, kind="stable")
@@ -150,10 +153,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def decide_change(interval: Interval, margin: float) -> Decision:
     """Decide whether B is worse than A by `margin` or more: a non-inferiority test on the interval of B - A.
 
-    Higher is better; a negative margin is a gain that B must have. The result is "pass" if the lower end is
-    above -margin, "fail" if the upper end is below -margin, else "undecided". The number of units needed
-    depends on the spread and the margin, never on the observed mean: n (h (1 + z(0.8) / z(0.975)) /
-    margin)^2, where h is the distance from the mean to the lower end and z are normal quantiles.
+    Higher is better. A negative margin is the least gain that is required of B. The verdict is "pass" if the
+    lower end is above -margin, "fail" if the upper end is below -margin, else "undecided". The number of
+    units needed depends on the spread and the margin, never on the observed mean. It is n (h (1 + z(0.8) /
+    z(0.975)) / margin)^2, where h is the distance from the mean to the lower end and z are normal quantiles.
     """
     low, high = interval.ends or (-inf, inf)
     if low > -margin:
@@ -167,15 +170,16 @@ def decide_change(interval: Interval, margin: float) -> Decision:
 
 
 def detectable(units: Units, end: float | None = 1.0) -> float | None:
-    """Return the smallest true difference that such units show with probability POWER; None if all are equal.
+    """Return the smallest true difference that a sample like these units shows with probability POWER.
 
-    It solves (after Bloom 1995, Evaluation Review 19)
+    Returns None if there are fewer than two units or all are equal. The difference d solves (after Bloom
+    1995, Evaluation Review 19)
 
         d = h(d) + t(POWER) s / sqrt(n)
 
     where h(d) is the distance from the mean to the lower limit of n units with this spread around a true
     difference d, s their standard deviation, and t the quantile of Student's t with n - 1 degrees of freedom.
-    `end` is the largest possible difference; None = unknown, then h(d) is that of Student's t.
+    `end` is the largest possible difference. If it is unknown (None), h(d) is computed by Student's t.
     """
     n = len(units.sums)
     if n < 2 or units.deviation <= 1e-12:
@@ -190,20 +194,23 @@ def detectable(units: Units, end: float | None = 1.0) -> float | None:
 
 
 def _half_width(units: Units, end: float, difference: float) -> float:
-    """Return the distance from mean to lower limit if the units' true difference was `difference`."""
+    """Return the distance from the mean to the lower limit for the units shifted to the mean `difference`.
+
+    `end` is the largest possible difference.
+    """
     n = len(units.sums)
     sums = units.sums + (difference - units.mean) * units.sizes
     moved = np.abs(sums) / units.sizes
     largest = float(moved.max())
-    if n <= _FEW:  # of units that are drawn from these, the largest on average
+    if n <= _FEW:  # the expected largest of n units drawn from these with replacement
         largest = float(np.einsum("i,i->", np.sort(moved), np.diff(np.linspace(0, 1, n + 1) ** n)))
     return difference - lower_limit(sums, units.sizes, reach(largest, end)[0], 1 - UPPER)
 
 
 SPLITS = 200
-"""The number of random splits in half; each half chooses a system that is then measured on the other half."""
+"""The number of random splits in half; each half chooses a system, which is measured on the other half."""
 BLOCKS = 10_000
-"""The most units that are split in half; if there are more, they are first pooled at random into so many."""
+"""The most units that are split in half; more units are first pooled at random into this many blocks."""
 
 
 class BestSystem(
@@ -211,10 +218,10 @@ class BestSystem(
 ):
     """The best of several systems by one measure, and its gain over the first system (above 0 = better).
 
-    All figures are over the queries that every system was measured on. `gain` is the observed gain, too high
-    on average because the same queries chose the system. `gain_held_out` is the gain of a system chosen on
-    one half of the queries and measured on the other, averaged over 200 random splits, both ways. `interval`
-    is the interval of that gain for queries like these.
+    All figures are over the queries on which every system was measured. `gain` is the observed gain; it is
+    too high on average because the same queries chose the system. `gain_held_out` is the gain of a system
+    that is chosen on one half of the queries and measured on the other half, averaged over 200 random splits
+    and both directions. `interval` is the interval of the held-out gain for queries like these.
     """
 
     system: str = ""
@@ -225,7 +232,7 @@ class BestSystem(
     number: int
     """The index of the system, 0 = the first."""
     shares: Sequence[float] = ()
-    """For each system, the share of the halves that chose it."""
+    """For each system, the proportion of the halves that chose it."""
 
 
 def best_system(
@@ -237,11 +244,12 @@ def best_system(
 ) -> BestSystem:
     """Return the best system, its observed gain over the first, and its gain on cases not used to choose it.
 
-    The lower end of the interval is the held-out gain minus sqrt(sum p_s l_s^2), where p_s is how often
-    system s was chosen and l_s the distance from its mean gain to the lower end of its own interval
-    (uncorrected). The upper end is the highest upper end of any system's interval, since the chosen system's
-    gain is at most that of the truly best one. The interval covers the gain of the chosen system, and the
-    expected gain over such choices, at least at the nominal level.
+    The lower end of the interval is the held-out gain minus sqrt(sum p_s l_s^2), where p_s is the proportion
+    of the halves that chose system s, and l_s the distance from the mean gain of s to the lower end of its
+    own interval (uncorrected). The upper end is the highest upper end of any system's interval, because the
+    gain of the chosen system is at most the gain of the truly best one. The interval covers the gain of the
+    chosen system, and the expected gain over such choices, at least at the nominal level. It is missing if
+    there are fewer than two units.
 
     Args:
         gains: The gain over the first system, shape (n cases, systems), no nan; the first column is 0.
@@ -274,7 +282,7 @@ def best_system(
             held.append(float(measured[pick]) / others)
     held_out = fsum(held) / len(held)
     best = best.replace(held_out=held_out, shares=(times / len(held)).tolist())
-    likely = (times + 1) / (len(held) + len(times))  # Laplace's rule: none is sure to be never chosen
+    likely = (times + 1) / (len(held) + len(times))  # Laplace's rule: no system has probability 0
     below, highest = 0.0, 0.0
     for at, share in enumerate(likely.tolist()):
         if not table[:, at].any():
@@ -294,8 +302,8 @@ def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float =
 
     It is the expected agreement for a reader who continues to the next rank with probability p, assuming that
     the agreement at the end of the lists continues beyond them (Webber, Moffat and Zobel 2010, ACM TOIS 28,
-    formula 32). The lists may differ in length; of a repeated item only the first place counts. Two empty
-    lists have overlap 1.
+    formula 32). The lists may differ in length. If an item is repeated in a list, only its first rank counts.
+    The overlap of two empty lists is 1.
 
     Raises:
         InputError: p is not strictly between 0 and 1.

@@ -4,15 +4,16 @@ A judge's mean is biased. Labels on a random sample correct it, and the judge's 
 worth more than they are alone (prediction-powered inference: Angelopoulos, Duchi and Zrnic 2023, "PPI++"; in survey
 sampling the difference estimator: Saerndal, Swensson and Wretman 1992, chapter 6):
 
-    corrected = mean of labels + weight * (judge's mean over all - judge's mean over what is labelled)
+    corrected = mean of labels + weight * (judge's mean over all - judge's mean over the labelled)
 
-with the weight that makes the variance smallest: 0 for a judge that knows nothing, so that the interval is then that
-of the labels alone. What is estimated (the estimand) is one of
+with the weight that makes the variance smallest. The weight is 0 for a judge whose values say nothing about
+the labels; the interval is then that of the labels alone. Two means can be estimated (the estimands):
 
-- B, the mean over queries, of which some are labelled whole (`corrected_mean`);
-- C, the mean over queries of which only some passages are labelled (`corrected_query_mean`).
+- B, a mean over queries, some of which are fully labelled (`corrected_mean`);
+- C, a mean over queries in which only some passages are labelled (`corrected_query_mean`).
 
-Each is of these queries (the report is the population: width 0 when all is labelled) or of queries like these.
+Each is a mean over these queries (the report is the population; the width is 0 if everything is labelled) or
+over queries like these.
 
 Only labels that were drawn with a known probability may be given here; `drawing_order` draws them.
 """
@@ -36,14 +37,14 @@ Ends = tuple[float, float]
 Design: TypeAlias = Literal["passages", "queries"]
 Population = Literal["report", "queries"]
 POPULATIONS: tuple[Population, ...] = ("report", "queries")
-"""What a mean stands for: the queries of this report, or queries like these."""
+"""The populations whose mean can be estimated: the queries of this report, or queries like these."""
 
 FEWEST = 10
 """The fewest labels with which a mean is corrected."""
 _FREE = 10
-"""The fewest labels, besides the first of each query, for estimating a variance within queries."""
+"""The fewest labels, not counting the first of each query, for estimating a variance within queries."""
 _RARE = 5
-"""The fewest labels that must differ from the commonest one, for a variance to be estimated."""
+"""A variance is estimated only if at least this many labels differ from the commonest label."""
 _ALL = "nothing is left to correct: all are labelled"
 
 
@@ -54,23 +55,24 @@ def corrected_mean(
     population: Population = "report",
     value_range: Ends = (-inf, inf),
 ) -> CorrectedMean | str:
-    """Return the corrected mean over N queries (n of them fully labelled), or why there is none.
+    """Estimate the mean of people's values over N queries, from a judge's values and n labelled queries.
 
-    This is estimand B. With y people's value of a query, f the judge's, and e = y - l f:
+    Returns the reason as a string if the mean cannot be corrected. This is estimand B. Let y be people's
+    value of a query, f the judge's value, and e = y - l f. Then
 
-        theta = mean of y + l (mean of f over all - mean of f over the labelled)
+        theta = mean of y + l (mean of f over all queries - mean of f over the labelled queries)
         variance = (1 - n/N) s_e^2 / n + (the same difference of f)^2 * jackknife variance of l
 
-    l is the least-squares weight, at least 0, which costs one degree of freedom. For queries like these, the
-    first term is the variance over all N of l (f - mean f) / N, plus (e - mean e) / n for the labelled. The
-    interval is that of the residuals, treated as differences (`mean_interval`), scaled to the variance:
-    queries are few and often skewed.
+    l is the least-squares weight, at least 0; fitting it costs one degree of freedom. For queries like these,
+    the first term is the variance of a sum over all N queries: each adds l (f - mean f) / N, and a labelled
+    query also (e - mean e) / n. Because queries are few and their values often skewed, the interval has the
+    shape of the interval of the residuals (`mean_interval` of differences), scaled to the variance.
 
     Args:
         judged: The judge's value of every query, on the scale of the labels, shape (N,).
         labels: People's value, shape (N,); nan = the query is not fully labelled.
-        population: "report" = the mean over these queries; "queries" = over queries like these.
-        value_range: The smallest and largest possible value; the interval is cut to it.
+        population: "report" = the mean over these queries; "queries" = the mean over queries like these.
+        value_range: The smallest and largest possible value; the interval is cut to this range.
     """
     f, y = np.asarray(judged, float), np.asarray(labels, float)
     labelled = ~np.isnan(y)
@@ -101,9 +103,10 @@ def corrected_mean(
 
 
 def _ends(mean: float, residuals: Floats, variance: float, limits: Ends) -> Ends:
-    """Return the interval of a mean with this variance, shaped like that of the residuals' mean.
+    """Return the interval of a mean with this variance, shaped like the interval of the residuals' mean.
 
-    `residuals` are each query's contribution minus its expectation, `limits` the range of a query's value.
+    `residuals` holds each query's contribution minus its expectation. `limits` is the range of a query's
+    value.
     """
     rows = residuals * len(residuals) * sqrt(variance / float(np.square(residuals).sum()))
     most = max(limits[1] - limits[0], float(np.abs(rows).max()))
@@ -120,29 +123,30 @@ def corrected_query_mean(
     population: Population = "report",
     value_range: Ends = (-inf, inf),
 ) -> CorrectedMean | str:
-    """Return the corrected mean over queries of passage means (some labelled), or why there is none.
+    """Estimate the mean over queries of the mean over their passages, of which only some are labelled.
 
-    This is estimand C, with two-stage sampling (Cochran 1977, Sampling Techniques, chapter 10): q of Q
-    queries, and m_i of the M_i passages of each, both simple random samples. With y a label, f the judge's
-    value, bars for means over a query's passages:
+    Returns the reason as a string if the mean cannot be corrected. This is estimand C, with two-stage
+    sampling (Cochran 1977, Sampling Techniques, chapter 10): q of Q queries, and m_i of the M_i passages of
+    query i, are simple random samples. y is a label, f the judge's value, a bar a mean over the passages of a
+    query, and l and b are weights that are fitted within and between the queries:
 
-        d_i = ybar_i(labelled) + l (fbar_i(all) - fbar_i(labelled)),   l fitted within queries
-        theta = mean d_i + b (mean of fbar over all queries - over the labelled ones),   b fitted between queries
+        d_i = ybar_i(labelled) + l (fbar_i(all) - fbar_i(labelled))
+        theta = mean d_i + b (mean of fbar over all queries - mean of fbar over the labelled queries)
         variance = (1 - q/Q) s_between^2 / q + sum (1 - m_i/M_i) s_i^2 / m_i / (q Q) + jackknife terms of l and b
 
     If every query has labels, the first term is 0, and only passages without a label add to the variance.
-    With `population="queries"` the queries are a sample themselves: the first term loses its finite
-    population correction, and the interval is much wider.
+    With `population="queries"` the queries are themselves a sample. The first term then lacks the factor
+    1 - q/Q, and the interval is much wider.
 
     Args:
         judged: The judge's value of every passage of every query, shape (N,).
         labels: People's value, shape (N,); nan = not labelled.
         queries: The query of each passage, shape (N,).
-        proxy: Values used instead of `judged` in the correction, shape (N,): a judge's grade says more
-            than its yes or no.
+        proxy: Values that replace `judged` in the correction, shape (N,), such as a judge's grades, which say
+            more than its yes or no.
         population: "report" = the mean over these queries if all passages were labelled; "queries" = the
             mean over queries like these.
-        value_range: The smallest and largest possible value; the interval is cut to it.
+        value_range: The smallest and largest possible value; the interval is cut to this range.
     """
     f_own, y_all = np.asarray(judged, float), np.asarray(labels, float)
     f_all = f_own if proxy is None else np.asarray(proxy, float)
@@ -170,7 +174,7 @@ def corrected_query_mean(
     y_in, f_in = y - y_mean[group], f - f_mean[group]
     stages = _Stages(group, counts, sizes[seen], len(sizes), population)
     half_alone = stages.half_width(y_in, y_mean, (False, False), 0.0)
-    # Within queries each label has the weight that it has in the variance; queries are what the jackknife leaves out.
+    # Each label has the weight that it has in the variance within queries. The jackknife leaves out queries.
     inner = _fit(y_in, f_in, stages.scale, stages.free, group) if stages.free >= _FREE else _Fit()
     gap = f_query[seen] - f_mean
     d = y_mean + inner.weight * gap
@@ -193,7 +197,8 @@ def corrected_query_mean(
 def merge_bounds(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> CorrectedMean:
     """Return one corrected mean from the means with all "unsure" labels taken as 0 (`low`) and as 1 (`high`).
 
-    The mean is the middle of the two means, and the interval covers both intervals. `unsure` is their number.
+    The mean is the middle of the two means, and the interval covers both intervals. `unsure` is the number of
+    "unsure" labels.
     """
     return low.replace(
         mean=(low.mean + high.mean) / 2,
@@ -209,7 +214,11 @@ def merge_bounds(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> Cor
 def _estimated(
     base: Mapping[str, Any], mean: float, ends: Ends, human: float, alone: Ends, weight: float, limits: Ends
 ) -> CorrectedMean:
-    """Return the CorrectedMean of both estimates, with and without the judge, cut to `limits`."""
+    """Return the CorrectedMean with the fields `base` and two estimates: the corrected and the labels' own.
+
+    `mean` and `ends` are the corrected estimate, `human` and `alone` the estimate from the labels alone. All
+    intervals are cut to `limits`.
+    """
     return CorrectedMean(
         **base,
         mean=min(max(mean, limits[0]), limits[1]),
@@ -230,10 +239,10 @@ class _Fit(NamedTuple):
 
 
 def _fit(u: Floats, v: Floats, scale: Floats, df: int, groups: Ints | None = None) -> _Fit:
-    """Return the least-squares slope of u on v, at least 0, weighted by `scale`; 0 if v does not vary.
+    """Fit the least-squares slope of u on v, at least 0, weighted by `scale`; 0 if v does not vary.
 
-    u and v are deviations from means with `df` degrees of freedom. For the variance of the slope, the
-    jackknife leaves out one of `groups` at a time (None = one row).
+    u and v are deviations from means, with `df` degrees of freedom. For the variance of the slope, the
+    jackknife leaves out one of the `groups` at a time, or one row at a time if `groups` is None.
     """
     cross, square = scale * u * v, scale * v * v
     if groups is not None:
@@ -254,10 +263,10 @@ def _fit(u: Floats, v: Floats, scale: Floats, df: int, groups: Ints | None = Non
 
 @dataclass(frozen=True, slots=True)
 class _Stages:
-    """A two-stage sample of labels: queries, and passages of each query.
+    """A two-stage sample of labels: a sample of queries, and a sample of passages of each query.
 
-    `group` is the query of each label, `counts` and `sizes` the number of labels and passages of each
-    labelled query, `queries` the number of all queries.
+    `group` is the query of each label. `counts` and `sizes` are the numbers of labels and of passages of each
+    labelled query. `queries` is the number of all queries.
     """
 
     group: Ints
@@ -280,9 +289,10 @@ class _Stages:
     def half_width(self, within: Floats, between: Floats, fitted: tuple[bool, bool], doubt: float) -> float:
         """Return half the width of the interval, from the deviations within and between queries.
 
-        `fitted` says which of the weights (within, between) were fitted; `doubt` is the variance that they
-        add. Queries with one label get the mean variance of the others. If nearly all have one, the variance
-        between queries is used for both stages, which is too wide rather than too narrow.
+        `fitted` says whether the weights (within, between) were fitted; `doubt` is the variance that the
+        weights add. A query with a single label gets the mean variance of the other queries. If nearly all
+        queries have a single label, the variance between queries is used for both stages, which makes the
+        interval too wide rather than too narrow.
         """
         q, free = len(self.counts), self.free - fitted[0]
         first_df = max(q - 1 - fitted[1], 1)
@@ -295,7 +305,7 @@ class _Stages:
             terms = (1 - self.counts / self.sizes) * each / self.counts / (q * self.queries)
             second, second_df = float(terms.sum()), min(_degrees(terms, own), free)
             first *= 1 - q / self.queries
-        elif self.population == "report" and (self.counts == self.sizes).all():  # one passage is all there is
+        elif self.population == "report" and (self.counts == self.sizes).all():  # all passages are labelled
             first *= 1 - q / self.queries
         variance = first + second
         if variance <= 0:
@@ -307,8 +317,8 @@ class _Stages:
 def _degrees(variances: Floats, df: Ints) -> float:
     """Return the degrees of freedom of a sum of estimated variances (Satterthwaite 1946), at least 1.
 
-    The + 2 and - 2 in the code correct a bias: the square of an estimate with f degrees of freedom is (f + 2)
-    / f times too large on average.
+    `df` holds the degrees of freedom of each variance. The + 2 and - 2 in the code correct a bias: the square
+    of an estimate with f degrees of freedom is (f + 2) / f times too large on average.
     """
     total = float(variances.sum())
     return max(1.0, total**2 / float((np.square(variances) / (df + 2)).sum()) - 2) if total > 0 else 1.0
@@ -320,7 +330,10 @@ def _unvaried(labels: Floats) -> bool:
 
 
 def _labels_alone(base: Mapping[str, Any], labels: Floats, value_range: Ends) -> CorrectedMean | str:
-    """Return the mean of the labels alone, if they vary too little for a correction; or why it has none."""
+    """Return the mean of the labels alone, for labels that vary too little for a correction.
+
+    `base` holds the other fields of the result. If no interval can be computed, the reason is returned.
+    """
     alone = mean_interval(labels, value_range=value_range)
     if alone.mean is None or alone.ends is None:
         return "nearly all labels are equal, and the measure has no range that could bound their mean"
@@ -333,16 +346,16 @@ def _cut(ends: Ends, limits: Ends) -> Ends:
 
 
 def drawing_order(groups: ArrayLike, design: Design, seed: int, n: int) -> tuple[Ints, Floats]:
-    """Return the first n units of a random order, and the probability that each of them was to be drawn.
+    """Return the positions of the first n units of a random order, and the probability of drawing each unit.
 
-    `groups`, shape (N,), is the group of each unit, such as its query. With `design` "passages", each round
-    draws one unit of every group. With "queries", whole groups are drawn, as many as n covers, at least one.
-    The order depends on the seed alone: a larger n continues it.
+    `groups`, shape (N,), holds the group of each unit, such as its query. With `design` "passages", each
+    round draws one unit of every group. With "queries", whole groups are drawn: as many as fit into n units,
+    but at least one. The order depends on the seed alone, so a larger n continues it.
     """
     codes = np.unique(np.asarray(groups), return_inverse=True)[1]
     shuffled = np.random.default_rng([seed, 0]).permutation(len(codes))
     sizes = np.bincount(codes)
-    # Groups come in a random order of their own: that of their units would favour long ones.
+    # Groups get a random order of their own, because the order of their first units would favour long groups.
     turns = np.random.default_rng([seed, 1]).permutation(len(sizes))
     turn = turns[codes[shuffled]]
     if design == "queries":
@@ -367,11 +380,11 @@ def _earlier(codes: Ints) -> Ints:
 
 
 def chances_of_rounds(sizes: ArrayLike, n: int) -> Floats:
-    """Return, for each group, the probability that any given one of its units is among n drawn in rounds.
+    """Return, for each group, the probability that a given unit of it is among n units drawn in rounds.
 
-    Each round draws one unit of every group with units left. The probability is m_g / size_g, with size_g the
-    number of the group's units, r the number of full rounds within n and m_g = min(size_g, r); the rest of n
-    adds an equal fraction of a unit to every group that has units left.
+    Each round draws one unit of every group that has units left. `sizes` are the numbers of units of the
+    groups. The probability is m_g / size_g, where m_g = min(size_g, r) and r is the number of full rounds
+    within n. The rest of n adds an equal fraction of a unit to m_g of every group that has units left.
     """
     in_group = np.asarray(sizes, np.intp)
     rounds = max(r for r in range(int(in_group.max()) + 1) if np.minimum(in_group, r).sum() <= n)

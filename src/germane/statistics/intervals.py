@@ -278,7 +278,7 @@ def clopper_pearson(successes: float, n: float, tail: float = 1 - UPPER) -> tupl
 
 
 def reach(largest: float, end: float) -> tuple[float, float]:
-    """Return the range assumed for differences: -+ the `largest` observed difference, or -+ `end` / 2 if wider.
+    """Return the range assumed for differences: -+ the `largest` observed one, or -+ `end` / 2 if wider.
 
     `end` is the largest possible difference.
     """
@@ -289,7 +289,7 @@ def reach(largest: float, end: float) -> tuple[float, float]:
 def _gaffke(
     below: Units, above: Units, limits: tuple[float, float], tail: float, times: float, *, test: bool
 ) -> tuple[tuple[float, float], float | None]:
-    """Return the interval from Gaffke's lower limit for `below` to his upper limit for `above`, and a p-value.
+    """Return the interval from Gaffke's lower limit of `below` to his upper limit of `above`, and a p-value.
 
     The p-value is the two-sided one of a mean of 0; None unless `test` is true. `limits` is the range of the
     values. Raises InputError if the range is empty.
