@@ -19,7 +19,10 @@ _MOST = 10  # annotations of one step that GitHub shows
 
 
 def junit(report: ReportData) -> Iterator[str]:
-    """Yield a report as JUnit XML, with a suite of gates and one of cases; undecided results are errors."""
+    """Yield a report as JUnit XML, with one suite for gates and one for cases.
+
+    Undecided results are errors.
+    """
     root = Element("testsuites", name="germane")
     cases = (_case(report, case) for case in report.cases())
     start = str(report.manifest.get("created") or "").partition("+")[0]
@@ -33,13 +36,16 @@ def junit(report: ReportData) -> Iterator[str]:
 
 
 def _counts(suite: Element) -> dict[str, str]:
-    """Return a suite's JUnit attributes: the counts of tests by result, and time 0 (it is not measured)."""
+    """Return a suite's JUnit attributes: the number of tests by result, and time 0 (it is not measured)."""
     names = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
     return {name: str(len(list(suite.iter(kind)))) for name, kind in names.items()} | {"time": "0"}
 
 
 def _gates(report: ReportData) -> Iterator[Element]:
-    """Yield a JUnit test per gate; if all gates passed but the exit code is not 0, an error with the reasons."""
+    """Yield a JUnit test per gate.
+
+    If all gates passed but the exit code is not 0, one more test is yielded: an error with the reasons.
+    """
     words = {"failed": "failure", "undecided": "error"}
     for gate in report.verdict.gates:
         yield _test("gates", gate.gate, words.get(gate.outcome), gate.sentence or gate.detail)
@@ -76,7 +82,11 @@ _ENDED: dict[CaseVerdict | None, tuple[str, str]] = {
 def _test(
     suite: str, name: str, kind: str | None, why: str, message: str = "", at: Sequence[Json] | None = None
 ) -> Element:
-    """Return a JUnit test; if it did not pass, `kind` is its element ("failure", ...), `why` the reason."""
+    """Return a JUnit test case called `name`, with `message` as its output.
+
+    `kind` is the element of a test that did not pass, such as "failure", and `why` is the reason; `kind` None
+    means that it passed. `at` is the file and the line of the case.
+    """
     test = Element("testcase", classname=suite, name=_xml(name), time="0")
     if at:
         test.attrib |= {"file": _xml(str(at[0])), "line": str(at[1])}
@@ -93,15 +103,16 @@ def _test(
 
 
 def _xml(text: str, clean: Callable[[str], str] = clean) -> str:
-    """Return a text, made harmless by `clean`, without the characters that XML does not allow."""
+    """Return a string cleaned by `clean`, without the characters that XML does not allow."""
     return _NOT_XML.sub("", clean(text))
 
 
 def github_commands(report: ReportData, workspace: Path | None = None) -> Iterator[str]:
-    """Yield GitHub workflow commands: one at the line of each failed case, one per gate that did not pass.
+    """Yield GitHub workflow commands: an annotation for each failed case and for each gate that did not pass.
 
-    A failed case is an error if a required grader failed, else a warning. Texts are escaped, so that none can
-    end a command or begin another. File names are relative to GitHub's `workspace`, else as they were given.
+    At most ten cases are annotated. A failed case is an error if a required grader failed, otherwise a
+    warning. Texts are escaped, so that a text cannot end a command or begin another. File names are relative
+    to `workspace` if they are inside it, and otherwise unchanged.
     """
     places: Mapping[str, Sequence[Json]] = report.manifest.get("places") or {}
     for case in islice((case for case in report.cases() if case.failed), _MOST):
@@ -125,5 +136,5 @@ def _within(file: str, workspace: Path | None) -> str:
 
 
 def _data(text: str) -> str:
-    """Return a text escaped for a workflow command, cut to 400 characters."""
+    """Return a string escaped for a workflow command and shortened to 400 characters."""
     return shorten(clean(text), 400).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -1,8 +1,9 @@
 """Correct the means of judged measures with people's labels of some of the judged passages or claims.
 
 A draw is a set of labels with the same queue, design and seed. Its items come from one pool: all judged items
-of a kind in a report or, for `germane label A B`, those in one of the two reports only. Probabilities are
-computed from the labels that were given, not from the budget: a session that stops early is a smaller draw.
+of a kind in a report or, for `germane label A B`, the items that only one of the two reports judged.
+Probabilities are computed from the labels that were given, not from the budget, so a session that stops early
+is a smaller draw.
 """
 
 from __future__ import annotations
@@ -52,13 +53,16 @@ Pool: TypeAlias = Mapping[str, frozenset[str]]  # that could be drawn: items by 
 
 
 def is_drawn(label: Label) -> bool:
-    """Return True if a label's item was drawn at random from everything that one report judged."""
+    """Return True if a label's item was drawn at random from all judged items of one report."""
     design = label.design or {}
     return label.queue == "random" and bool(design) and "between" not in design
 
 
 def pool_of(tables: Tables, kind: str) -> Pool:
-    """Return the judged items that people can label, by query; for kind support, single claims."""
+    """Return the judged items of a kind that people can label, by case id.
+
+    For the kind support, the items are single claims.
+    """
     result: dict[str, set[str]] = defaultdict(set)
     for row in tables.places:
         if row.kind == kind and (row.of is not None) == (kind == "support"):
@@ -67,14 +71,17 @@ def pool_of(tables: Tables, kind: str) -> Pool:
 
 
 def fingerprint(*pools: Pool) -> str:
-    """Return a short hash that identifies a pool of items, or the pools of two reports in either order."""
+    """Return a short hash that identifies a pool of items, or the pools of two reports in any order."""
     names = sorted(digest(sorted(item for items in pool.values() for item in items)) for pool in pools)
     return digest(names)[:16]
 
 
 @dataclass(frozen=True)
 class Draw:
-    """People's labels of items drawn at random from a pool, one by one or (`whole`) query by query."""
+    """People's labels of items that were drawn at random from a pool.
+
+    If `whole`, complete queries were drawn; otherwise single items were drawn.
+    """
 
     labels: Sequence[Label]
     pool: Pool
@@ -82,19 +89,25 @@ class Draw:
 
     @cached_property
     def items(self) -> frozenset[str]:
-        """The items that were drawn and labelled; if `whole`, those of completely labelled queries only."""
+        """The items that were drawn and labelled; if `whole`, only items of completely labelled queries."""
         drawn = {label.item for label in self.labels}
         items = (items for items in self.pool.values() if items <= drawn or not self.whole)
         return frozenset(item for some in items for item in some if item in drawn)
 
     @cached_property
     def complete(self) -> bool:
-        """True if every query is labelled completely or not at all: whole queries or all items were drawn."""
+        """True if each query's items are all labelled or all unlabelled.
+
+        This holds if whole queries were drawn or if all items were drawn.
+        """
         return self.whole or len(self.items) == len(frozenset[str]().union(*self.pool.values()))
 
     @cached_property
     def _chances(self) -> Mapping[str, float]:
-        """The probability that an item was drawn, by query: it is the same for all items of a query."""
+        """The probability that an item of a query was drawn, by case id.
+
+        It is equal for all items of a query.
+        """
         if not self.pool:
             return {}
         if self.whole:
@@ -105,17 +118,23 @@ class Draw:
         return dict(zip(self.pool, chances.tolist(), strict=True))
 
     def chance(self, case: str, item: str) -> float:
-        """Return the probability that an item of a query was drawn; 0 if the item is not in the pool."""
+        """Return the probability that `item` of the query `case` was drawn.
+
+        Returns 0 if the item is not in the pool.
+        """
         return self._chances[case] if item in self.pool.get(case, ()) else 0.0
 
 
 def chance_of(draws: Iterable[Draw], case: str, item: str) -> float:
-    """Return the probability that an item of a query is in at least one of several independent draws."""
+    """Return the probability that at least one of several independent draws contains an item of a query."""
     return 1.0 - prod(1.0 - draw.chance(case, item) for draw in draws)
 
 
 def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
-    """Yield the draws that these labels belong to, one for each queue, design and seed, except empty ones."""
+    """Yield the draws that these labels belong to: one per queue, design and seed.
+
+    Empty draws are left out.
+    """
     groups: dict[tuple[object, ...], list[Label]] = defaultdict(list)
     for label in labels:
         design = label.design or {}
@@ -129,9 +148,9 @@ def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
 class Corrections:
     """Corrects the means of an evaluation's judged measures with people's labels.
 
-    Labels that were drawn at random (queue `random`) correct a mean; of several draws, the one with the most
-    labels is used. If every judged item has a label, labels of any queue do. `labels` are people's labels,
-    oldest first; `book` looks them up by item.
+    Labels that were drawn at random (queue `random`) correct a mean. If they come from several designs, the
+    design with the most labels is used. If every judged item has a label, labels of any queue are used.
+    `labels` are people's labels, oldest first, and `book` looks them up by item.
     """
 
     def __init__(self, tables: Tables, manifest: Mapping[str, Json]) -> None:
@@ -141,20 +160,20 @@ class Corrections:
         self.set_labels(tables.labels)
 
     def set_labels(self, labels: Iterable[Label]) -> None:
-        """Use these labels in place of those in the tables."""
+        """Use these labels instead of the labels in the tables."""
         self.labels = list(labels)
         self.book = LabelBook(self.labels)
         self._drawn = list(filter(is_drawn, self.labels))
         self._drawn_of: dict[str, list[Label]] = {}
 
     def with_labels(self, labels: Iterable[Label]) -> Corrections:
-        """Return a copy that corrects with these labels; stored verdicts are not read again."""
+        """Return a copy of these corrections that uses other labels; stored verdicts are not read again."""
         other = copy(self)
         other.set_labels(labels)
         return other
 
     def corrected_mean(self, summary: MeasureSummary) -> tuple[CorrectedMean | None, str]:
-        """Return (corrected mean, ""), or (None, the reason why the mean is not corrected)."""
+        """Return (corrected mean, "") of a measure, or (None, reason) if the mean cannot be corrected."""
         if summary.mean is None:
             return None, "nothing was measured"
         if not self.book:
@@ -168,19 +187,22 @@ class Corrections:
         return (None, mean) if isinstance(mean, str) else (mean, "")
 
     def terms(self, summary: MeasureSummary) -> ScoreTerms:
-        """Return the verdicts that the scores of a measure and system were computed from."""
+        """Return the verdicts from which the scores of a summary's measure and system were computed."""
         if not self._terms:
             self._terms.update(score_terms(self._tables, self._settings))
         return self._terms[summary.measure, summary.system]
 
     def pool(self, kind: str) -> Pool:
-        """Return the judged items of a kind (relevance, support or sufficiency), by query."""
+        """Return the judged items of a kind (relevance, support or sufficiency), by case id."""
         if kind not in self._pools:
             self._pools[kind] = pool_of(self._tables, kind)
         return self._pools[kind]
 
     def drawn(self, kind: str) -> list[Label]:
-        """Return the labels of a kind that were drawn at random from this report, not from another report."""
+        """Return the labels of a kind that were drawn at random from this report.
+
+        Labels that were drawn from another report are left out.
+        """
         if kind not in self._drawn_of:
             own = fingerprint(self.pool(kind))
             mine = (label for label in self._drawn if label.kind == kind)
@@ -193,7 +215,10 @@ class Corrections:
         return bool(pool) and all(item in self.book for items in pool.values() for item in items)
 
     def _of_all(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | str:
-        """Return the mean of people's own labels if every item has one and none is "unsure", else ""."""
+        """Return the mean computed from people's labels alone.
+
+        Returns "" unless every item has a label and no person was unsure.
+        """
         values = self.human(rows, self.book, 0.0)
         if isinstance(values, str) or np.isnan(values).any() or any(map(self.book.unsure, rows.items)):
             return ""
@@ -209,7 +234,7 @@ class Corrections:
         )  # fmt: skip
 
     def _of_draw(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | str:
-        """Return the mean corrected with a random sample of labels, or the reason why it is not corrected."""
+        """Return the mean corrected with randomly drawn labels, or the reason why it cannot be corrected."""
         items = set(rows.items)
         mine = [label for label in self.drawn(rows.kind) if label.item in items]
         if not mine:
@@ -238,7 +263,7 @@ class Corrections:
         return sides[0] if len(sides) == 1 else merge_bounds(*sides, unsure=unsure)
 
     def _why_none(self, kind: str) -> str:
-        """Return why no randomly drawn label can correct a measure that reads verdicts of this kind."""
+        """Return why no randomly drawn label can correct a measure that uses verdicts of this kind."""
         kinds = sorted({label.kind for label in self._drawn})
         if not kinds:
             return "no labels were drawn at random"
@@ -249,7 +274,10 @@ class Corrections:
         return f"none of the {kind} labels is of a passage or claim that this measure uses"
 
     def _of_queries(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> CorrectedMean | str:
-        """Return the mean corrected with the queries whose items are all labelled, or why it is not."""
+        """Return the mean corrected with the completely labelled queries, or why it cannot be corrected.
+
+        `unsure` is as in `human`.
+        """
         values = self.human(rows, book, unsure)
         if isinstance(values, str):
             return values
@@ -267,9 +295,10 @@ class Corrections:
         )
 
     def human(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> Floats | str:
-        """Return each case's score by people's labels, nan if some are missing; or why no case has one.
+        """Return each case's score computed from people's labels, nan if a label is missing.
 
-        "unsure" counts as the answer with the lowest score (argument `unsure` 0) or with the highest (1).
+        Returns a reason instead if the measure cannot be computed from people's labels. A label "unsure"
+        counts as the answer that gives the lowest score if `unsure` is 0, and the highest score if it is 1.
         """
         labels = rows.people(rows.items, book, unsure)
         if not np.isnan(rows.weight).any():
@@ -299,7 +328,10 @@ class Corrections:
 
 
 def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> CorrectedMean | str:
-    """Return the mean corrected with labels of some passages or claims of each query, or why it is not."""
+    """Return the mean corrected with labels of some passages or claims, or why it cannot be corrected.
+
+    `labels` contains people's answer to each row of `rows`, nan for a row without a label.
+    """
     total, per_case = len(rows.cases), np.bincount(rows.case, minlength=len(rows.cases))
     judged = fsum((rows.weight * rows.values).tolist()) / total
     if summary.mean is None or abs(judged - summary.mean) > 1e-9:
@@ -322,8 +354,9 @@ def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> Corr
 def _both(means: Iterable[CorrectedMean | str], limits: tuple[float, float]) -> CorrectedMean | str:
     """Return the corrected mean with two intervals: for queries like these, and for these queries alone.
 
-    `means` holds the corrected mean, or why there is none, for each of `POPULATIONS`. Intervals are clipped
-    to `limits`; the first is widened to contain the second, which estimated variances do not ensure.
+    `means` contains one result for each of `POPULATIONS`: a corrected mean, or the reason why there is none.
+    Intervals are clipped to `limits`. The interval for queries like these is widened to contain the other
+    interval, because estimated variances do not ensure this.
     """
     of_set, of_queries = means
     if isinstance(of_queries, str):

@@ -78,7 +78,11 @@ class CaseResult(Line, kw_only=True, rename=internal("undecided_required")):
 def case_of(
     key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader], open_to: Collection[str]
 ) -> CaseResult:
-    """Return a case's score and verdict; it stays undecided if a stand-in judged a measure (`open_to`)."""
+    """Return a case's score over all graders, and its verdict.
+
+    `open_to` names the measures judged by a stand-in for a model; a verdict that depends on them is
+    undecided.
+    """
     from germane.measures.graders import BORDERLINE, PASS, STRICT  # not at the top: `germane rank` has none
 
     rows = [(score, graders.get(score.measure)) for score in scores]
@@ -117,12 +121,12 @@ def case_of(
 
 
 def _good(grader: Grader | None, value: float) -> float:
-    """Return a score scaled so that higher is better; unchanged without a grader."""
+    """Return a score converted so that higher is better; without a grader it is unchanged."""
     return value if grader is None else grader.measure.definition.good(value)
 
 
 def _is_below(score: Score, grader: Grader, least: float) -> bool | None:
-    """Return True if a grader's score is below `least`; None if missing verdicts leave it undecided."""
+    """Return True if a grader's score is below `least`; None if missing verdicts leave this undecided."""
     ends = (score.value, score.value) if score.value is not None else score.bounds
     if ends is None:
         return None
@@ -146,10 +150,13 @@ def load_grader(row: Mapping[str, Json]) -> Grader:
 class ReportData:
     """The result of an evaluation: its tables, manifest, verdict, and a summary per measure and system.
 
-    `folder` is the report folder (None in memory), `where` the path that the report was opened with,
-    `stopped` the reason why the evaluation stopped early, `corrections` the `Corrections` of the judged means
-    (None without labels), `given_name` the name set by the user, and `by` the tag or metadata field that
-    defines its slices.
+    Attributes:
+        folder: The report folder; None if the report is in memory.
+        where: The path with which the report was opened.
+        stopped: The reason why the evaluation stopped early; "" if it did not.
+        corrections: The `Corrections` of the judged means; None without labels.
+        given_name: The name set by the user.
+        by: The tag or metadata field that defines the report's slices; None if it has no slices.
     """
 
     def __init__(
@@ -171,7 +178,10 @@ class ReportData:
 
     @property
     def name(self) -> str:
-        """The name in comparisons: the one set by the user, else that of the folder or file, else ""."""
+        """The report's name in comparisons.
+
+        It is the name set by the user, or else the name of the folder or file, or else "".
+        """
         return self.given_name or _FILE.sub("", Path(self.where).name)
 
     @name.setter
@@ -198,14 +208,20 @@ class ReportData:
         return iter(self.measures)
 
     def __contains__(self, name: object) -> bool:
-        """Return True if the report has this measure, or (measure, system); a measure's aliases count too."""
+        """Return True if the report has a summary of this measure, or of this pair (measure, system).
+
+        Aliases of the measure's name are found too.
+        """
         try:
             return isinstance(name, str | Measure | tuple) and bool(self[name])
         except KeyError:
             return False
 
     def __getitem__(self, name: str | Measure | tuple[str | Measure, str]) -> MeasureSummary:
-        """Return the summary of a measure, or of (measure, system). Raises KeyError for others."""
+        """Return the summary of a measure, or of a pair (measure, system). Raises KeyError if there is none.
+
+        If only the measure is given, the first system's summary is returned.
+        """
         measure, system = name if isinstance(name, tuple) else (name, None)
         names = {str(measure), canonical_name(str(measure))}
         for summary in self.summaries:
@@ -219,16 +235,20 @@ class ReportData:
         )
 
     def reported(self, measure: str) -> str:
-        """Return a measure's reported name, given any of its names; InputError if it was not measured."""
+        """Return a measure's reported name, given any of its names.
+
+        Raises InputError if it was not computed.
+        """
         try:
             return self[measure].measure
         except KeyError as error:
             raise InputError(str(error.args[0]), fix="name one of these") from None
 
     def slices(self, by: str) -> list[Slice]:
-        """Return the cases' slices by a tag, by "tags" or by a metadata field, each with its summaries.
+        """Return the slices of the cases defined by `by`, each with its summaries.
 
-        Raises InputError if no sample is in any slice.
+        `by` is a tag, a metadata field, or "tags" for one slice per tag. Raises InputError if no sample is in
+        any slice.
         """
         numbers, case, slices = self.case_scores.numbers, self.case_scores.case, list[Slice]()
         for name, ids in slices_of(self.samples(), by).items():
@@ -238,7 +258,10 @@ class ReportData:
         return slices
 
     def own_slices(self) -> tuple[list[Slice], str]:
-        """Return (slices by the report's `by`, ""), or ([], the reason why there are none)."""
+        """Return (slices defined by the report's `by`, ""), or ([], reason) if there are none.
+
+        The reason is "" if the report has no `by`.
+        """
         if not self.by:
             return [], ""
         try:
@@ -247,7 +270,7 @@ class ReportData:
             return [], str(error)
 
     def values_of(self, line: MeasureSummary) -> NDArray[np.float64]:
-        """Return the scores that a summary is made from, one per sample, in input order."""
+        """Return the scores of which a summary is the mean, one per sample, in input order."""
         table = self.tables.scores
         return table.taken(table.rows_of((line.measure, line.type), line.system)).value
 
@@ -258,7 +281,10 @@ class ReportData:
 
     @cached_property
     def files(self) -> tuple[Slice, ...]:
-        """A slice for each eval file, with the summaries over its own cases; empty unless several files ran."""
+        """One slice per eval file, with the summaries over the cases of that file.
+
+        It is empty unless several files ran.
+        """
         slices, start, why = [], 0, "people's labels correct the mean over all files"
         for name, count in self.manifest.get("eval_files") or ():
             keep = np.arange(start, start + count, dtype=np.int64)
@@ -267,7 +293,10 @@ class ReportData:
         return tuple(slices)
 
     def summaries_of(self, keep: NDArray[np.int64], why: str = "") -> list[MeasureSummary]:
-        """Return summaries over the samples numbered `keep`; `why` says why means are not corrected."""
+        """Return the summaries over the samples with the indices `keep`; their means are not corrected.
+
+        `why` is the reason that is stored for this.
+        """
         bases = {(line.measure, line.type, line.system): line.basis for line in self.summaries}
         lines = summarise(self.case_scores, clusters=self.tables.clusters(), keep=keep)
         for line in lines:
@@ -281,7 +310,10 @@ class ReportData:
         return iter(self.tables.samples)
 
     def samples_of(self, keys: Collection[SampleKey]) -> dict[SampleKey, Sample]:
-        """Return the samples with these keys (id, system, trial), by key; keys without a sample are left out."""
+        """Return the samples with these keys (id, system, trial), by key.
+
+        Keys without a sample are left out.
+        """
         return {sample.key: sample for sample in self.tables.samples_of(keys)}
 
     def places(self) -> Iterator[PlaceRow]:
@@ -293,17 +325,18 @@ class ReportData:
         return iter(self.tables.judgements)
 
     def labels(self) -> Iterator[Label]:
-        """Yield people's labels, each with the labelled item, the person and the time."""
+        """Yield all labels, each with the labelled item, the person and the time."""
         return iter(self.tables.labels)
 
     def scores(self) -> Iterator[Score]:
-        """Yield the scores in the order of the samples, for each sample in the order of the measures."""
+        """Yield the scores, ordered by sample (in input order) and then by measure."""
         return iter(self.tables.scores)
 
     def to_pandas(self) -> Frame:
-        """Return a pandas DataFrame with one row per sample: id, system, trial, each measure's value, and `why`.
+        """Return a pandas DataFrame with one row per sample.
 
-        `why` gives the reasons of missing values.
+        The columns are id, query, system, trial, each measure's value, and `why`, the reasons for missing
+        values.
         """
         return to_frame(self._columns(), "pandas")
 
@@ -312,7 +345,7 @@ class ReportData:
         return to_frame(self._columns(), "polars")
 
     def _columns(self) -> dict[str, Sequence[Json]]:
-        """Return the columns of the table of `to_pandas` by name, each with a value per sample."""
+        """Return the columns of the table of `to_pandas`, by name; each has one value per sample."""
         rows: dict[SampleKey, dict[str, Json]] = {}
         for score in self.tables.scores:
             row = rows.setdefault(score.key, {})
@@ -328,11 +361,11 @@ class ReportData:
         return results | {"why": ["; ".join(row.get("", ())) or None for row in rows.values()]}
 
     def add_note(self, count: int, note: str) -> None:
-        """Add a note to the manifest, shown as count and text: "3 gold ids ..."."""
+        """Add a note to the manifest; it is shown as `count` followed by `note`, such as "3 gold ids ..."."""
         self.manifest = {**self.manifest, "notes": {**self.manifest.get("notes", {}), note: count}}
 
     def settle(self, changes: Sequence[GateResult]) -> None:
-        """Add the results of gates on changes to a baseline to the manifest, and set the verdict anew."""
+        """Add the results of gates on changes from a baseline to the manifest, and recompute the verdict."""
         declared = [Gate.of_stored(gate) for gate in self.manifest.get("gates", ())]
         pending = {str(gate) for gate in declared if gate.how == "change"}
         others = [gate for gate in self.verdict.gates if gate.gate not in pending]
@@ -342,14 +375,14 @@ class ReportData:
         self.decide([*changes, *others])
 
     def decide(self, results: Sequence[GateResult]) -> None:
-        """Set `verdict` from the results of all gates and the share of missing scores."""
+        """Set `verdict`, computed from the results of all gates and the proportion of missing scores."""
         if not self.manifest.get("allow_stand_in"):
             results = [result.without_stand_in() for result in results]
         limit, over = self.manifest.get("max_unmeasured", 0.05), self.manifest.get("over", "")
         self.verdict = decide(results, self.summaries, max_unmeasured=limit, over=over)
 
     def cases(self) -> Iterator[CaseResult]:
-        """Yield the result of each sample over all of its graders: score, verdict, failed requirements."""
+        """Yield the result of each sample over all its graders: score, verdict, failed required graders."""
         open_to = frozenset[str]() if self.manifest.get("allow_stand_in") else self.stand_ins
         for key, scores in groupby(self.scores() if self.grader_sets else (), key=lambda score: score.key):
             yield case_of(key, list(scores), self.graders_of(key), open_to)
@@ -366,7 +399,7 @@ class ReportData:
 
     @cached_property
     def stand_ins(self) -> frozenset[str]:
-        """The reported names of the measures judged by a stand-in for a model, such as the lexical judge."""
+        """The reported names of measures judged by a stand-in for a model, such as the lexical judge."""
         return frozenset(line.measure for line in self.summaries if line.basis.stand_in)
 
     def graders_of(self, key: SampleKey) -> Mapping[str, Grader]:
@@ -375,17 +408,20 @@ class ReportData:
 
     @cached_property
     def _numbers(self) -> Mapping[SampleKey, int]:
-        """The index in `grader_sets` of each sample's set of graders; samples with index 0 are left out."""
+        """The index in `grader_sets` of each sample's graders, by sample key; index 0 is left out."""
         return self.tables.grader_numbers() if len(self.grader_sets) > 1 else {}
 
     @cached_property
     def grader_sets(self) -> list[dict[str, Grader]]:
-        """The distinct sets of graders, each by the graders' reported names."""
+        """The distinct sets of graders; each maps reported names to graders."""
         sets = self.manifest.get("graders") or ()
         return [{row["name"]: load_grader(row) for row in rows} for rows in sets]
 
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
-        """Return the `n` worst scores of a measure (the highest if lower is better), ties in input order."""
+        """Return the `n` worst scores of a measure, worst first; equal scores are in input order.
+
+        If lower values of the measure are better, the worst scores are the highest.
+        """
         summary = self[measure] if system is None else self[measure, system]
         rows = self.tables.scores.rows_of((summary.measure, summary.type), system)
         value = self.tables.scores.taken(rows).value
@@ -395,7 +431,10 @@ class ReportData:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A group of cases (by tag, metadata or eval file): its summaries, and the numbers of its samples."""
+    """A group of cases, by tag, metadata field or eval file.
+
+    `summaries` are over the cases of the group, and `keep` contains the indices of their samples.
+    """
 
     name: str
     summaries: Sequence[MeasureSummary]

@@ -39,14 +39,14 @@ Facts: TypeAlias = dict[str, Any]  # a JSON object of an explanation
 
 
 def settings_of(report: ReportData) -> Settings:
-    """Return the settings of a report (how relevance was judged), with the people's labels that it stores."""
+    """Return the settings with which a report was scored, and the people's labels stored in the report."""
     known = report.corrections
     people = LabelBook(report.tables.people() if known is None else filter(by_people, known.labels))
     return Settings.stored(report.manifest, people or None)
 
 
 def recorded(report: ReportData) -> StoredAnswers:
-    """Return the report's stored verdicts, for look-up by question; they are loaded at the first look-up."""
+    """Return the report's stored verdicts, to look up by question; they are loaded at the first look-up."""
     return StoredAnswers(report.tables.judgements)
 
 
@@ -54,15 +54,20 @@ _BLOCK = 500  # samples whose places are gathered together
 
 
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
-    """Return the judgement row that stores a grader's result for a case (measures need no such row)."""
+    """Return the judgement row that stores a grader's `result` for a sample.
+
+    Measures do not read this row.
+    """
     key, of = result_item(sample.key, grader), FrozenDict(of=(*map(str, sample.key), grader))
     return Judgement(key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=of)
 
 
 def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
-    """Yield (strip, score, query) for each score; a strip has a sign per passage, "|" between searches.
+    """Yield (strip, score, query) for each score.
 
-    The signs show the labels of the first score's measure if it is ranked, else of the first ranked measure.
+    A strip is a string with one sign per retrieved passage, which shows its label; "|" separates searches.
+    Labels are the labels that the first score's measure uses or, if it is not a ranked measure, the report's
+    first ranked measure. Without a ranked measure, strips are "".
     """
     if not scores:
         return
@@ -87,14 +92,20 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
 
 
 def _sign(places: Places, at: int, least: float) -> str:
-    """Return the sign of row `at`: ■ relevant, □ not relevant, · unjudged, ? if the judge failed."""
+    """Return the sign of the passage in row `at`: ■ relevant, □ not, · unjudged, ? if the judge failed.
+
+    A passage is relevant if its level is at least `least`.
+    """
     if not places.labelled[at]:
         return "?" if at in places.failed else "·"
     return "■" if places.level[at] >= least else "□"
 
 
 def explain_query(report: ReportData, query: str | None, measure: str | None = None) -> ExplainDocument:
-    """Return the explanation of a sample's scores (or of one `measure`), given its id or its query's text."""
+    """Return the explanation of the scores of the sample with the id or query text `query`.
+
+    If `measure` is given, only its score is explained. Raises InputError if there is no such sample or score.
+    """
     named = (sample for sample in report.tables.samples if query in {sample.id, sample.query})
     sample = None if query is None else next(named, None)
     if sample is None:
@@ -111,7 +122,7 @@ def explain_query(report: ReportData, query: str | None, measure: str | None = N
 
 
 def _worst(report: ReportData) -> str:
-    """Return the suggestion for an error message: to name a sample, e.g. one of the worst."""
+    """Return advice for an error message: to name a sample, for example one of the worst samples."""
     for line in report.summaries:
         if worst := report.worst(line.measure, 5, line.system):
             names = ", ".join(score.sample for score in worst)
@@ -137,23 +148,30 @@ class Explainer:
         return LabelBook(self._report.tables.labels)
 
     def use(self, samples: Iterable[Sample]) -> None:
-        """Set the samples whose labels are loaded together, once the first of them is explained."""
+        """Set the samples whose labels are loaded together.
+
+        They are loaded when the first sample is explained.
+        """
         chosen = list(samples)
         self._numbers = {sample.key: number for number, sample in enumerate(chosen)}
         self._read = self._answers.places_reader(chosen, self._settings)
 
     def result(self, score: Score) -> Mapping[str, Json] | None:
-        """Return the stored result of the eval file's grader behind a score; None if there is none."""
+        """Return the stored result of the eval file's grader that gave a score.
+
+        Returns None if no result is stored.
+        """
         item = result_item(score.key, score.measure) if self._results else ""
         return self._results.get(item)
 
     def explain(
         self, score: Score, sample: Sample | None
     ) -> tuple[Explanation, tuple[Places, int] | None, Sequence[tuple[AnyQuestion, Any]] | None]:
-        """Return a score's explanation, the ranking behind it, and the judge's questions and answers.
+        """Return a score's explanation, the ranking behind the score, and the judge's questions and answers.
 
-        The ranking is (`Places`, the sample's index there), None unless the measure is ranked. Both are None
-        if the score cannot be computed again: it was skipped, or its sample or measure is unknown.
+        The ranking is (`Places`, the sample's index in it), or None if the measure is not ranked. The ranking
+        and the questions are both None if the score cannot be recomputed because it was skipped or its sample
+        or measure is unknown.
         """
         outcome = Outcome(score.value, score.status, score.why, score.bounds)
         measure = known_measure(score.type)
@@ -180,7 +198,7 @@ class Explainer:
         return explain_judged(measure, outcome, derived), None, exchange
 
     def facts_of_all(self) -> Iterator[tuple[Sample, ExplainDocument]]:
-        """Yield each sample of the report, in input order, with the explanation of its scores."""
+        """Yield each sample of the report with the explanation of its scores, in input order."""
         scores: dict[SampleKey, list[Score]] = {}
         for score in self._report.scores():
             scores.setdefault(score.key, []).append(score)
@@ -206,7 +224,7 @@ class Explainer:
         )
 
     def _measure(self, sample: Sample, score: Score, asked: list[tuple[AnyQuestion, Any]]) -> ExplainedLine:
-        """Return the explanation of one score, and append the judge's questions and answers to `asked`."""
+        """Return the explanation of one score; the judge's questions and answers are appended to `asked`."""
         row = ExplainedLine(score.measure, score.value, score.status, score.why, score.bounds)
         if (measure := known_measure(score.type)) is not None:
             row.formula = measure.definition.formula
@@ -224,7 +242,10 @@ class Explainer:
         return row
 
     def _calls(self, sample: Sample, asked: Sequence[tuple[AnyQuestion, Any]]) -> list[explained.CallLine]:
-        """Return each search of a sample with its passages and their labels by gold, the judge and people."""
+        """Return the searches of a sample, with each passage's labels by gold, the judge and people.
+
+        `asked` contains the judge's questions and answers.
+        """
         judged: dict[tuple[str, str], Any] = {}
         for question, answer in asked:
             if isinstance(question, Relevance):
@@ -250,7 +271,7 @@ class Explainer:
 
 
 def _verdict(answer: Any) -> LabelLine:
-    """Return a judge's answer about one passage as a label, whose grade is None if the judge failed."""
+    """Return the judge's answer about one passage as a label; its grade is None if the judge failed."""
     if isinstance(answer, Unanswered):
         return LabelLine("judge", None, None, reason=answer.why)
     binary = answer.scale == "binary"
@@ -259,7 +280,10 @@ def _verdict(answer: Any) -> LabelLine:
 
 
 def _matrix(question: AnyQuestion, answer: Any) -> explained.MatrixLine | None:
-    """Return the contexts that support each claim of a question about claims; None for other questions."""
+    """Return which contexts support each claim, according to the answer to a question about claims.
+
+    Returns None for other questions, and if the judge failed.
+    """
     claims: Sequence[str] = getattr(question, "claims", ())
     if question.kind != "support" or not claims or isinstance(answer, Unanswered):
         return None
@@ -277,7 +301,11 @@ def missing_gold(sample: Sample) -> list[explained.MissingLine]:
 
 
 def numbers_of(measure: Measure, places: Places, sample: int, value: float | None) -> str | None:
-    """Return a ranked measure's formula in a sample's numbers, e.g. "2 / 5"; None if there is none."""
+    """Return a ranked measure's formula with the numbers of a sample, such as "2 / 5".
+
+    `sample` is the sample's index in `places`, `value` its score. Returns None if the formula is not a
+    fraction of two numbers or does not give `value`.
+    """
     table = places.table_of(sample)
     if value is None or table.rows != 1 or measure.settings.get("holes", "zero") != "zero":
         return None

@@ -36,7 +36,10 @@ class SystemLine(Line, kw_only=True):
 
 
 def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[SystemLine]:
-    """Return a line of summaries per system; `of` is `slice=NAME` or `file=NAME` for a part of the cases."""
+    """Return one line of summaries per system.
+
+    `of` is `slice=NAME` or `file=NAME` if they are over some cases.
+    """
     measures: dict[str, dict[str, MeasureSummary]] = {}
     for summary in summaries:
         measures.setdefault(summary.system, {})[summary.measure] = summary
@@ -69,7 +72,7 @@ class Document(Line, kw_only=True):
 
 
 def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]:
-    """Return the `--json` document (docs/schema/report.schema.json), with each sample's scores if `scores`."""
+    """Return the `--json` document (docs/schema/report.schema.json); `scores` adds each sample's scores."""
     systems, verdict = system_lines(report.summaries), report.verdict
     files = [system_lines(of.summaries, file=of.name) for of in report.files]
     slices = [system_lines(of.summaries, slice=of.name) for of in report.own_slices()[0]]
@@ -95,7 +98,7 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
-    """Yield the report as JSON lines, one per score, with the mean's remarks and the case's verdict."""
+    """Yield the report as JSON Lines, one line per score, with the mean's remarks and the case's verdict."""
     verdicts, remarks = _verdicts(report), _remarks(report)
     if not verdicts and not any(remarks.values()):
         yield from (line.decode() for line in report.tables.scores.lines())
@@ -108,7 +111,7 @@ def _jsonl(report: ReportData) -> Iterator[str]:
 
 
 def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
-    """Return the verdict on each case by its key; {} if the eval file declares no verdicts."""
+    """Return the verdict on each case, by sample key; {} if the eval file defines no verdicts."""
     return {case.key: case.verdict for case in report.cases()} if report.has_verdicts else {}
 
 
@@ -129,7 +132,7 @@ def _csv(report: ReportData) -> Iterator[str]:
 
 
 def html(report: ReportData, baseline: ReportData | None = None, **more: Any) -> Iterator[str]:
-    """Return the text of the report's HTML page in pieces; see `page_data`."""
+    """Yield the text of the report's HTML page in pieces; `more` are further arguments of `page_data`."""
     from germane.reports.page.data import page_data
     from germane.reports.page.render import page_html
 
@@ -157,11 +160,17 @@ ENDINGS = (*FORMATS, *_PICTURES, ".parquet")
 
 
 def known_format(path: Path) -> str | None:
-    """Return a file's ending if reports have such a format, else None; InputError if an add-on is missing."""
+    """Return the file's ending if a report can be written in that format, otherwise None.
+
+    Raises InputError if the format needs an add-on that is not installed.
+    """
     name = path.name.lower()
 
     def longest(endings: Iterable[str]) -> str | None:
-        """Return the longest of these endings with which the file's name ends, or None."""
+        """Return the longest of these endings that the file's name ends with.
+
+        Returns None if it ends with none of them.
+        """
         known = [of for of in endings if (name.endswith(of) if of[0] == "." else name == of)]
         return max(known, key=len, default=None)
 
@@ -173,7 +182,10 @@ def known_format(path: Path) -> str | None:
 
 
 def format_of(path: Path) -> str:
-    """Return the report format of a file name, e.g. ".csv". Raises InputError if it has none."""
+    """Return the report format of a file name, such as ".csv".
+
+    Raises InputError if it has no report format.
+    """
     if kind := known_format(path):
         return kind
     ending = f"ends in {path.suffix}, which is not a report format" if path.suffix else "has no extension"
@@ -182,10 +194,11 @@ def format_of(path: Path) -> str:
 
 
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
-    """Write a report to a file, in the format of its extension.
+    """Write a report to a file, in the format given by the file's extension.
 
-    HTML and pictures compare with `baseline`; `page` holds `comparison` for Markdown, or the sections of
-    `html`. Raises InputError for an unknown extension, or for a file of the report's own folder.
+    HTML pages and pictures compare the report with `baseline`. `page` contains further arguments:
+    `comparison` for Markdown, or the sections of `html`. Raises InputError if the extension is unknown, or if
+    `path` is one of the report folder's own files.
     """
     kind = format_of(path)
     if report.folder is not None and is_own(path, report.folder):

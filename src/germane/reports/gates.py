@@ -73,12 +73,16 @@ _FIX = "write e.g. lower(nDCG@10)>=0.65, mean(nDCG@10)>=0.7 or change(nDCG@10)>-
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A gate: the condition `how(measure) op limit`, e.g. `mean(nDCG@10)>=0.7`; see `FUNCTIONS`.
+    """A gate: the condition `how(measure) op limit`, such as `mean(nDCG@10)>=0.7`; see `FUNCTIONS`.
 
-    `measure` is a reported or canonical name. `mean_of` is "corrected" for the mean corrected by people's
-    labels, "judged" for the judge's own mean, "" for the corrected mean if there is one. `share` is the
-    condition on the counted cases, as ">=0.5", `by` the tag or metadata field of the compared slices; both
-    are "" for none. `location` is the eval file that declares the gate.
+    Attributes:
+        measure: The measure's reported or canonical name.
+        mean_of: "corrected" for the mean corrected by people's labels, "judged" for the judge's own mean,
+            or "" for the corrected mean if there is one, and otherwise the judge's mean.
+        share: The condition on each case's score, such as ">=0.5", if the gate is on the proportion of
+            cases that meet it; otherwise "".
+        by: The tag or metadata field that defines slices, if the gate is on means of slices; otherwise "".
+        location: The eval file that declares the gate.
     """
 
     how: str
@@ -92,7 +96,7 @@ class Gate:
 
     @classmethod
     def parse(cls, text: str, where: SourceLocation | None = None) -> Gate:
-        """Parse a gate such as `lower(nDCG@10)>=0.65`. Raises InputError if the text is no gate."""
+        """Parse a gate such as `lower(nDCG@10)>=0.65`. Raises InputError if the string is not a gate."""
         text = re.sub(_WORD, lambda word: _IN_WORDS[word[1]], text)
         forms = (f" {form}{_HELD}".replace(" ", r"\s*") for form in _WRITTEN)
         match = next(filter(None, (re.fullmatch(form, text) for form in forms)), None)
@@ -116,7 +120,11 @@ class Gate:
         return cls(how, measure, result["op"], number, where, mean_of=mean_of, share=share, by=by)
 
     def check_named(self, measured: Iterable[str]) -> None:
-        """Raise InputError for a measure that is not `measured`, mixes labels or cannot change that much."""
+        """Raise InputError if the gate's measure cannot be used.
+
+        It cannot be used if it is not in `measured`, if its mean mixes the labels of people and the judge, or
+        if its range is smaller than the change in the gate.
+        """
         names = dict.fromkeys(measured)
         if self.measure in names:
             measure = known_measure(self.measure)
@@ -130,18 +138,18 @@ class Gate:
         raise InputError(problem, fix=fix, place=self.location)
 
     def mixed(self) -> InputError:
-        """Return the error for a gate on labels=best, whose mean mixes people's and the judge's labels."""
+        """Return the error for a gate on labels=best, whose mean mixes the labels of people and the judge."""
         problem = f"the gate {self} is on labels=best, which mixes people's and the judge's labels"
         return InputError(problem, fix="gate on labels=human or labels=judge", place=self.location)
 
     def no_slices(self) -> InputError:
-        """Return the error for a gate on slices by a tag or metadata field that no case has."""
+        """Return the error for a gate on slices by a tag or metadata field that occurs in no case."""
         problem = f"the gate {self} has no slices: no case has a tag or a metadata field {self.by!r}"
         fix = "write `by tags`, or name a tag or metadata field that the cases have"
         return InputError(problem, fix=fix, place=self.location)
 
     def stored(self) -> Json:
-        """Return the gate as the manifest stores it: its text, with the file that declares it, if any."""
+        """Return the gate for the manifest: its text, or its text and the eval file that declares it."""
         return str(self) if self.location is None else [str(self), self.location.file]
 
     @classmethod
@@ -160,11 +168,14 @@ class Gate:
         return f"{how}({of}){self.op}{self.limit:g}"
 
     def name(self, system: str) -> str:
-        """Return the gate's text, with the name of the system it is decided for, as in `RR>=0.5 [bm25]`."""
+        """Return the gate's text followed by the system's name, if any, as in `RR>=0.5 [bm25]`."""
         return f"{self} [{system}]" if system else str(self)
 
     def holds(self, low: float, high: float) -> GateOutcome:
-        """Return the outcome for a value from `low` to `high`: undecided if the limit is between them."""
+        """Return the outcome for a value between `low` and `high`.
+
+        The outcome is undecided if the limit lies between them.
+        """
         results = {COMPARE[self.op](end, self.limit) for end in (low, high)}
         if len(results) > 1 or (self.op in {"=", "=="} and low < self.limit < high):
             return "undecided"
@@ -201,7 +212,10 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in")):
         self.sentence, self.decided_by = self.sentence or None, self.decided_by or None
 
     def without_stand_in(self) -> GateResult:
-        """Return the result, made undecided if a stand-in for a model judged, such as the lexical judge."""
+        """Return the result, changed to undecided if a stand-in for a model judged.
+
+        The lexical judge is such a stand-in.
+        """
         if not self.stand_in or self.outcome == "undecided":
             return self
         sentence = self.sentence and f"{self.sentence}; {NO_DECISION}"
@@ -218,10 +232,9 @@ def check_gate(
 ) -> list[GateResult]:
     """Decide a gate and return one result per system.
 
-    `samples` are read for the slices of a gate on slices. `keep` holds the numbers of the samples that count,
-    which `summaries` are over; None means all.
-
-    Raises InputError if the measure was not computed, its labels are mixed, or no case is in a slice.
+    `samples` are only read if the gate is on slices. `keep` contains the indices of the samples that
+    `summaries` are over; None means all samples. Raises InputError if the measure was not computed, its mean
+    mixes labels, or no case is in a slice.
     """
     gate.check_named(name for summary in summaries for name in (summary.measure, summary.type))
     mine = [summary for summary in summaries if gate.measure in {summary.measure, summary.type}]
@@ -260,7 +273,10 @@ def check_gate(
 
 
 def with_count(result: GateResult, n: int, total: int, unit: str = "sample", more: str = "") -> GateResult:
-    """Return the result with "; measured on n of total samples" and the text `more` appended."""
+    """Return the result with "; measured on `n` of `total` samples" and the text `more` appended.
+
+    `unit` is the noun for what is counted, such as "case".
+    """
     seen = f"; measured on {n:,} of {counted(total, unit)}{more}"
     sentence = result.sentence and result.sentence + seen
     return result.replace(detail=result.detail + seen, sentence=sentence)
@@ -271,7 +287,7 @@ _DECIDED_BY: dict[str, DecidedBy] = {"gold": "gold", "human": "labels"}
 
 
 def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
-    """Decide a gate on the mean corrected by people's labels, or on an end of its interval."""
+    """Decide a gate on the mean corrected by people's labels, or on an end of that mean's interval."""
     mean = summary.corrected
     if mean is None:
         why = summary.corrected_why or "no verdict of the judge is stored"
@@ -297,12 +313,12 @@ def _end(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
 
 
 def _printed_end(gate: Gate, ends: Sequence[float]) -> str:
-    """Return the end of the interval that the gate reads, as printed: "lower end 0.61"."""
+    """Return the end of the interval that the gate is on, as printed, such as "lower end 0.61"."""
     return f"{gate.how} end {interval_in_words(ends).split(' to ')[-(gate.how == 'upper')]}"
 
 
 def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> tuple[GateOutcome, str]:
-    """Decide a gate on the mean, minimum or maximum, which missing scores leave between `low` and `high`."""
+    """Decide a gate on the mean, minimum or maximum; it is between `low` and `high` if scores are missing."""
     value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
     outcome, basis = gate.holds(low, high), summary.basis
     text = "not measured" if value is None else f"{gate.how} {value:.4f}"
@@ -327,7 +343,7 @@ SMALLEST = 5  # cases that a slice must have for its mean to decide anything
 
 
 def _share(gate: Gate, ends: Ends) -> tuple[GateOutcome, str]:
-    """Decide a gate on the share of cases whose score meets the gate's condition, e.g. ">=0.5"."""
+    """Decide a gate on the proportion of cases whose score meets the gate's condition, such as ">=0.5"."""
     limit = gate.share.lstrip("<>=")
     op = gate.share.removesuffix(limit)
     low, high = sorted(float(np.mean(COMPARE[op](end, float(limit)))) for end in ends)
@@ -339,9 +355,10 @@ def _share(gate: Gate, ends: Ends) -> tuple[GateOutcome, str]:
 def _by_slice(
     gate: Gate, names: Sequence[str], ends: Ends, slices: Mapping[str, Collection[str]]
 ) -> tuple[GateOutcome, str]:
-    """Decide a gate on the smallest or largest mean of a slice; undecided if small slices would change it.
+    """Decide a gate on the smallest or largest mean of the slices.
 
-    `names` are the cases' ids, in the order of their `ends`; `slices` has the ids of the cases of each slice.
+    The result is undecided if slices that are too small would change it. `names` are the case ids, in the
+    order of `ends`. `slices` contains the case ids of each slice.
     """
     numbers = {name: at for at, name in enumerate(names)}
     rows = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
@@ -361,7 +378,7 @@ def _by_slice(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of an evaluation: its exit code, causes of it that are no gates, and the gates' results."""
+    """The verdict of an evaluation: its exit code, the gates' results, and other causes of the exit code."""
 
     exit_code: int
     causes: tuple[str, ...] = ()
@@ -369,7 +386,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """True if the exit code is 0: all gates passed, and enough scores could be measured."""
+        """True if the exit code is 0: all gates passed, and enough scores could be computed."""
         return self.exit_code == 0
 
     @property
@@ -383,7 +400,10 @@ class Verdict:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The causes, then the gates that are undecided or failed; without any, that the gates passed."""
+        """The causes, then the undecided gates, then the failed gates.
+
+        If there are none, the only reason is that the gates passed or that no gates are declared.
+        """
         outcomes: tuple[GateOutcome, ...] = ("undecided", "failed")
         gates = [gate for outcome in outcomes for gate in self.gates if gate.outcome == outcome]
         texts = [f"gate {gate.outcome}: {gate.sentence or f'{gate.gate} ({gate.detail})'}" for gate in gates]
@@ -394,7 +414,10 @@ class Verdict:
         return (f"{passed} (stand-in)" if any(gate.stand_in for gate in self.gates) else passed,)
 
     def lines(self, *, exit_code: bool = True) -> list[str]:
-        """Return the printed lines: the verdict with its causes, then a line per gate, failed ones first."""
+        """Return the printed lines: the verdict with its causes, then one line per gate, failed gates first.
+
+        With `exit_code`, the first line contains the exit code.
+        """
         because = f": {'; '.join(self.causes)}" if self.causes else ""
         code = f" (exit code {self.exit_code})" if exit_code else ""
         gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))
@@ -426,12 +449,11 @@ def decide(
     max_unmeasured: float = 0.05,
     over: str = "",
 ) -> Verdict:
-    """Return the verdict of an evaluation from the results of its gates and its missing scores.
+    """Return the verdict of an evaluation, computed from the results of its gates and its missing scores.
 
-    The exit code is the first that applies: 2 if some measure could not be computed for any sample (unless
-    another gate failed, or the measure is itself a required grader); 3 if a limit was exceeded (`over` says
-    which), more than `max_unmeasured` of the scores are missing or a gate is undecided; 1 if a gate failed;
-    else 0.
+    The exit code is the first that applies. 2: a measure could not be computed for any sample, unless a gate
+    failed or the measure is a required grader. 3: a limit was exceeded (`over` names it), more than
+    `max_unmeasured` of the scores are missing, or a gate is undecided. 1: a gate failed. 0: otherwise.
     """
     results = tuple(gates)
     due, lost = sum(s.scores for s in summaries), sum(s.failed for s in summaries)

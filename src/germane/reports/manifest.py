@@ -19,7 +19,10 @@ __all__ = ["judge_in_all", "models_in"]
 
 
 def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """Return one judge entry for several evaluations: total counts and cost (None if one is None)."""
+    """Return one judge entry for several evaluations, with the sums of counts and cost.
+
+    The cost is None if it is unknown for any evaluation.
+    """
     counts = {name: sum(of[name] for of in entries) for name in JUDGE_COUNTS}
     tokens = {name: sum(of["tokens"][name] for of in entries) for name in ("input", "output")}
     costs = [of["cost_usd"] for of in entries]
@@ -33,7 +36,7 @@ def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
 
 
 class Bases:
-    """Finds the `Basis` of each measure (whose labels it is computed from) from a manifest's counts."""
+    """Determines the `Basis` of each measure, that is, whose labels it is computed from."""
 
     def __init__(self, manifest: Mapping[str, Json], tables: Tables) -> None:
         self._manifest, self._tables = manifest, tables
@@ -42,7 +45,7 @@ class Bases:
         self._reads: Mapping[str, Any] = manifest.get("reads") or {}
 
     def of(self, canonical: str, system: str = "") -> Basis:
-        """Return the basis of a measure for one system, given the measure's canonical name."""
+        """Return the basis of a measure, given by its canonical name, for one system."""
         measure = known_measure(canonical)
         source = self._source(measure, canonical)
         outdated = self._tables.labels_added() and Measure.remembered(canonical).labels in {"human", "best"}
@@ -75,7 +78,11 @@ class Bases:
         )
 
     def _source(self, measure: Measure | None, canonical: str) -> Source:
-        """Return whose labels a measure reads; judge `labels` means people's, judge `gold` gold labels."""
+        """Return whose labels a measure is computed from.
+
+        If the judge is called `labels` or `gold`, it repeats people's labels or gold labels, and these are
+        the source.
+        """
         if measure is None:
             return "judge"
         source: Source = "judge" if measure.definition.asks else "gold"
@@ -89,13 +96,16 @@ class Bases:
 
     @cached_property
     def _labelled(self) -> int:
-        """The number of people's labels, without those that were taken back."""
+        """The number of people's labels; labels without an answer are not counted."""
         people = {(label.item, label.who): label.answer for label in self._tables.labels}
         return sum(answer is not None for answer in people.values())
 
     @cached_property
     def _mixed(self) -> float | None:
-        """The share of passages labelled by people among all labelled or judged passages; None without any."""
+        """The proportion of passages labelled by people among all labelled or judged passages.
+
+        It is None if there are no such passages.
+        """
         labels = [label for label in self._tables.labels if label.kind == "relevance"]
         people = len({(label.sample, label.system, label.call, label.rank) for label in labels})
         labelled = {label.item for label in labels}
@@ -104,7 +114,10 @@ class Bases:
 
 
 def models_in(identity: Mapping[str, Json]) -> Iterator[str]:
-    """Yield the names of the models that a judge asks, given its identity: its own, or a panel's members'."""
+    """Yield the names of the models that a judge asks, given the judge's identity.
+
+    For a panel, these are the models of its members.
+    """
     if identity.get("model"):
         yield str(identity["model"])
     for member in identity.get("panel") or ():

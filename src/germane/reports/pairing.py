@@ -1,4 +1,4 @@
-"""Compare two systems on the queries that both have scores for: differences, intervals and outcomes."""
+"""Compare two systems on the queries that are scored for both: differences, intervals and outcomes."""
 
 from __future__ import annotations
 
@@ -120,20 +120,23 @@ class MeasureComparison(
 
     @property
     def deciding(self) -> tuple[float | None, Interval, float | None]:
-        """The deciding difference, its interval and p-value: those corrected by people's labels, if any."""
+        """The difference on which the outcome is based, its interval and its p-value.
+
+        They are corrected by people's labels if there is a corrected difference.
+        """
         if self.corrected is None:
             return self.difference, self.interval, self.p
         return self.corrected.difference, self.corrected.interval, self.corrected.p
 
     @property
     def gain(self) -> Interval:
-        """The interval of how much better B is than A: negated for measures where lower is better."""
+        """The interval of how much better B is than A; for measures where lower is better it is negated."""
         interval = self.deciding[1]
         return interval if higher_is_better(self.type) else interval.negated()
 
     @property
     def finding(self) -> Outcome:
-        """The outcome from interval and p-value alone: verdicts of a stand-in for a model count too."""
+        """The outcome by interval and p-value alone, even if a stand-in for a model judged."""
         if self.undecided_why or (ends := self.gain.ends) is None:
             return "not shown"
         margin = self.margin or 0.0
@@ -145,7 +148,10 @@ class MeasureComparison(
 
     @property
     def figure(self) -> str:
-        """The deciding difference and its interval as text, e.g. "+0.03 (95% interval +0.01 to +0.05)"."""
+        """The difference and its interval as text, such as "+0.03 (95% interval +0.01 to +0.05)".
+
+        It is the corrected difference if there is one.
+        """
         difference, interval, _ = self.deciding
         if difference is None:
             return "not measured"
@@ -160,7 +166,7 @@ class MeasureComparison(
 
     @property
     def why_not_shown(self) -> str:
-        """The reason for the outcome "not shown", e.g. "60 queries detect 0.16 or more"."""
+        """The reason why no difference is shown, such as "60 queries detect 0.16 or more"."""
         difference, interval, p = self.deciding
         if self.stand_in or self.undecided_why:
             return STAND_IN if self.stand_in else self.undecided_why
@@ -176,7 +182,7 @@ class MeasureComparison(
         return self.figure
 
     def sentence(self) -> str:
-        """Return the outcome as a sentence, e.g. "B is better than A in nDCG@10: +0.03 (...)"."""
+        """Return the outcome as a sentence, such as "B is better than A in nDCG@10: +0.03 (...)"."""
         match self.outcome or self.finding:
             case "same":
                 within = f"within {self.margin or 0.0:g} in {self.measure}"
@@ -188,9 +194,10 @@ class MeasureComparison(
                 return f"{self.b} is {outcome} than {self.a} in {self.measure}: {self.figure}"
 
     def with_margin(self, margin: float, *, allow_stand_in: bool) -> MeasureComparison:
-        """Return the comparison with the decision whether B is worse than A by the margin or more.
+        """Return the comparison with the decision whether B is worse than A by `margin` or more.
 
-        It is undecided if a stand-in judged, unless `allow_stand_in`. Raises InputError for a margin below 0.
+        The decision is "undecided" if a stand-in for a model judged, unless `allow_stand_in` is True. Raises
+        InputError if the margin is negative.
         """
         if not margin >= 0:
             problem = f"the margin {margin} is not a number from 0 on"
@@ -207,8 +214,8 @@ class MeasureComparison(
 def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:
     """Return the comparisons with Holm-adjusted p-values for the `primary` measures of all systems.
 
-    Other measures, and diagnostic ones such as Judged@10, get no adjusted p-value. A comparison without a
-    p-value (scores are missing) enters the adjustment as 0.05 if its interval excludes 0, else as 1.
+    Other measures, and diagnostic measures such as Judged@10, get no adjusted p-value. If a comparison has no
+    p-value because scores are missing, 0.05 is used if its interval excludes 0, and 1 otherwise.
     """
     comparisons = list(rows)
     tested = [row for row in comparisons if row.measure in primary and not is_diagnostic(row.type)]
@@ -219,7 +226,7 @@ def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> lis
 
 
 def _p(row: MeasureComparison) -> float | None:
-    """Return the p-value that `adjusted` uses for a comparison; None if it takes no part."""
+    """Return the p-value of a comparison that `adjusted` uses; None if it has no p-value and no interval."""
     _, interval, p = row.deciding
     if p is not None or interval.ends is None:
         return p
@@ -227,9 +234,10 @@ def _p(row: MeasureComparison) -> float | None:
 
 
 class Side:
-    """One of two compared systems: its printed `name`, its `report`, and its name there (`system`).
+    """One of two compared systems.
 
-    `types` maps the reported name of each of its measures to the canonical name.
+    `name` is its printed name, `report` its report, and `system` its name in that report. `types` maps the
+    reported name of each of its measures to the canonical name.
     """
 
     def __init__(self, name: str, report: ReportData, system: str) -> None:
@@ -243,28 +251,34 @@ class Side:
 
     @cached_property
     def has_samples(self) -> bool:
-        """True if the report has the system's samples; a `--json` document has only scores."""
+        """True if the report contains samples of the system; a `--json` document contains only scores."""
         return next(self.read(), None) is not None
 
     def first_of(self, cases: Collection[str]) -> Mapping[str, Sample]:
-        """Return the first sample (trial) of each of these cases, by case; only these samples are loaded."""
+        """Return the first sample (trial) of each of these cases, by case id.
+
+        Other samples are not loaded.
+        """
         table = self.report.tables.scores
         keys = {key for key in table.samples if key[0] in cases and key[1] == self.system}
         return {sample.id: sample for sample in reversed(list(self.report.tables.samples_of(keys)))}
 
     def source(self, measure: str) -> str:
-        """Return whose labels a measure reads (gold, judge, human or best), given its reported name."""
+        """Return whose labels a measure uses (gold, judge, human or best), given its reported name."""
         return self.report[measure, self.system].basis.source
 
 
 def measures_in_common(sides: Sequence[Side]) -> list[str]:
-    """Return the reported names of the measures that are the same (by canonical name) for all systems."""
+    """Return the reported names of the measures that are computed for all systems.
+
+    A measure counts only if its canonical name is the same for all systems.
+    """
     first, *others = sides
     return [name for name, of in first.types.items() if all(side.types.get(name) == of for side in others)]
 
 
 class PairedSystems:
-    """Two systems, `a` the baseline and `b` the one compared with it, and how their cases are paired."""
+    """Two systems whose cases are paired: `a` is the baseline, and `b` is compared with it."""
 
     def __init__(self, a: Side, b: Side) -> None:
         self.a, self.b = a, b
@@ -274,7 +288,10 @@ class PairedSystems:
 
     @cached_property
     def by_query(self) -> Mapping[str, str | None]:
-        """The id in A of each case of B, found by query text; empty if the samples have ids of their own."""
+        """The id in A of each case of B, matched by query text; None for a case without a match.
+
+        It is empty if equal ids mean the same case, for example because the ids are not line numbers.
+        """
         sides = self.a, self.b
         for side in sides:
             ids = (side.scores.cases[number] for number in side.scores.cases_of(side.system))
@@ -283,29 +300,29 @@ class PairedSystems:
         return counterparts(*(texts_of(side.read()) for side in sides))
 
     def case_in_a(self, case: str) -> str | None:
-        """Return the id in A of a case of B, or None if A does not have the case."""
+        """Return the id in A of a case of B; None if the cases are matched by query and none in A matches."""
         return self.by_query.get(case, case)
 
     @cached_property
     def _in_a(self) -> NDArray[np.int64]:
-        """The index in A's report of each case in B's report; -1 for a case that A lacks."""
+        """The index in A's report of each case in B's report; -1 for a case that A does not contain."""
         number_of: Callable[..., int] = self.a.scores.numbers.get
         return np.array([number_of(self.case_in_a(case), -1) for case in self.b.scores.cases], np.int64)
 
     def only_in(self) -> tuple[list[str], list[str]]:
-        """Return the ids of the cases that only A has, and those that only B has."""
+        """Return the ids of the cases that only A contains, and the ids of the cases that only B contains."""
         a, b = (side.scores.cases_of(side.system) for side in (self.a, self.b))
         in_a = self._in_a[b]
         only_a, only_b = a[~np.isin(a, in_a)].tolist(), b[~np.isin(in_a, a)].tolist()
         return [self.a.scores.cases[at] for at in only_a], [self.b.scores.cases[at] for at in only_b]
 
     def _due(self, measure: str) -> list[CaseValues]:
-        """Return A's and B's values of a measure over all cases that it should have scored."""
+        """Return A's values and B's values of a measure, over all cases except skipped cases."""
         of = measure, self.a.types[measure]
         return [side.scores.case_values(side.system, of, range_of(of[1])) for side in (self.a, self.b)]
 
     def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
-        """Return A's and B's values of a measure for the cases in both, in A's order and numbering."""
+        """Return A's and B's values of a measure for the cases in both, in A's order and with A's indices."""
         ours, theirs = self._due(measure)
         at = self._in_a[theirs.case]
         rows = np.flatnonzero(at >= 0)
@@ -315,9 +332,9 @@ class PairedSystems:
         return ours, replace(theirs.taken(positions[ours.case]), case=ours.case)
 
     def too_few(self, comparison: MeasureComparison) -> str:
-        """Return why too few queries have scores in both systems for a decision; "" if enough have.
+        """Return why too few queries are scored in both systems for a decision; "" if there are enough.
 
-        At least half of each system's queries are needed, unless it was evaluated on a random sample of them.
+        At least half of each system's queries are needed, unless only a random sample of them was evaluated.
         """
         n, due = comparison.n, [len(side.case) for side in self._due(comparison.measure)]
         sampled = [side.report.manifest.get("sampled") for side in (self.b, self.a)]
@@ -331,7 +348,11 @@ class PairedSystems:
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
     ) -> MeasureComparison:
-        """Return the comparison by one measure, over all cases or those of a slice `name` (mask `keep`)."""
+        """Return the comparison of the systems by one measure.
+
+        `keep` is a mask of A's cases that restricts the comparison to a slice, and `name` is the slice's
+        name.
+        """
         ours, theirs = self.values(measure)
         if keep is not None:
             chosen = np.flatnonzero(keep[ours.case])

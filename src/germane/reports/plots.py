@@ -41,10 +41,10 @@ _MOST_SYSTEMS = 8  # with a chart of relevance by rank
 
 
 def tag(name: str, *children: str, **attributes: object) -> str:
-    """Return an SVG element with `children` (texts of SVG elements) and escaped attributes.
+    """Return an SVG element as a string; `children` are strings of SVG elements, and attributes are escaped.
 
-    An attribute such as `text_anchor` is written text-anchor. `color` is a key of `_COLOURS`, which holds a
-    light and a dark form of each colour.
+    An underscore in an attribute's name is written as a hyphen. `color` is a key of `_COLOURS`, which
+    contains a light and a dark variant of each colour.
     """
     if (colour := attributes.pop("color", None)) is not None:
         attributes = {"class_": f"c-{colour}", "color": _COLOURS[str(colour)][0], **attributes}
@@ -56,20 +56,23 @@ def tag(name: str, *children: str, **attributes: object) -> str:
 
 
 def _text(words: object, x: float, y: float, color: str = "quiet", **more: object) -> str:
-    """Return an SVG text element at x, y; the words are escaped."""
+    """Return an SVG text element at the position x, y; the words are escaped."""
     words = escape(clean(str(words)), quote=False)
     return tag("text", words, x=float(x), y=float(y), color=color, fill="currentColor", **more)
 
 
 def _rect(x1: float, y1: float, x2: float, y2: float, color: str, words: str = "", **more: object) -> str:
-    """Return an SVG rectangle, filled unless `more` holds another `fill`; `words` is its tooltip."""
+    """Return a filled SVG rectangle with the tooltip `words`.
+
+    `more` are further attributes, such as `fill`.
+    """
     title = [tag("title", escape(clean(words)))] if words else []
     size = {"x": x1, "y": y1, "width": x2 - x1, "height": y2 - y1}
     return tag("rect", *title, **size, **{"color": color, "fill": "currentColor", **more})
 
 
 def _line(y: float, color: str, **more: object) -> str:
-    """Return an SVG path: a horizontal line at height y, as wide as the chart's plotting area."""
+    """Return a horizontal SVG line at height `y`, as wide as the chart's plotting area."""
     path = f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}"
     return tag("path", d=path, color=color, stroke="currentColor", **more)
 
@@ -97,7 +100,7 @@ def _axes(ends: tuple[float, float], name_x: str, name_y: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart: its title, its text for screen readers (`words`), its drawing as SVG, and a note below it."""
+    """A chart: a title, a drawing (`body`, in SVG), a note below it, and `words` for screen readers."""
 
     title: str
     words: str
@@ -109,7 +112,7 @@ class Chart:
         return _svg(self.drawn(), WIDTH, _TITLE + HEIGHT + _NOTE, f"{self.title}: {self.words}")
 
     def drawn(self) -> str:
-        """Return the SVG of title, drawing and note, with the top left corner at 0, 0."""
+        """Return the SVG of the title, drawing and note, with the top left corner at 0, 0."""
         drawing = _text(textwrap.shorten(clean(self.title), 70), 20, 18, "ink", font_size=15, font_weight=600)
         drawing += tag("g", self.body, transform=f"translate(0 {_TITLE})")
         for at, line in enumerate(textwrap.wrap(clean(self.note), 92)[:2]):
@@ -129,7 +132,7 @@ def document(charts: Sequence[Chart]) -> str:
 
 
 def dark_colours(inside: str = "") -> str:
-    """Return the CSS for dark mode, limited to elements inside the CSS selector `inside`."""
+    """Return the CSS of the dark colours; they apply to elements within the CSS selector `inside`."""
     rules = "".join(f"{inside} .c-{name}{{color:{dark}}}".strip() for name, (_, dark) in _COLOURS.items())
     return f"@media screen and (prefers-color-scheme: dark) {{{rules}}}"
 
@@ -145,12 +148,13 @@ def _svg(inside: str, width: int, height: int, words: str) -> str:
 def ranks(
     report: ReportData, strips: Sequence[tuple[str, str]] | None = None, whose: str = ""
 ) -> list[Chart]:
-    """Return a chart per system: the share of relevant, irrelevant and unlabelled contexts at each rank.
+    """Return a chart per system: the proportion of relevant, irrelevant and unlabelled contexts at each rank.
 
-    A share is of the lists that are long enough. Systems without a relevant context have no chart. `strips`
-    are (system, strip) for each sample, with one sign per retrieved context: ■ or A to D if it is relevant, □
-    or a to d if not, any other if unknown; a bar separates an agent's searches. None means the labels of the
-    first measure. `whose` is the source of the labels, for the title, e.g. "gold labels".
+    Proportions are over the lists that reach the rank. Systems without a relevant context get no chart.
+    `strips` contains a pair (system, strip) for each sample; None means the labels of the first measure. A
+    strip contains one sign per retrieved context: ■ or A to D for relevant, □ or a to d for not relevant, and
+    any other sign for unknown. A bar (|) separates an agent's searches. `whose` is the source of the labels
+    for the title, such as "gold labels".
     """
     if strips is None:
         first = [score for score in report.scores() if score.measure == report.measures[0]]
@@ -169,7 +173,7 @@ def ranks(
 
 
 def _ranks(counts: Sequence[Counter[str | None]], title: str) -> Chart:
-    """Return one system's chart; `counts` has, for each rank, the number of lists with each label there."""
+    """Return one system's chart; `counts` contains, for each rank, the number of lists by the label there."""
     ends = (0.0, 1.0)
     body = _axes(ends, "rank", "share of the lists")
     step, shares = (WIDTH - LEFT - RIGHT) / len(counts), []
@@ -193,7 +197,10 @@ def _ranks(counts: Sequence[Counter[str | None]], title: str) -> Chart:
 
 
 def differences(report: ReportData, baseline: ReportData, measure: str, system: str | None = None) -> Chart:
-    """Return a chart of each query's change from the baseline, largest first, with mean and interval."""
+    """Return a chart of each query's change from the baseline, largest first, with the mean and its interval.
+
+    `system` None means the first system. Raises InputError if no query is scored in both reports.
+    """
     system = report.systems[0] if system is None else system
     other = system if system in baseline.systems else baseline.systems[0]
     pair = PairedSystems(Side("the baseline", baseline, other), Side("this report", report, system))
@@ -238,7 +245,10 @@ def differences_of(report: ReportData, baseline: ReportData) -> list[Chart]:
 
 
 def charts_of(report: ReportData, baseline: ReportData | None = None) -> list[Chart]:
-    """Return the charts of relevance by rank and of changes from a baseline; InputError if there are none."""
+    """Return the charts of relevance by rank and of changes from a baseline.
+
+    Raises InputError if there is nothing to draw.
+    """
     if not report.measures:
         problem = "the report has no measure, and so no chart to draw"
         raise InputError(problem, fix="name a report with scores: germane run SAMPLES -m nDCG@10")
@@ -251,7 +261,11 @@ def charts_of(report: ReportData, baseline: ReportData | None = None) -> list[Ch
 
 
 def write_picture(report: ReportData, path: Path, baseline: ReportData | None = None) -> None:
-    """Write the charts of a report to a .svg or .png file; InputError if it has none."""
+    """Write the charts of a report to a .svg or .png file.
+
+    Raises InputError if there is nothing to draw, and MissingPart if the package for .png files is not
+    installed.
+    """
     drawn = document(charts_of(report, baseline))
     if path.suffix.lower() != ".png":
         write_whole(path, drawn.encode())

@@ -39,10 +39,11 @@ if TYPE_CHECKING:
 
 
 class Report(ReportData):
-    """The result of an evaluation: numbers, worst queries, tables, and its folder on disk.
+    """The result of an evaluation: means, scores, worst queries, tables, and the report folder.
 
-    `report["nDCG@10"]` is a MeasureSummary (`mean`, `interval`, `n`, ...); with several systems it is `report["nDCG@10", "bm25"]`.
-    Iterate over it for the names of the measures; `str(report)` is the command line's table.
+    `report["nDCG@10"]` is a MeasureSummary (`mean`, `interval`, `n`, ...). If there are several systems, use
+    `report["nDCG@10", "bm25"]`. Iterating over a report yields the names of its measures. `str(report)` is
+    the text that the command line prints.
     """
 
     @classmethod
@@ -55,13 +56,13 @@ class Report(ReportData):
         corrected: bool = True,
         **declared: Json,
     ) -> Report:
-        """Return the report of an evaluation's tables: summarise its scores and decide its gates.
+        """Return the report of an evaluation's tables: summarise the scores and decide the gates.
 
-        Entries of the manifest that are counted from the rows (graders, notes, prompts, how the judge was
-        asked) are taken from the tables. `gates` None means those of the manifest; `corrected` corrects
-        judged means with people's labels. `declared` are more entries of the manifest: `max_unmeasured` is
-        the share of scores that may be missing; with `allow_stand_in` gates also decide on verdicts of a
-        stand-in for a model; `over` is the limit that was exceeded, which makes the exit code 3.
+        Manifest entries that are counted from rows (graders, notes, prompts, how the judge was asked) are
+        taken from the tables. `gates` None means the gates in the manifest. With `corrected`, judged means
+        are corrected with people's labels. `declared` are further manifest entries. `max_unmeasured` is the
+        proportion of scores that may be missing. With `allow_stand_in`, verdicts of a stand-in for a model
+        decide gates too. `over` names a limit that was exceeded, which makes the exit code 3.
 
         Raises InputError if a gate names a measure that was not computed.
         """
@@ -84,7 +85,10 @@ class Report(ReportData):
     def so_far(
         cls, tables: Tables, manifest: Mapping[str, Json], verdict: Verdict, *, stopped: str
     ) -> Report:
-        """Return the report of a stopped evaluation over its finished samples; `stopped` is the reason."""
+        """Return the report of a stopped evaluation over its finished samples.
+
+        `stopped` is the reason for the stop.
+        """
         made = {**_counted(tables), **manifest}
         if sampled := made.get("sampled"):
             made["sampled"] = {**sampled, "n": len(CaseScores(tables.scores).numbers)}
@@ -92,9 +96,10 @@ class Report(ReportData):
 
     @classmethod
     def open(cls, folder: str | Path, *, corrected: bool = True) -> Report:
-        """Return the report in a folder; `corrected` also corrects its judged means with people's labels.
+        """Return the report in a folder.
 
-        Raises InputError if it is missing, unfinished, of another version, or a file was changed since.
+        With `corrected`, its judged means are corrected with people's labels. Raises InputError if the report
+        is missing, unfinished or of another version, or if a file was changed after the report was written.
         """
         tables = StoredTables.open(folder)
         try:
@@ -105,20 +110,21 @@ class Report(ReportData):
 
     @classmethod
     def unfinished(cls, folder: str | Path) -> Report:
-        """Return the report of an interrupted evaluation: the means so far, and the command that resumes it."""
+        """Return the report of an interrupted evaluation: the means so far and the command to resume it."""
         tables = StoredTables.unfinished(folder)
         again = f"continue it: germane run --resume {folder}"
         verdict = Verdict(130, (f"interrupted: these are the results so far; {again}",))
         return cls.so_far(tables, tables.manifest, verdict, stopped=again)
 
     def save(self, path: str | Path, *, force: bool = False) -> Report:
-        """Write the report to a file if the path ends in a report format, else to a report folder.
+        """Write the report to a file if `path` ends in a report format, otherwise to a report folder.
 
         Formats are .html, .json, .jsonl, .csv, .md, .txt, .xml, .svg and .png (charts), .parquet (the table
-        of scores), and those of add-ons. Returns the report; after writing a folder, the one in that folder.
+        of scores), and the formats of add-ons. Returns this report, or, after a folder was written, the
+        report in that folder.
 
-        Raises InputError if the folder holds the report of another evaluation (unless `force`), or another
-        process writes there.
+        Raises InputError if the folder contains the report of another evaluation and `force` is False, or if
+        another process is writing to the folder.
         """
         from germane.reports.formats import known_format, write
 
@@ -140,7 +146,10 @@ class Report(ReportData):
         return saved
 
     def finish(self, writer: FolderWriter) -> None:
-        """Complete a report folder by writing the manifest with the verdict; only then can it be opened."""
+        """Complete a report folder by writing the manifest with the verdict.
+
+        The report cannot be opened before this.
+        """
         self.manifest = writer.finish({**self.manifest, "verdict": self.verdict.as_json()})
 
     def store_verdict(self) -> None:
@@ -154,7 +163,7 @@ class Report(ReportData):
     ) -> Explanation:
         """Return the explanation of a sample's score by a measure: hits, misses and a line of reasoning.
 
-        Raises KeyError if the report has no such sample or measure.
+        Raises KeyError if the report has no score of this sample by this measure.
         """
         from germane.reports.explain import Explainer
 
@@ -166,14 +175,20 @@ class Report(ReportData):
         return Explainer(self).explain(score, self.samples_of([score.key]).get(score.key))[0]
 
     def to_json(self, *, scores: bool = True) -> dict[str, Json]:
-        """Return the document that `--json` prints; `scores=False` leaves out the single scores."""
+        """Return the document that `--json` prints.
+
+        `scores=False` leaves out the scores of single samples.
+        """
         from germane.reports.formats import json_document
 
         return json_document(self, scores=scores)
 
     @property
     def misses_gold(self) -> bool:
-        """True if a measure of gold labels has a score of 0, as when a sample retrieved no gold document."""
+        """True if any score is 0 and a measure uses gold labels.
+
+        This is so, for example, if a sample retrieved no gold document.
+        """
         names = {summary.measure for summary in self.summaries if summary.basis.source == "gold"}
         return bool(names) and bool((self.tables.scores.value == 0).any())
 
@@ -191,10 +206,13 @@ class Report(ReportData):
 
 
 def reports_in(folder: Path) -> list[Path]:
-    """Return the report folders in a folder, latest first by the date in their manifests, then by file time."""
+    """Return the report folders in a folder, the latest first, by the date in their manifests.
+
+    Reports with equal dates are ordered by the time of the manifest file.
+    """
 
     def created(report: Path) -> tuple[str, int]:
-        """Return a sort key: the date in a report's manifest, then the file's time."""
+        """Return the sort key of a report: the date in its manifest, then the time of the manifest file."""
         time = ""
         with suppress(InputError):
             time = str(read_manifest(report).get("created", ""))
@@ -204,7 +222,7 @@ def reports_in(folder: Path) -> list[Path]:
 
 
 def complete_in(folder: Path) -> Iterator[Path]:
-    """Yield the complete report folders in a folder, latest first."""
+    """Yield the complete report folders in a folder, the latest first."""
     for report in reports_in(folder):
         with suppress(InputError):
             if read_manifest(report).get("status") == "complete":
@@ -212,7 +230,11 @@ def complete_in(folder: Path) -> Iterator[Path]:
 
 
 def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
-    """Return the report at a path: a report folder, a `--json` document, or the latest in a folder."""
+    """Return the report at a path.
+
+    The path is a report folder, a `--json` document, a result file of another program, or a folder of
+    reports, of which the latest complete report is opened. Raises InputError if there is no report.
+    """
     path = Path(path)
     if path.is_file():
         from germane.results.reading import read_results  # not at the top: `germane rank` reads no such files
@@ -230,7 +252,10 @@ def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
 
 
 def find_baseline(path: str | Path | None) -> ReportData:
-    """Return the report that --baseline names. Raises InputError if the path is None or holds no report."""
+    """Return the report at the path given with --baseline.
+
+    Raises InputError if the path is None or there is no report.
+    """
     if path is None:
         raise InputError("--fail-on-regression needs a baseline", fix="give --baseline REPORT")
     return find_report(path)
@@ -248,7 +273,10 @@ class ScoredDocument(Line):
 
 
 def read_document(path: Path) -> ReportData:
-    """Return the report in a `--json` document; it has scores and judge, but no samples and verdicts."""
+    """Return the report in a `--json` document; it contains scores and the judge, but no samples or verdicts.
+
+    Raises InputError if the document is damaged or contains an invalid score.
+    """
     location = SourceLocation(str(path))
     fix = "name the folder that `germane run` wrote, or a document of germane run --json or germane rank --json -q"
     try:
@@ -287,7 +315,10 @@ _SLACK = 1e-9  # of a value at an end of its measure's range
 
 
 def _limits(name: str) -> tuple[float, float]:
-    """Return the range of a measure's values; at most +-1e100, whose squares are finite, if it has no end."""
+    """Return the range of a measure's values, limited to +-1e100 so that the squares of values are finite.
+
+    If the measure is not one of germane's, the range is -1e100 to 1e100.
+    """
     definition = Measure.remembered(name).definition
     ours = definition.compute.__module__.startswith("germane.") and definition.formula != UNKNOWN
     low, high = definition.range if ours else (-inf, inf)
@@ -295,7 +326,7 @@ def _limits(name: str) -> tuple[float, float]:
 
 
 def _report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportData:
-    """Return another program's result file as a report; `types` maps reported to canonical measure names."""
+    """Return another program's results as a report; `types` maps reported to canonical measure names."""
     tables, cluster_of = BlockRows(), dict[str, str]()
     for row in results.rows:
         status: Status = "error" if row.value is None else "ok"
@@ -320,10 +351,11 @@ def open_together(
     ranges: Mapping[str, tuple[float, float]],
     directions: Mapping[str, bool],
 ) -> tuple[list[ReportData], list[str]]:
-    """Open several reports without correcting means; return them, and notes on what was guessed of measures.
+    """Return several reports, opened without correcting their means, and notes on guesses about measures.
 
-    `ranges` and `directions` (True if higher is better) describe measures in other programs' result files.
-    For measures that are not listed, both are guessed from the names, and the values in all files.
+    `values` are reports or paths. `ranges` and `directions` (True if higher is better) describe measures in
+    result files of other programs. For other measures, range and direction are guessed from the names and the
+    values.
     """
     from germane.results.naming import types_of  # not at the top: `germane rank` reads no such files
     from germane.results.reading import read_results
@@ -349,7 +381,10 @@ def open_together(
 
 
 def _required_gates(report: Report) -> list[GateResult]:
-    """Return a gate result per required grader: failed if any case's score is below its threshold."""
+    """Return one gate result per required grader.
+
+    The result is failed if a case's score is below the grader's threshold.
+    """
     graders, results = [of for graders in report.grader_sets for of in graders.values()], list[GateResult]()
     required = [*dict.fromkeys(grader.name for grader in graders if grader.required is not None)]
     required += [CASE_SCORE] * any(grader.threshold is not None for grader in graders)
@@ -375,7 +410,10 @@ def _required_gates(report: Report) -> list[GateResult]:
 
 
 def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
-    """Return a gate's result per system; a gate declared in one of several eval files reads its cases."""
+    """Return a gate's result for each system.
+
+    If several eval files ran, a gate that one file declares is decided on the cases of this file.
+    """
     for file in report.files:
         if gate.location is not None and gate.location.file == file.name:
             if not file.summaries:
@@ -389,7 +427,10 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
 
 
 def _counted(tables: Tables) -> dict[str, Json]:
-    """Return the manifest's entries that are counted from the tables: graders, notes, prompts, questions."""
+    """Return the manifest entries that are counted from the tables: graders, notes, prompts, questions.
+
+    Returns {} for tables of a complete report, whose manifest contains these entries.
+    """
     if tables.is_complete:
         return {}  # its manifest says so already
     beside: dict[str, dict[str, float]] = {}  # by system the means that belong beside those over gold labels
@@ -408,7 +449,10 @@ def _counted(tables: Tables) -> dict[str, Json]:
 
 
 def panel_notes(asked: AskedCounts) -> dict[str, int]:
-    """Return {note on how far a panel of judges agreed: number of questions}; {} without a panel."""
+    """Return a note on how far a panel of judges agreed, as {note: number of questions}.
+
+    Returns {} without a panel.
+    """
     panel = sum(n for (_, field, _), n in asked.items() if field == "panel")
     if not panel:
         return {}
@@ -423,9 +467,10 @@ def panel_notes(asked: AskedCounts) -> dict[str, int]:
 def _summaries(
     tables: Tables, manifest: Mapping[str, Json], *, corrected: bool = True
 ) -> tuple[list[MeasureSummary], Corrections | None]:
-    """Return a summary per measure and system, and the `Corrections` of judged means (None without labels).
+    """Return a summary per measure and system, and the `Corrections` of the judged means.
 
-    If `corrected` is False, the summaries have no corrected means.
+    The `Corrections` are None if there are no labels or no judged means. If `corrected` is False, the
+    summaries contain no corrected means.
     """
     bases, corrections, summaries = Bases(manifest, tables), None, list[MeasureSummary]()
     for line in summarise(tables.scores, clusters=tables.clusters()):

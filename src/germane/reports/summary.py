@@ -1,4 +1,4 @@
-"""Summarise the scores of each measure: mean, interval, bounds, and whose labels they are computed from."""
+"""Summarise the scores of each measure: the mean, its interval and bounds, and whose labels are used."""
 
 from __future__ import annotations
 
@@ -148,20 +148,24 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         self.interval_why, self.corrected_why = self.interval_why or None, self.corrected_why or None
 
     def __repr__(self) -> str:
-        """Return the measure with its mean, interval and number of cases, as shown in a notebook."""
+        """Return the measure with its mean, interval and number of cases, for display in a notebook."""
         system = f" of {self.system}" if self.system else ""
         interval = f" ({self.interval_in_words()})" if self.interval else ""
         return f"<{self.measure}{system} {self.in_words()}{interval}, {self.count_in_words()}>"
 
     def remarks(self) -> Iterator[str]:
-        """Yield the remarks printed with the mean: whose labels it reads, and why it is not corrected."""
+        """Yield the remarks printed with the mean: whose labels it is based on, and why it is uncorrected."""
         if self.mean is not None:
             yield from self.basis.remarks
             if self.basis.labels and self.corrected_why:
                 yield f"not corrected: {self.corrected_why}"
 
     def in_words(self) -> str:
-        """Return the mean as text; if scores are missing, with their number and the possible range of the mean."""
+        """Return the mean as text.
+
+        If scores are missing, the text includes the number of scores and the range in which the mean over all
+        would be.
+        """
         if self.mean is None:
             return "-"
         if not self.failed:
@@ -170,13 +174,19 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         return f"{self.mean:.4f} over {self.n} of {self.due} ({could} over all)"
 
     def count_in_words(self) -> str:
-        """Return "n/total" (cases with a value / all), with the number of trials and any random sample."""
+        """Return "n/total", with the number of trials and the size of a random sample, if any.
+
+        `n` is the number of cases with a value.
+        """
         share = f"{100 * self.sampled.n / self.sampled.of:.3g}%" if self.sampled else ""
         more = ", ".join(filter(None, (self.trials_in_words(), share)))
         return f"{self.n}/{self.total}" + (f" ({more})" if more else "")
 
     def trials_in_words(self) -> str:
-        """Return the number of trials of each case ("5 trials each"); "" if each has one."""
+        """Return the number of trials of each case, such as "5 trials each".
+
+        Returns "" if each case has one trial.
+        """
         if not self.trials:
             return ""
         number = self.trials if isinstance(self.trials, int) else "{} to {}".format(*self.trials)
@@ -188,7 +198,10 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
 
 
 def known_measure(name: str) -> Measure | None:
-    """Return the measure with this name; None if it is not germane's, as for an eval file's grader."""
+    """Return the measure with this name.
+
+    Returns None if it is not one of germane's, such as an eval file's grader.
+    """
     try:
         measure = Measure.parse(name)
     except InputError:
@@ -197,17 +210,26 @@ def known_measure(name: str) -> Measure | None:
 
 
 def canonical_name(name: str) -> str:
-    """Return the canonical spelling of a measure's name; names of an eval file's own graders are unchanged."""
+    """Return the canonical spelling of a measure's name.
+
+    The name of an eval file's own grader is unchanged.
+    """
     return str(known_measure(name) or name.strip())
 
 
 def range_of(canonical: str) -> tuple[float, float]:
-    """Return a measure's lowest and highest value, given its canonical name; 0 and 1 if it is unknown."""
+    """Return the lowest and highest value of a measure, given its canonical name.
+
+    Returns 0 and 1 if it is unknown.
+    """
     return Measure.remembered(canonical).definition.range
 
 
 def check_change(canonical: str, change: float, problem: str, location: SourceLocation | None = None) -> None:
-    """Raise InputError, beginning with `problem`, if `change` exceeds the width of a measure's range."""
+    """Raise InputError if `change` exceeds the width of a measure's range.
+
+    The message begins with `problem`, and `location` is where the change is written.
+    """
     low, high = range_of(canonical)
     if abs(change) > high - low:
         name = canonical.partition(" [")[0]
@@ -217,12 +239,12 @@ def check_change(canonical: str, change: float, problem: str, location: SourceLo
 
 
 def higher_is_better(canonical: str) -> bool:
-    """Return True if higher values of the measure are better, also if germane does not know the measure."""
+    """Return True if higher values of a measure are better, or if germane does not know the measure."""
     return Measure.remembered(canonical).definition.better == "higher"
 
 
 def is_diagnostic(canonical: str) -> bool:
-    """Return True if a measure describes the labels or lists (e.g. Judged@10), not how good they are."""
+    """Return True if a measure (such as Judged@10) describes the labels or rankings, not their quality."""
     measure = Measure.remembered(canonical)
     return measure.definition.diagnostic or measure.settings.get("part") == "residual"
 
@@ -235,8 +257,8 @@ def summarise(
 ) -> list[MeasureSummary]:
     """Return one summary per system and measure, in order of first appearance.
 
-    `clusters` maps cases that depend on one another to their common cluster. `keep` holds the numbers of the
-    samples that count, in ascending order; None means all.
+    `clusters` maps cases that depend on one another to their common cluster. If `keep` is given, only the
+    samples with these indices, in ascending order, are summarised.
     """
     cases = scores
     if not isinstance(cases, CaseScores):
@@ -247,7 +269,10 @@ def summarise(
 def _summary(
     cases: CaseScores, system: str, number: int, rows: NDArray[np.int64], clusters: Mapping[str, str] | None
 ) -> MeasureSummary:
-    """Return the summary of one system's scores of one measure, those in the table's rows `rows`."""
+    """Return the summary of the scores in `rows`.
+
+    The rows are of one system and the measure with index `number`.
+    """
     measure, canonical = cases.measures[number]
     span = range_of(canonical)
     case_values = cases.values_of(rows, span)
@@ -304,7 +329,10 @@ def _summary(
 def interval_of_cases(
     values: CaseValues, clusters: NDArray[np.generic] | None, span: tuple[float, float], *, times: float = 1.0
 ) -> Interval:
-    """Return the mean's interval over the cases, or over `times` as many; `span` is the measure's range."""
+    """Return the confidence interval of the mean over cases; `span` is the measure's range.
+
+    `times` other than 1 estimates the interval for `times` as many cases.
+    """
     bounds, limits = (values.low, values.high), limits_of(span, values)
     if not np.isfinite(values.high).all():
         why = "missing scores could have any value"
@@ -313,13 +341,13 @@ def interval_of_cases(
 
 
 def limits_of(span: tuple[float, float], *sides: CaseValues) -> tuple[float, float] | None:
-    """Return a measure's range `span`; None if a value lies outside it, as with an unknown measure."""
+    """Return a measure's range `span`, or None if a value is outside it, which unknown measures allow."""
     ends = [(side.low.min(), side.high.max()) for side in sides if len(side.low)]
     return span if all(span[0] <= low and high <= span[1] for low, high in ends) else None
 
 
 def in_digits(value: float | None, sign: str = "", digits: int = 4) -> str:
-    """Return a number with this many decimals, "-" for None; with `sign` "+", positive ones get a plus."""
+    """Return a number with this many decimals, "-" for None; `sign` "+" adds a plus to positive numbers."""
     return "-" if value is None else f"{value:{sign}.{digits}f}"
 
 
@@ -338,7 +366,10 @@ INTERVALS = f"95% confidence intervals ({LIKE_THESE})"
 
 
 def interval_in_words(ends: Sequence[float] | None, digits: int = 4, sign: str = "") -> str:
-    """Return an interval as text, rounded outwards: "0.61 to 0.74", or "+0.61 to +0.74" with `sign` "+"."""
+    """Return an interval, rounded outwards, as text such as "0.61 to 0.74"; "-" for None.
+
+    With `sign` "+", positive numbers get a plus. An interval of width 0 is shown as one number.
+    """
     if ends is None:
         return "-"
     if ends[1] - ends[0] <= 1e-12:
@@ -349,10 +380,10 @@ def interval_in_words(ends: Sequence[float] | None, digits: int = 4, sign: str =
 
 
 def sample_slices(sample: Sample, by: str) -> list[str]:
-    """Return the names of the slices that a sample is in, e.g. ["lang=de"] by `lang`.
+    """Return the names of the slices that a sample belongs to, such as ["lang=de"] for `by` "lang".
 
-    `by` is a metadata field or the part of tags before a colon (`lang` for `lang:de`), each value of which is
-    a slice; or a single tag; or "tags", for a slice per tag.
+    `by` is one of four: a metadata field; the part of tags before a colon (`lang` for `lang:de`); a single
+    tag; or "tags". The first two give one slice per value, and "tags" gives one slice per tag.
     """
     values = [tag.partition(":")[2] for tag in sample.tags if tag.startswith(f"{by}:")]
     if isinstance(value := sample.metadata.get(by), str | int | float):
@@ -365,9 +396,10 @@ def sample_slices(sample: Sample, by: str) -> list[str]:
 
 
 def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
-    """Return the case ids in each slice, by the slice's name; a single tag also gives the slice "not TAG".
+    """Return the ids of the cases in each slice, by the slice's name.
 
-    Raises InputError if no sample is in any slice.
+    `by` is as in `sample_slices`. If `by` is a single tag, cases without it form the slice "not TAG". Raises
+    InputError if no sample is in any slice.
     """
     slices: dict[str, set[str]] = {}
     cases, known = set[str](), set[str]()
@@ -386,7 +418,10 @@ def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
 
 
 def with_measures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield each distinct text of (text, measure) rows with all its measures: "text (RR, nDCG@10)"."""
+    """Yield each distinct text with the names of its measures, such as "text (RR, nDCG@10)".
+
+    `rows` are pairs (text, measure).
+    """
     measures_of: dict[str, dict[str, None]] = {}
     for text, measure in rows:
         measures_of.setdefault(text, {})[measure] = None
@@ -400,10 +435,10 @@ _STYLES = {"corrected": "bold", "mean": "bold", "skipped": "dim", "incomplete": 
 def means_table(
     summaries: Sequence[MeasureSummary], counts: Sequence[str] | None = None, of_all: str = "n"
 ) -> Table:
-    """Return the table of means: a line per summary, with columns of slices and systems if they differ.
+    """Return the table of means, one row per summary; columns name slices and systems if there are several.
 
-    `counts` names the columns of `COUNTS` to show; None means those that are not all 0. `of_all` is the
-    heading of the column with the number of scores.
+    `counts` names the columns of `COUNTS` to show; None means the columns that are not all 0. `of_all` is the
+    heading of the column with the number of cases.
     """
     zero = "0" if counts else "-"
     if counts is None:
@@ -424,7 +459,7 @@ def means_table(
 
 
 def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
-    """Yield a sentence per corrected mean: the judge's mean, the corrected mean and its interval."""
+    """Yield a sentence per corrected mean, with the judge's mean, the corrected mean and its interval."""
     for summary in summaries:
         if (mean := summary.corrected) is not None:
             system = f" of {summary.system}" if summary.system else ""

@@ -151,10 +151,11 @@ UNNAMED = "unnamed"
 class LabelBook:
     """The labels that count for each item: the newest label of each person, and all labels of UNNAMED.
 
-    The newest label is the label with the latest time; of equal times, the last in order counts. `by_person`
-    returns all labels of an item. `votes` returns one label per person, on the scale of the newest label.
-    `get` returns the vote with the lower median answer, or the newest label if answers are not numbers.
-    Measures average the answers of each person, then over people. Withdrawn answers do not count.
+    The newest label is the label with the latest time; of equal times, the last label counts. `by_person`
+    returns the labels of an item that are on the scale of its newest label. `votes` returns one of these
+    labels per person. `get` returns the vote with the lower median answer, or the newest label if answers are
+    not numbers. Measures average the answers of each person, then over people. Withdrawn answers do not
+    count.
     """
 
     def __init__(self, labels: Iterable[Label] = ()) -> None:

@@ -1,4 +1,4 @@
-"""Find the judged means that people's labels can correct, and the number of answers that this takes."""
+"""Find the judged means that people's labels can correct, and the number of answers needed for this."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _LEAST_QUERIES = 3  # with labels, before a mean is corrected
 class LabelTarget:
     """The judged means that people's labels of one `kind` (relevance, support or sufficiency) can correct.
 
-    `design` is the unit of the random draw: single passages or claims, or whole queries. `ordered` are the
-    measures that depend on the order of the passages, and so need whole queries. `cases` are the queries for
-    which each of the measures has a value; labels of other queries correct nothing.
+    `design` is the unit of the random draw: single passages or claims, or whole queries. `measures` are the
+    measures whose means are corrected. `ordered` are the measures that depend on the order of the passages
+    and therefore need whole queries. `cases` are the queries for which every measure has a value; labels of
+    other queries correct nothing.
     """
 
     kind: str
@@ -32,7 +33,10 @@ class LabelTarget:
     cases: frozenset[str] = frozenset()
 
     def answers_needed(self, cases: Sequence[str]) -> int:
-        """Return how many answers it takes to correct the means, given the query of each task in order."""
+        """Return the number of answers needed to correct the means.
+
+        `cases` is the query of each task, in order.
+        """
         labels, answers, seen = 0, 0, set[str]()
         if self.design == "queries":
             for case, size in Counter(cases).items():
@@ -49,7 +53,10 @@ class LabelTarget:
         return len(cases)
 
     def announcement(self, cases: Sequence[str], size: int) -> str:
-        """Return a sentence: which means the first `size` answers correct, and after how many answers."""
+        """Return a sentence that says which means the first `size` answers correct, and after how many.
+
+        `cases` is the query of each task, in order.
+        """
         names, needed = some_of(self.measures, 4), self.answers_needed(cases)
         what = {"relevance": "passages", "support": "claims"}.get(self.kind, "sets of passages")
         how = "whole queries" if self.design == "queries" else what
@@ -61,10 +68,12 @@ class LabelTarget:
 def choose_targets(
     report: ReportData, kind: str | None, design: Design | None
 ) -> tuple[list[LabelTarget], list[str]]:
-    """Return the targets of a kind and design (None = any), and the judged measures they do not correct.
+    """Return the label targets of a report, and the judged measures that they do not correct.
 
-    Measures that depend on the order of the passages need labels of whole queries, others of some passages.
-    context_recall and faithfulness need labels of single claims, context_sufficiency one answer per query.
+    If `kind` or `design` is given, only targets of this kind or design are returned. Measures that depend on
+    the order of the passages need labels of whole queries, and other ranked measures need labels of some
+    passages. context_recall and faithfulness need labels of single claims. context_sufficiency needs one
+    answer per query.
     """
     wanted: dict[str, dict[str, bool]] = {"relevance": {}, "support": {}, "sufficiency": {}}
     never: dict[str, bool] = {}
@@ -100,9 +109,10 @@ def choose_targets(
 def shared_budget(
     targets: Sequence[LabelTarget], orders: Sequence[Sequence[str]], budget: int | None
 ) -> list[int]:
-    """Return how many answers each target gets, such that later targets get as many as they need.
+    """Return how many answers of `budget` each target gets, so that enough are left for later targets.
 
-    `orders` has, for each target, the query of each of its tasks in the order drawn; `budget` None = all.
+    `orders` contains, for each target, the query of each of its tasks in the order drawn. `budget` None means
+    as many answers as there are tasks.
     """
     needed = [target.answers_needed(cases) for target, cases in zip(targets, orders, strict=True)]
     left, shares = sum(map(len, orders)) if budget is None else budget, list[int]()
@@ -113,7 +123,10 @@ def shared_budget(
 
 
 def _kind_of(measure: Measure) -> str:
-    """Return the kind of people's labels that a judged measure can also be computed from; "" for none."""
+    """Return the kind of people's labels from which a judged measure can also be computed.
+
+    Returns "" if there is none.
+    """
     if measure.name in VERDICT_MEANS:
         return "sufficiency" if measure.name == "context_sufficiency" else "support"
     if measure.definition.family != "ranked":

@@ -34,18 +34,19 @@ BLOCK = 500  # samples whose verdicts are read together
 
 
 def reads_verdicts(measure: Measure, settings: Settings) -> bool:
-    """Return True if a ranked measure reads the judge's verdicts on passages, which people can label too."""
+    """Return True if a ranked measure uses the judge's verdicts on passages, which people can label too."""
     return measure.definition.family == "ranked" and measure.labels == "judge" and not settings.judged_by
 
 
 def claim_verdicts(
     measure: Measure, sample: Sample, settings: Settings, answers: StoredAnswers
 ) -> Iterator[tuple[AnyQuestion, str, int, float, float]]:
-    """Yield a sample's yes/no verdicts of which a measure is the mean: on claims, or on whether it suffices.
+    """Yield the yes/no verdicts on a sample whose mean is the measure's score.
 
-    Each is (question, item, claim, verdict, weight): `claim` is the number of the claim in the question, from
-    1, or 0 for the whole question; `verdict` is 1 for yes, 0 for no, nan if the judge failed; `weight` is
-    what a yes adds to the score.
+    The verdicts are on single claims, or on whether the contexts are sufficient. Each is (question, item,
+    claim, verdict, weight). `claim` is the claim's number in the question, from 1, or 0 for the whole
+    question. `verdict` is 1 for yes, 0 for no, and nan if the judge failed. A verdict yes adds `weight` to
+    the score. Nothing is yielded for other measures.
     """
     if measure.name not in VERDICT_MEANS:
         return
@@ -63,10 +64,10 @@ def claim_verdicts(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreTerms:
-    """The verdicts that one system's scores of a measure are computed from, one row per passage or claim.
+    """The verdicts from which one system's scores of a measure are computed, one row per passage or claim.
 
-    `weight` is what a relevant or supported item adds to its case's score; nan if the score is not a sum of
-    verdicts. All trials of a case share rows.
+    A relevant or supported item adds `weight` to its case's score; `weight` is nan if the score is not a sum
+    over verdicts. All trials of a case share its rows.
     """
 
     measure: Measure
@@ -87,11 +88,14 @@ class ScoreTerms:
 
     @property
     def values(self) -> Floats:
-        """Each verdict as a number: 1 if the item counts as relevant (or supported, sufficient), else 0."""
+        """Each verdict as 1 if the item counts as relevant, supported or sufficient, otherwise 0."""
         return _counted(self.measure, self.verdict, self.scale)
 
     def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
-        """Return each item's share of people who call it relevant, else nan; "unsure" counts as `unsure`."""
+        """Return, for each item, the proportion of people who label it relevant (or supported, sufficient).
+
+        A label "unsure" counts as `unsure`. The result is nan for an item without labels.
+        """
         counted = cache(lambda answer, scale: float(_counted(self.measure, float(answer), scale)))
         shares = []
         for item in items:
@@ -102,7 +106,10 @@ class ScoreTerms:
         return np.array(shares)
 
     def unreadable(self, book: LabelBook) -> str | None:
-        """Return why people's grades need a `rel` to be read as relevant or not; None if they do not."""
+        """Return why people's grades cannot be read as relevant or not unless the measure sets `rel`.
+
+        Returns None if they can be read.
+        """
         other = {label.scale for label in book} - {"graded", "binary"}
         if other and self.measure.settings.get("rel", 0) is None:
             where = f"people's grades are on the scale {min(other)}"
@@ -111,7 +118,10 @@ class ScoreTerms:
 
 
 def _counted(measure: Measure, answer: float | Floats, scale: str) -> Floats:
-    """Return 1 if an answer (or each of an array) is at least the lowest relevant grade, else 0."""
+    """Return 1 for an answer that is at least the lowest relevant grade, otherwise 0.
+
+    `answer` may be an array.
+    """
     threshold = 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
     return np.where(np.asarray(answer) >= threshold, 1.0, 0.0)
 
@@ -121,7 +131,10 @@ _Row: TypeAlias = tuple[SampleKey, str, str, float, float]
 
 
 def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], ScoreTerms]:
-    """Return the verdicts that the scores are computed from, by (measure, system); reads each sample once."""
+    """Return the verdicts from which the scores are computed, by (measure, system).
+
+    Each sample is read once.
+    """
     table = tables.scores
     values: dict[tuple[str, str], tuple[Measure, dict[SampleKey, float]]] = {}
     for (name, canonical), system in product(table.measures, table.systems()[0]):
@@ -151,7 +164,7 @@ def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], Sco
 
 
 def _rows_of(places: Places, measure: Measure, samples: Mapping[int, SampleKey]) -> Iterator[_Row]:
-    """Yield a row per passage that a measure reads, for the `samples`, given by their index in `places`."""
+    """Yield a row for each passage that a measure uses; `samples` maps indices in `places` to sample keys."""
     counts, lengths = np.diff(places.rows), np.diff(np.array(places.pointers))
     weights = np.full(len(places.level), nan)
     if measure.name in PASSAGE_MEANS:
@@ -170,7 +183,10 @@ def _joined(
     rows: Sequence[_Row],
     rankings: Mapping[SampleKey, list[list[str]]],
 ) -> ScoreTerms:
-    """Return one measure's rows, joined over a case's trials: one per item, with its mean weight."""
+    """Return the terms of one measure, with one row per item of a case.
+
+    The rows of a case's trials are joined: an item's weight is its mean weight over the trials.
+    """
     cases: dict[str, list[float]] = {}
     lists: dict[str, list[list[list[str]]]] = {}
     for key, value in values.items():

@@ -1,4 +1,4 @@
-"""The data of a report's HTML page: its queries, compressed texts, charts, and the texts at its top."""
+"""The data of a report's HTML page: its queries, compressed texts, charts, and the text at the top."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ MOST = 1200  # queries on the page of a larger report
 
 
 class Excerpt:
-    """The queries of a report that its page shows: all, or a random sample of a large report's queries.
+    """The queries of a report that its HTML page shows: all queries, or a random sample if there are many.
 
-    As the sample is random, charts over it and labels drawn from it represent all queries. `total` is the
-    number of queries of the `whole` report, `kept` that of the queries on the page; `report` has these alone:
-    it is the whole report, or a part of it in memory.
+    Because the sample is random, charts and labels of the sample represent all queries. `whole` is the full
+    report with `total` queries. `report` contains only the `kept` queries that the page shows; it is `whole`
+    itself if the page shows all queries.
     """
 
     def __init__(self, whole: ReportData, most: int = MOST) -> None:
@@ -79,22 +79,28 @@ class Excerpt:
         self.report = _cut(whole, {keys[number] for number in keep.tolist()}, summaries)
 
     def of_other(self, other: ReportData) -> ReportData:
-        """Return another report, cut to the queries that are on this page."""
+        """Return another report reduced to the queries on this page."""
         ids = self.report.case_scores.numbers
         return _cut(other, {key for key in other.tables.scores.samples if key[0] in ids}, other.summaries)
 
     @property
     def share(self) -> float:
-        """The share of the report's queries that are on the page, from 0 to 1."""
+        """The proportion of the report's queries that are on the page, from 0 to 1."""
         return self.kept / self.total if self.total else 1.0
 
     def in_words(self) -> str:
-        """Return "1,200 of 5,000": the queries on the page and in the report; "" if all are on the page."""
+        """Return the number of queries on the page and in the report, as in "1,200 of 5,000".
+
+        Returns "" if they are equal.
+        """
         return f"{self.kept:,} of {self.total:,}" if self.kept < self.total else ""
 
 
 def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[MeasureSummary]) -> ReportData:
-    """Return the report if these are all its samples, else one in memory of these and these summaries."""
+    """Return the part of a report with the samples `keys`, in memory, with `summaries` as its summaries.
+
+    If `keys` are all samples of the report, the report itself is returned.
+    """
     tables: Tables = report.tables
     if len(keys) == len(tables.scores.samples):
         return report
@@ -117,7 +123,7 @@ def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[Me
 
 
 def _passages_of(sample: Sample) -> Iterator[str]:
-    """Yield the item (the key of people's labels) of each passage that a sample retrieved."""
+    """Yield the item of each passage that a sample retrieved; people's labels are looked up by item."""
     pairs = [
         (query, context.passage)
         for own, contexts in sample.lists()
@@ -134,12 +140,12 @@ def page_data(
     excerpt: Excerpt | None = None,
     **sections: Json,
 ) -> tuple[dict[str, Json], tuple[list[bytes], list[bytes]], dict[str, list[Chart]]]:
-    """Return the data that a page shows at once, compressed blocks of details and texts, and charts by kind.
+    """Return the page's data, its compressed blocks of details and passages, and its charts by kind.
 
-    The page compares the report with a `baseline` if one is given. `excerpt` None means all queries or, for
-    a large report, a random sample. `sections` are more sections of the page, by name: `audit`,
-    `comparison`, `stages` (without the documents) and `diagnosis`, each the `--json` document of that
-    command.
+    If `baseline` is given, the page compares the report with it. `excerpt` selects the queries on the page;
+    None means all queries, or a random sample of a large report. `sections` are further sections of the page,
+    each the `--json` document of a command: `audit`, `comparison`, `stages` (without the documents) and
+    `diagnosis`.
     """
     excerpt, passages = excerpt or Excerpt(report), dict[str, int]()
     details, queries, slots, lists = _queries(excerpt.report, passages)
@@ -203,16 +209,16 @@ def page_data(
 
 
 def _blocks(rows: Sequence[Json], size: int) -> list[bytes]:
-    """Return JSON rows in groups of `size` rows, each compressed with raw deflate, for browsers to read."""
+    """Return JSON rows in blocks of `size` rows; each block is compressed with raw deflate, for browsers."""
     return [zlib.compress(encode(some), 9, wbits=-15) for some in batched(rows, size)]
 
 
 def _queries(
     report: ReportData, passages: dict[str, int]
 ) -> tuple[list[Facts], dict[str, Any], list[LabelSlot], list[Json]]:
-    """Return each query's details, columns with a value per query, passages to label, and last rankings.
+    """Return the queries' details, columns with a value per query, passages to label, and last rankings.
 
-    Fills `passages` with the passages' texts, each with its number.
+    The text of each passage is added to `passages`, with its number.
     """
     systems = {name: number for number, name in enumerate(report.systems)}
     columns: dict[str, Any] = {name: [] for name in _COLUMNS}
@@ -257,14 +263,14 @@ def _queries(
 
 
 def _signs(labels: Sequence[LabelLine]) -> str:
-    """Return four signs for a passage's labels by gold, judge, people, and people or else the judge."""
+    """Return four signs for a passage: its label by gold, the judge, people, and people or else the judge."""
     of = {label.source: _sign(label) for label in labels}
     gold, judge, human = (of.get(source, ".") for source in ("gold", "judge", "human"))
     return gold + judge + human + (judge if human == "." else human)
 
 
 def _sign(label: LabelLine) -> str:
-    """Return a label's sign: A-D for relevant with grade 0-3, a-d for not relevant, ? without a verdict."""
+    """Return a label's sign: A-D if relevant with grade 0-3, a-d if not relevant, ? without a verdict."""
     if label.relevant is None or label.grade is None:
         return "?"
     level = (3 if label.grade else 0) if isinstance(label.grade, bool) else min(max(int(label.grade), 0), 3)
@@ -272,7 +278,10 @@ def _sign(label: LabelLine) -> str:
 
 
 def _sources(report: ReportData, strips_of: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the sources (gold, judge, human, best) with labels; first those that the measures read."""
+    """Return the sources of labels (gold, judge, human, best) that occur in the strips.
+
+    The sources that the report's measures use come first. Without labels, the result is ["judge"].
+    """
     read = list(dict.fromkeys(summary.basis.source for summary in report.summaries))
     label = [source for source, strips in strips_of.items() if any(set(of) - {".", "|"} for of in strips)]
     shown = [source for source in label if source != "best" or source in read]
@@ -280,7 +289,7 @@ def _sources(report: ReportData, strips_of: Mapping[str, Sequence[str]]) -> list
 
 
 def _measure(summary: MeasureSummary, report: ReportData) -> Json:
-    """Return what the page shows of one measure and system: summary, meaning, formula and histogram."""
+    """Return the page's data on one measure and system: summary, meaning, formula and histogram."""
     definition = Measure.remembered(summary.type).definition
     low, high = definition.range
     values = report.values_of(summary)
@@ -303,7 +312,10 @@ def _measure(summary: MeasureSummary, report: ReportData) -> Json:
 
 
 def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerpt) -> Json:
-    """Return the passages to label (judged ones, else all), in the random order of `germane label`."""
+    """Return the passages to label, in the random order that `germane label` uses, and what they correct.
+
+    Only judged passages are returned; if the report has none, all passages are.
+    """
     report = excerpt.whole
     targets, others = choose_targets(report, "relevance", None)
     pool = pool_of(report.tables, "relevance")
@@ -326,18 +338,21 @@ def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerp
 
 
 def _last_list(document: ExplainDocument) -> list[Json]:
-    """Return a sample's last ranking as pairs of a passage's id and its four label signs."""
+    """Return a sample's last ranking, as pairs of a passage's id and its four label signs."""
     places = document.calls[-1].contexts if document.calls else []
     return [[place.id or place.item[:8], _signs(place.labels)] for place in places]
 
 
 def _rounded(value: float | None) -> float | None:
-    """Return a score rounded to six digits: equal scores of a report and its baseline stay equal."""
+    """Return a score rounded to six digits, so that equal scores of a report and its baseline stay equal."""
     return None if value is None else round(value, 6)
 
 
 def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Json]) -> Json:
-    """Return the baseline's rankings and scores by the page's samples; null where it lacks the sample."""
+    """Return the baseline's ranking and scores for each sample on the page.
+
+    The entry is null if the baseline has no such sample. `now` contains the rankings of the samples on the page.
+    """
     report, baseline = excerpt.report, excerpt.of_other(whole)
     measures = [name for name in report.measures if name in baseline]
     rows: dict[SampleKey, Json] = {}
@@ -362,7 +377,10 @@ _STEPS = 3  # the largest number of suggested steps
 
 
 def answer(report: ReportData) -> Json:
-    """Return the first measure's name, mean, meaning and interval for the page; None without a mean."""
+    """Return the first measure's name, mean, meaning and interval for the page; None if it has no mean.
+
+    Of several systems, the system with the best mean is shown.
+    """
     lines = _first(report)
     if not lines:
         return None
@@ -381,13 +399,16 @@ def answer(report: ReportData) -> Json:
 
 
 def in_a_sentence(doc: str) -> str:
-    """Return the first sentence of a measure's docstring."""
+    """Return the first sentence of a measure's docstring `doc`; "" if it is empty."""
     first = " ".join(doc.split("\n\n", maxsplit=1)[0].split()).partition(". ")[0].rstrip(".")
     return f"{first}." if first else ""
 
 
 def weakest(report: ReportData, slices: Sequence[MeasureSummary]) -> Json:
-    """Return the slice with the worst mean of the first measure; None for fewer than two large slices."""
+    """Return the slice with the worst mean of the first measure.
+
+    Returns None if fewer than two slices are large enough.
+    """
     lines = _first(report)
     if not lines:
         return None
@@ -412,7 +433,7 @@ def weakest(report: ReportData, slices: Sequence[MeasureSummary]) -> Json:
 
 
 def next_steps(report: ReportData) -> list[Json]:
-    """Return up to three next steps, most urgent first: a sentence with a link in the page or a command."""
+    """Return up to three suggested next steps, the most urgent first: a sentence with a link or a command."""
     judge, where = report.judge, report.where or "REPORT"
     steps: list[tuple[str, str, str]] = []
     if lost := max((summary.failed for summary in report.summaries), default=0):
@@ -437,13 +458,16 @@ def next_steps(report: ReportData) -> list[Json]:
 
 
 def _first(report: ReportData) -> list[MeasureSummary]:
-    """Return each system's summary of the first measured measure that rates quality (not e.g. Judged@10)."""
+    """Return each system's summary of the first measure with a mean.
+
+    Measures that do not rate quality, such as Judged@10, are used only if there is no other measure.
+    """
     summaries = [summary for summary in report.summaries if summary.mean is not None]
     first = next((line for line in summaries if not is_diagnostic(line.type)), next(iter(summaries), None))
     return [summary for summary in summaries if first is not None and summary.measure == first.measure]
 
 
 def _best(lines: Sequence[MeasureSummary]) -> MeasureSummary:
-    """Return the summary with the best mean."""
+    """Return the summary with the best mean; all summaries must be of one measure."""
     good = Measure.remembered(lines[0].type).definition.good
     return max(lines, key=lambda summary: good(summary.mean or 0.0))

@@ -21,7 +21,11 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class)\b)", r
 def page_html(
     data: Mapping[str, Json], blocks: Iterable[Iterable[bytes]], charts: Mapping[str, Iterable[Chart]]
 ) -> Iterator[str]:
-    """Yield the text of the HTML page: `data`, compressed `blocks` that are read on demand, and charts."""
+    """Yield the text of the HTML page in pieces.
+
+    The page contains `data`, the compressed `blocks`, which it decompresses when they are needed, and the
+    charts.
+    """
     script, style = script_text(), _file("page.css") + dark_colours("main")
     allowed = f"script-src {_hash(script)}; style-src {_hash(style)}"
     policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
@@ -40,7 +44,7 @@ def page_html(
 
 
 def embedded(value: Json) -> str:
-    """Return a value as JSON for a script element, escaped so that no text in it can close the element."""
+    """Return a value as JSON for a script element, escaped so that no string in it can close the element."""
     text = encode(value).decode()
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -53,7 +57,7 @@ _SAFE = bytes.maketrans(b"<&>", b",./")
 
 @cache
 def script_text() -> str:
-    """Return the page's JavaScript modules as one script, in import order, without imports and exports."""
+    """Return the page's JavaScript modules as one script, in import order; import and export are removed."""
     done: dict[str, str] = {}
 
     def add(name: str) -> None:
@@ -70,10 +74,10 @@ def script_text() -> str:
 
 @cache
 def _file(name: str) -> str:
-    """Return the text of one of the page's own files: HTML, CSS or JavaScript."""
+    """Return the text of one of the page's source files: HTML, CSS or JavaScript."""
     return files(__package__).joinpath(name).read_text("utf-8")
 
 
 def _hash(text: str) -> str:
-    """Return the hash by which a content security policy allows this script or style alone."""
+    """Return the hash with which a content security policy allows this script or style and no other."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,4 +1,4 @@
-"""The document of `germane explain`, and its lines as printed: passages with labels, missing gold, scores."""
+"""The document of `germane explain` and its printed lines: passages with labels, missing gold, scores."""
 
 from __future__ import annotations
 
@@ -160,7 +160,11 @@ def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
 
 
 def _sign_of(labels: Sequence[LabelLine]) -> str:
-    """Return ■ if a label is relevant, else □ if one is not, ? if the judge failed, · without labels."""
+    """Return the sign of a passage with these labels.
+
+    The sign is ■ if any label is relevant, else □ if any label is not relevant, ? if the judge failed, and ·
+    without labels.
+    """
     verdicts = {label.relevant for label in labels}
     return "■" if True in verdicts else "□" if False in verdicts else "?" if verdicts else "·"
 

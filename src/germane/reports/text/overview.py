@@ -1,4 +1,4 @@
-"""A report as text: in a terminal, plain, and as Markdown for a pull request or a GitHub workflow."""
+"""A report as text: for a terminal, as plain text, and as Markdown (pull requests, GitHub workflows)."""
 
 from __future__ import annotations
 
@@ -29,17 +29,20 @@ _WORST = 5  # queries with the lowest scores, and failed cases
 
 
 def render_plain(report: ReportData, width: int = 120, *, every: bool = True) -> str:
-    """Return the report as plain text without colour; `every` includes every note, as in `render`."""
+    """Return the report as plain text without colour; with `every`, all notes are included."""
     return plain_text(render(report, every=every), width)
 
 
 def render(report: ReportData, *, every: bool = True) -> RenderableType:
-    """Return the report for a rich console; without `every`, only the most important notes are shown."""
+    """Return the report for a rich console; without `every`, only the most important notes are included."""
     return Stack(_sections(report, every=every))
 
 
 def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
-    """Yield the report's sections, ending with the verdict: the last lines in a terminal are read first."""
+    """Yield the sections of the report.
+
+    The verdict is last, because the last lines in a terminal are read first.
+    """
     slices, problem = report.own_slices()
     if problem:
         yield Text(f"no slices: {clean(problem)}", style="yellow")
@@ -70,7 +73,11 @@ _MOST_NOTES = 3  # above the means, unless more of them change what a number mea
 
 
 def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
-    """Yield up to `most` notes (None = all); those that change what a number means are always shown."""
+    """Yield up to `most` notes, or all notes if `most` is None.
+
+    Notes that change the meaning of a number are always included. If notes are left out, the last line says
+    how many.
+    """
     first = [*filter(None, [report.judge.stand_in or ""]), *quiet_notes(report)]
     others = [*corrected_in_words(report.summaries), *remarks_of(report)]
     room = len(others) if most is None else max(most - len(first), 0)
@@ -89,7 +96,10 @@ def remarks_of(report: ReportData) -> list[str]:
 
 
 def quiet_notes(report: ReportData) -> Iterator[str]:
-    """Yield the notes that --quiet prints, too: up to two reasons per measure with missing scores, then the report's notes."""
+    """Yield the notes that are printed even with --quiet.
+
+    They are up to two reasons per measure with missing scores, and then the report's notes.
+    """
     yield from with_measures(
         (f"{count} x {shorten(why, 240, end=120)}", summary.measure)
         for summary in report.summaries
@@ -118,7 +128,10 @@ def notes_of(report: ReportData) -> Iterator[str]:
 
 
 def lowest(report: ReportData, most: int) -> list[Score]:
-    """Return up to `most` of the first system's worst scores by the first measure, no perfect ones."""
+    """Return up to `most` of the first system's worst scores by the first measure.
+
+    Perfect scores are left out.
+    """
     if not report.summaries or report.summaries[0].n == 0:
         return []
     first = report.summaries[0]
@@ -127,7 +140,7 @@ def lowest(report: ReportData, most: int) -> list[Score]:
 
 
 def _worst(report: ReportData) -> Iterator[RenderableType]:
-    """Yield a line per worst query: its score, a sign per retrieved passage (see `SIGNS`), id and text."""
+    """Yield a line per worst query: score, a sign per retrieved passage (see `SIGNS`), id and query."""
     rows = [
         (in_digits(score.value), strip, clean(score.sample), shorten(query, 200))
         for strip, score, query in strips(report, lowest(report, _WORST))
@@ -145,13 +158,13 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
 
 
 def case_name(case: CaseResult) -> str:
-    """Return a case's printed name: the sample's id, and the system and trial if there are any."""
+    """Return a case's printed name: the sample id, followed by the system and the trial, if any."""
     trial = f" trial {case.trial}" if case.trial else ""
     return f"{case.sample}{f' of {case.system}' if case.system else ''}{trial}"
 
 
 def _verdict(report: ReportData) -> Text:
-    """Return the verdict and the results of its gates, coloured by outcome."""
+    """Return the verdict and the results of the gates, coloured by outcome."""
     verdict = report.verdict
     # pytest has its own exit code
     lines = verdict.lines(exit_code=report.manifest.get("made_by") != "pytest")
@@ -173,8 +186,8 @@ _MOST_OUTCOMES, _MOST_GATES, _MOST_MEANS, _MOST_CASES, _MOST_LINES = 3, 6, 8, 10
 def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -> Iterator[str]:
     """Yield the report as Markdown for a pull request: verdict, gates, means and the ten worst queries.
 
-    At most 60 lines are visible; notes are folded away. `comparison`, the document of `germane compare
-    --json`, adds its outcomes at the top.
+    At most 60 lines are visible; notes are in a collapsed section. `comparison` is the document of `germane
+    compare --json`, whose outcomes are shown at the top.
     """
     if comparison:
         sentences = [row["sentence"] for row in comparison["comparisons"] if row["sentence"]]
@@ -199,7 +212,10 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
 
 
 def _first(lines: Sequence[str], most: int) -> Iterator[str]:
-    """Yield a paragraph of the first `most` lines and "and N more"; nothing if there are no lines."""
+    """Yield the first `most` lines as a paragraph, followed by "and N more" if there are more lines.
+
+    Nothing is yielded if there are no lines.
+    """
     if lines:
         yield from lines[:most]
         more = len(lines) - most
@@ -207,7 +223,7 @@ def _first(lines: Sequence[str], most: int) -> Iterator[str]:
 
 
 def _worst_table(report: ReportData) -> Iterator[str]:
-    """Yield a Markdown table of ten cases: failed cases first, then those with the lowest first measure."""
+    """Yield a Markdown table of up to ten cases: failed cases, then the worst by the first measure."""
     table = Table(["query", "score", "why"], "l")
     failed = report.failed()
     for case in failed[:_MOST_CASES]:

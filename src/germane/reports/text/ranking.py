@@ -1,4 +1,4 @@
-"""The output of `germane rank`: tables of means and of values per query, files, trec_eval's format."""
+"""The output of `germane rank`: tables of means and of values per query, files, and trec_eval's format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from germane.tables.scores import SampleKey
 
 
 def ranked_table(report: ReportData) -> Table:
-    """Return the means of `germane rank`: a column per system, the best mean bold, or else `means_table`."""
+    """Return the means of `germane rank`, with one column per system and the best mean in bold.
+
+    If there is only one system, `means_table` is returned.
+    """
     measures, systems = list(report), report.systems
     if len(systems) == 1:
         return means_table(report.summaries, counts=(), of_all="n/N")
@@ -36,7 +39,7 @@ def ranked_table(report: ReportData) -> Table:
 
 
 def queries_table(report: ReportData) -> Table:
-    """Return a table with one line per query (and system) and one column per measure."""
+    """Return a table with one row per query (and system) and one column per measure."""
     heads = ["system", "query"] if len(report.systems) > 1 else ["query"]
     table = Table([*heads, *report], "l" * len(heads) + "r")
     for (query, system, _), values in per_query(report):
@@ -45,7 +48,10 @@ def queries_table(report: ReportData) -> Table:
 
 
 def print_trec(report: ReportData, out: TextIO, *, queries: bool) -> None:
-    """Print means in trec_eval's format (measure, `all`, value), after each query's values if `queries`."""
+    """Print the means in trec_eval's format (measure, `all`, value).
+
+    With `queries`, the values of each query are printed before the means.
+    """
     rows = list(per_query(report)) if queries else []
     for system in report.systems:
         for (query, of, _), values in rows:
@@ -65,14 +71,14 @@ WRITTEN = (".csv", ".parquet", ".md", ".tex")  # files that `write` can make
 
 
 def check_output(path: Path) -> None:
-    """Raise InputError if `germane rank` cannot write a file with this extension."""
+    """Raise InputError if `germane rank` cannot write files with this extension."""
     if path.suffix.lower() not in WRITTEN:
         problem = f"-o {path}: germane rank cannot write a file with this extension"
         raise InputError(problem, fix=f"name a file that ends in {', '.join(WRITTEN)}")
 
 
 def write(report: ReportData, path: Path) -> None:
-    """Write each query's values (.csv, .parquet), or the table of means (.md, or .tex with booktabs)."""
+    """Write each query's values to a .csv or .parquet file, or the table of means to a .md or .tex file."""
     suffix = path.suffix.lower()
     if suffix in {".md", ".tex"}:
         table = ranked_table(report)
@@ -90,7 +96,10 @@ def write(report: ReportData, path: Path) -> None:
 
 
 def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None]]]:
-    """Yield each sample's key (id, system, trial) with its values, one per measure; None for a missing value."""
+    """Yield (sample key, values) for each sample.
+
+    Values are in the order of the measures, None if missing.
+    """
     scores = report.tables.scores
     values = np.full((len(scores.samples), len(scores.measures)), np.nan)
     values[scores.sample, scores.measure] = scores.value
