@@ -1,1 +1,1 @@
-"""Ranked lists as arrays: one row per retrieved passage, with one source's label (gold, judge or people)."""
+"""Ranked lists as arrays: one row per retrieved passage, with its label from gold, a judge or people."""

@@ -1,4 +1,4 @@
-"""The rows of places.jsonl: each question asked about a sample, and the ranks of the passage it is about."""
+"""The rows of places.jsonl: the questions asked about a sample, and the ranks of their passages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from germane.types import Context, PlaceRow, Sample
 
 
 class AskedItem(Struct, frozen=True, gc=False):
-    """The subject of one question: its item (digest), kind, query, passage, and its sub-questions' items."""
+    """What one question is about.
+
+    `item` is the question's digest and `kind` its kind. `query` and `passage` are the texts that are judged;
+    each is None if the question has no such text. `parts` are the items of its sub-questions.
+    """
 
     item: str
     kind: str
@@ -22,17 +26,17 @@ class AskedItem(Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, question: AnyQuestion) -> AskedItem:
-        """Return the AskedItem of a question, with the items of its sub-questions in `parts`."""
+        """Return the AskedItem that describes a question."""
         judged = question.judged()
         return cls(question.item, question.kind, judged.get("query"), judged.get("passage"), question.parts())
 
 
 def places_asked(sample: Sample, asked: Iterable[AskedItem]) -> Iterator[PlaceRow]:
-    """Yield the rows of places.jsonl for the questions asked about a sample, each question once.
+    """Yield the rows of places.jsonl for the questions asked about a sample; repeated questions count once.
 
-    A question about a passage has one row for each rank at which the sample's lists hold that passage, if the
-    question's query is the sample's or that of the search. Any other question has one row, plus one for each
-    of its sub-questions.
+    For a question about a passage, there is one row for each rank of the passage in the sample's lists, if
+    the question's query is that of the sample or of the search. For any other question, there is one row
+    without a rank. Each sub-question gets a row too.
     """
     distinct: dict[str, AskedItem] = {}
     for asked_item in asked:

@@ -1,4 +1,4 @@
-"""Read the ranked lists of a sample, and its texts as they are shown to a judge."""
+"""Read the ranked lists of a sample, and the texts that are shown to a judge."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from germane.types import Context, Sample
 
 
 def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Context, ...]]]:
-    """Return the query and contexts of each search of a sample; a sample without `calls` is one search.
+    """Return (query, contexts) for each search of a sample.
 
-    With `final`, return only the last list: the sample's own `contexts` if any, else those of its last call.
+    A sample without `calls` is one search; without contexts too, the result is empty. With `final`, return
+    only the last list: the sample's own `contexts` or, if it has none, the contexts of its last call.
     """
     if not sample.calls or (final and sample.contexts is not None):
         return [] if sample.contexts is None else [(sample.query, sample.contexts)]
@@ -24,15 +25,16 @@ def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Co
 
 
 def passage_key(context: Context) -> tuple[str, str | None]:
-    """Return a key by which repeated passages are found: the text, or the id if the text is blank."""
+    """Return a key that is equal for equal passages: their text or, if that is blank, their id."""
     return ("", context.id) if blank(context.text) else (context.text, None)
 
 
 def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]] | None:
-    """Return the distinct document ids of the lists that a measure reads; None if no context has an id.
+    """Return the distinct document ids in the first `k` contexts (None = all) of each list.
 
-    With `over="union"` there is one list, of all searches; with "final" the last list; else one list per
-    search. If only some contexts have ids, each of the others counts as a document that is not in the gold.
+    With `over="union"`, the result is one list for all searches together; with "final", it is the last list;
+    otherwise it has one list per search. Returns None if no context has an id. If only some contexts have
+    ids, each of the others counts as a document that is not in the gold.
     """
     lists = [contexts[:k] for _, contexts in rankings(sample, final=over == "final")]
     if any(lists) and not any(context.id for contexts in lists for context in contexts):

@@ -1,7 +1,8 @@
-"""Ranked lists as arrays with one row per passage and rank, and the labels of one source.
+"""Ranked lists as arrays with one row per passage and rank, and the labels from one source.
 
-Labels from gold or people are filled in at once. If a judge labels, `cells` holds the passages to ask about
-and `take` stores its answers. Scores, explanations and corrections are computed from these arrays.
+Labels from gold or people are stored when a list is added. For labels from a judge, `cells` holds the
+passages to ask about, and `take` stores the answers. Scores, explanations and corrections are computed from
+these arrays.
 """
 
 from __future__ import annotations
@@ -28,19 +29,20 @@ Rankings: TypeAlias = Sequence[tuple[str, Sequence[Context]]]
 """The query and the contexts of each ranked list of a sample."""
 
 _MOST_GRADES = 1000
-"""The cap on grades when several people's are combined: a higher one counts as this, to bound memory."""
+"""The highest grade in a combination of several people's grades; higher grades are cut, to limit memory."""
 _GRADED, _BINARY = 0, 1
 """The indices of the scales "graded" and "binary" in `Places.scales`."""
 
 
 class Places:
-    """The labels of all retrieved passages by one source: gold, people or a judge.
+    """The labels of all retrieved passages from one source: gold, people or a judge.
 
-    There is one row per list and rank; properties such as `level` hold a value per row. `lists` has the query
-    and the contexts of each ranked list; `repeated` counts contexts left out because a chunk of the same
-    document ranks higher. `cells` has, for each sample, the distinct (query, passage) pairs to ask a judge
-    about. By row, `failed` is the reason for a missing label (the judge failed, or the sample lacks it), and
-    `probabilities` has the probability of each grade from 0 up (or of no and yes) if a label is uncertain.
+    There is one row per list and rank, and properties such as `level` hold a value per row. `lists` holds the
+    query and the contexts of each ranked list. `repeated` is the number of contexts that were left out
+    because a chunk of the same document ranks higher. `cells` holds, for each sample, the distinct (query,
+    passage) pairs to ask a judge about. `failed` maps a row to the reason why its label is missing: the judge
+    failed, or the sample has no label. `probabilities` maps a row with an uncertain label to the
+    probabilities of its grades from 0 up, or of no and yes.
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings) -> None:
@@ -66,7 +68,11 @@ class Places:
     # Making the columns
 
     def add(self, samples: Sequence[Sample], depths: Iterable[int | None] = repeat(None)) -> None:
-        """Add samples' ranked lists, cut to the given depths (0 = no list); gold lists are not cut."""
+        """Add the ranked lists of samples.
+
+        `depths` has a value per sample: how many ranks of each list are added (None = all, 0 = no list).
+        Lists with gold labels are not cut.
+        """
         lists: list[Rankings] = [
             rankings(sample, final=self.choice.final) if depth != 0 else []
             for sample, depth in zip(samples, depths, strict=False)
@@ -84,7 +90,7 @@ class Places:
         self.samples += samples
 
     def _add_gold(self, samples: Sequence[Sample], lists: Sequence[Rankings]) -> None:
-        """Add lists with gold labels. Of several chunks of a document only the first is added."""
+        """Add lists with gold labels; if several chunks belong to one document, only the first is added."""
         unjudged = repeat(math.nan)
         for sample, some in zip(samples, lists, strict=True):
             grade_of: Callable[..., float] = (sample.qrels or NOTHING).get
@@ -99,7 +105,10 @@ class Places:
                 self._level += map(grade_of, ids, unjudged)  # no document is named None
 
     def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:
-        """Add lists labelled by people, or with passages for a judge to label; return the lists added."""
+        """Add a sample's lists with people's labels, or with passages that a judge must label.
+
+        Return the added lists. They are repeated if several people labelled the sample (see `_add_people`).
+        """
         source, read, start = self.choice.source, self.settings.judged_by, len(self._level)
         if source != "judge" or (read == "labels" and self.settings.labels):
             lists = self._add_people(sample, lists)
@@ -127,12 +136,13 @@ class Places:
         return lists
 
     def _add_people(self, sample: Sample, lists: Rankings) -> Rankings:
-        """Add lists with people's labels (stored by item, else on the context); return the lists added.
+        """Add a sample's lists with people's labels, and return the added lists.
 
-        If several people labelled a passage, each list is added once per person: a measure is computed for
-        each person and then averaged. For a passage that a person did not label, the share of the others who
-        called it relevant is that person's probability of a yes, and its gain in nDCG is the mean over all
-        people. With source judge, labels on contexts are left to `_read_label`.
+        Labels in `settings.labels` are used first, then labels on the contexts. If several people labelled a
+        passage, each list is added once per person, because a measure is the mean of its values for each
+        person. If a person did not label a passage, the probability of a yes is the proportion of the others
+        who called it relevant, and the gain in nDCG is the mean over all people. With source judge,
+        `_read_label` reads the labels on contexts later.
         """
         low, high = sample.grade_scale or (0, 3)
         scale = self._number_of("graded" if (low, high) == (0, 3) else f"{low}-{high}")
@@ -157,7 +167,7 @@ class Places:
         return [*lists] * len(people)
 
     def add_items(self, lists: Sequence[Sequence[str]]) -> None:
-        """Add one sample's ranked lists, given as items (question digests), all labelled by people."""
+        """Add the ranked lists of one sample; each list holds items (question digests) labelled by people."""
         book, items = self.settings.labels, [*chain.from_iterable(lists)]
         assert book is not None
         people = self._people_of(items, len(lists))
@@ -168,10 +178,11 @@ class Places:
         self._counts.append(len(lists) * len(people))
 
     def _people_of(self, items: list[str], lists: int, *, unnamed: bool = False) -> Sequence[str | None]:
-        """Return the people for each of whom a copy of `lists` lists is added; (None,) for a single copy.
+        """Return the people for whom copies of a sample's lists must be added, one copy per person.
 
-        Copies are needed if several people labelled an item. `unnamed`: some labels have no name, such as
-        those on contexts; together they count as one more person's.
+        Copies are needed if several people labelled one of the items. Otherwise the result is (None,), for a
+        single copy. `lists` is the number of the sample's lists. With `unnamed`, there are also labels
+        without a person's name, such as labels on contexts; together they count as those of one more person.
         """
         book = self.settings.labels
         assert book is not None
@@ -182,17 +193,18 @@ class Places:
         return people or (None,)
 
     def _add_own(self, context: Context, scale: int) -> None:
-        """Add a row for a context with the label that the context itself has."""
+        """Add a row for a context, with the label that is stored on the context; `scale` is for its grade."""
         if context.grade is None:
             self._set_label(context.relevant, _BINARY)
         else:
             self._set_label(context.grade, scale)
 
     def _add_vote(self, votes: Sequence[Sequence[Label]], answers: Sequence[Sequence[Label]]) -> None:
-        """Add a row labelled with people's `answers` to one item; it stays unlabelled if all were "unsure".
+        """Add a row with people's labels of one item; the row has no label if all answers were "unsure".
 
-        `votes` and `answers` hold a list of labels per person, each person counting once: `votes` those of
-        all, whose mean grade is the gain; `answers` those of the person whose list this is, or of all.
+        `votes` and `answers` hold one list of labels per person, and each person has the same weight. `votes`
+        are the labels of all people; their mean grade is the gain. `answers` are the labels of the person for
+        whom the list is added or, for a single copy, of all people; they give the row's label.
         """
         if not answers:
             self._set_label(None, self._number_of(votes[0][0].scale))
@@ -218,7 +230,10 @@ class Places:
         return self.scales.index(scale)
 
     def _set_label(self, answer: float | None, scale: int, position: int | None = None) -> None:
-        """Set the label (None = unlabelled) and scale of a row; append a row if `position` is None."""
+        """Set the label and scale of the row `position`, or of a new row if `position` is None.
+
+        An `answer` of None means that there is no label.
+        """
         level = answer if answer is None or scale != _BINARY else math.inf if answer else 0.0
         if position is None:
             self._level.append(level)
@@ -227,7 +242,10 @@ class Places:
             self._level[position], self._scale[position] = level, scale
 
     def _read_label(self, sample: Sample, context: Context, position: int) -> None:
-        """Use a context's gold grade or label as the judge's verdict; if it has none, say why in `failed`."""
+        """Use a context's gold grade, or the label stored on it, in place of a judge's verdict.
+
+        If there is no such label, or it is on another scale, the reason is stored in `failed`.
+        """
         label = context.relevant if context.grade is None else context.grade
         if self.settings.judged_by == "gold":
             if sample.qrels is None or context.id is None:
@@ -252,7 +270,10 @@ class Places:
             self.failed[position] = f"the grade {label} is not on the judge's scale, 0 to {HIGHEST}"
 
     def _read_vote(self, position: int) -> None:
-        """Convert a person's label, which replaces a judge's verdict, to the judge's scale."""
+        """Convert a person's label, which replaces a judge's verdict, to the judge's scale.
+
+        If that is impossible, the label is removed, and the reason is stored in `failed`.
+        """
         scale, level = self.scales[self._scale[position]], self._level[position]
         if scale not in {"graded", "binary"}:
             why = f"people's grades are from {scale}, a judge's from 0 to {HIGHEST}"
@@ -269,7 +290,7 @@ class Places:
         return bool(self.cells and self.cells[sample] and not self.settings.judged_by)
 
     def questions(self, sample: int) -> Passages:
-        """Return the questions about a sample's passages; cached, because computing their items is slow."""
+        """Return the questions about a sample's passages; they are cached, because digests are slow."""
         if sample not in self._questions:
             value, fields = self.samples[sample], self.settings.asked
             need = self.choice.against == "need"
@@ -278,7 +299,10 @@ class Places:
         return self._questions[sample]
 
     def take(self, sample: int, answers: Sequence[Grade | Unanswered]) -> None:
-        """Store the judge's answers about a sample's passages; if Unanswered, the reason goes to `failed`."""
+        """Store the judge's answers to the questions about a sample's passages.
+
+        The reason for an Unanswered question is stored in `failed`.
+        """
         self._answers[sample] = answers
         for position in self.read(sample, None):
             if (cell := self._verdict[position]) < 0:
@@ -296,22 +320,22 @@ class Places:
 
     @cached_property
     def rows(self) -> list[int]:
-        """The index of the first list of each sample, followed by the number of all lists."""
+        """The index of each sample's first list, followed by the number of all lists."""
         return list(accumulate(self._counts, initial=0))
 
     @cached_property
     def pointers(self) -> list[int]:
-        """The index of the first row of each list, followed by the number of all rows."""
+        """The index of each list's first row, followed by the number of all rows."""
         return list(accumulate(self._lengths, initial=0))
 
     @cached_property
     def verdict(self) -> list[int]:
-        """The index in `cells` of each row's passage, if a judge is asked about it; else -1."""
+        """For each row, the index of its passage in the sample's `cells`, or -1 if no judge is asked."""
         return self._verdict or [-1] * len(self._level)
 
     @cached_property
     def items(self) -> list[str]:
-        """The item of each row: the digest of the question about its passage, by which answers are stored."""
+        """The item of each row: the digest of the question about its passage, the key of stored answers."""
         spans = ((self.questions(n).items, self.verdict[self.span_of(n)]) for n in range(len(self.samples)))
         return [items[cell] for items, cells in spans for cell in cells]
 
@@ -322,7 +346,10 @@ class Places:
 
     @cached_property
     def level(self) -> Floats:
-        """The value compared with `rel`: a row's grade, inf for yes, 0 for no, nan without a label."""
+        """For each row, the value that is compared with `rel`: its grade, inf for a yes, 0 for a no.
+
+        The value is nan if the row has no label.
+        """
         return np.array(self._level, dtype=np.float64)
 
     @cached_property
@@ -332,24 +359,28 @@ class Places:
 
     @cached_property
     def scale(self) -> Ints:
-        """The scale of each row's label, as an index in `scales`."""
+        """For each row, the index of its label's scale in `scales`."""
         return np.array(self._scale, np.int64) if self._scale else np.full(len(self.level), _GRADED)
 
     @cached_property
     def sample(self) -> Ints:
-        """The sample of each row, as an index in `samples`."""
+        """For each row, the index of its sample in `samples`."""
         return np.repeat(np.arange(len(self._counts)), np.diff(np.array(self.pointers)[self.rows]))
 
     @cached_property
     def chances(self) -> Floats | None:
-        """The probability that a row's grade is >= 1, 2, 3, ..., in columns; None if all are certain."""
+        """The probabilities that each row's grade is >= 1, 2, 3, ..., in columns; see `chances_table`.
+
+        None if all labels are certain.
+        """
         return chances_table(len(self.level), self.probabilities) if self.probabilities else None
 
     @cached_property
     def mixed(self) -> Bools:
-        """True for each sample with both yes/no labels and grades: its gains are then 1 or 0.
+        """True for each sample that has both yes/no labels and grades; its gains are then 1 or 0.
 
-        A yes has no grade: if it gained 1, a perfect list with a yes above a grade of 3 would score below 1.
+        If a yes had a gain of 1 and grades kept theirs, a list with a yes above a grade of 3 would score
+        below 1 although all its passages are relevant.
         """
         mixed, yes = np.zeros(len(self._counts), dtype=np.bool_), self.labelled & (self.scale == _BINARY)
         if yes.any():
@@ -369,7 +400,10 @@ class Places:
 
     @cached_property
     def table(self) -> RankedLabels:
-        """All labels as the table that ranked measures read; with gold, its ideal has all gold grades."""
+        """The table of all labels from which ranked measures are computed.
+
+        With gold, the ideal rankings contain all gold grades of the query.
+        """
         pointers = np.array(self.pointers, dtype=np.int64)
         if self.choice.source != "gold":
             several = np.array(self._several) if any(self._several) else None
@@ -383,12 +417,15 @@ class Places:
         return RankedLabels.of_columns(pointers, self.level, self.level, gold=(counts, grades))
 
     def span_of(self, sample: int) -> slice:
-        """Return the slice of the rows that belong to the sample with this index."""
+        """Return the slice of the rows of the sample with this index."""
         return slice(self.pointers[self.rows[sample]], self.pointers[self.rows[sample + 1]])
 
     @cached_property
     def grades(self) -> Floats:
-        """The judge's grade of each row (yes 1, no 0; the most probable if uncertain); nan if unlabelled."""
+        """The judge's grade of each row; a yes is 1 and a no is 0.
+
+        It is the most probable grade if the label is uncertain, and nan without a label.
+        """
         gain = self.worth
         if self.chances is None:
             return gain
@@ -406,7 +443,7 @@ class Places:
         return {self.scales[n] for n in set(self.scale[span][self.labelled[span]].tolist())}
 
     def table_of(self, sample: int) -> RankedLabels:
-        """Return the labels of one sample's lists as a table, with their ideal ranking."""
+        """Return the part of `table` with the lists of one sample."""
         return self.table.rows_from(self.rows[sample], self.rows[sample + 1])
 
     def spans_of(self, sample: int, depth: int | None) -> list[range]:
@@ -430,7 +467,10 @@ class Places:
         return sorted({number for at in self.read(sample, depth) if (number := self.verdict[at]) >= 0})
 
     def missing_in(self, depth: int | None, *, holes: bool) -> Bools:
-        """Return a mask of samples that lack a verdict (`holes`: any label) in the first `depth` ranks."""
+        """Return a mask of the samples for which a label is missing in the first `depth` ranks (None = all).
+
+        A label is missing if it is in `failed`; with `holes`, unlabelled passages count as missing too.
+        """
         marks = np.zeros(len(self._level), dtype=np.bool_)
         marks[[*self.failed]] = True
         if holes:
@@ -441,10 +481,10 @@ class Places:
         return mask
 
     def missing_verdicts(self, sample: int, *, holes: bool) -> Ints:
-        """Return, for each row of a sample, the number of its missing verdict; -1 if none is missing.
+        """Return a number for each row of a sample whose label is missing, and -1 for each other row.
 
-        With `holes`, a row without a label has a missing verdict even if nobody was asked. Rows with the same
-        passage share a number if a judge labels them, as they get the same verdict.
+        A label is missing if it is in `failed`; with `holes`, unlabelled passages count as missing too. Rows
+        with the same passage have the same number if a judge labels them, because their label is the same.
         """
         numbers, start, seen = [], self.span_of(sample).start, dict[tuple[Any, ...], int]()
         qrels, lists = self.samples[sample].qrels, self.lists[self.rows[sample] : self.rows[sample + 1]]
@@ -463,14 +503,20 @@ class Places:
     # Explanations
 
     def exchange(self, sample: int, depth: int | None) -> Iterator[tuple[Relevance, Grade | Unanswered]]:
-        """Yield (question, answer) for a sample's first `depth` passages; nothing before `take`."""
+        """Yield (question, answer) for the first `depth` passages (None = all) of each list of a sample.
+
+        Yields nothing if `take` was not called for this sample.
+        """
         if sample in self._answers:
             questions = self.questions(sample)
             for cell in self.cells_read(sample, depth):
                 yield questions[cell], self._answers[sample][cell]
 
     def reason(self, at: int) -> str:
-        """Return why row `at` has its label: the judge's reasoning, a failure, or the gold grade."""
+        """Return the reason for the label of row `at`: the judge's reasoning, the gold grade, or a failure.
+
+        Returns "unjudged" for a row without a label, and "" if no reason is known.
+        """
         if at in self.failed:
             return self.failed[at]
         if not self.labelled[at]:
@@ -483,10 +529,11 @@ class Places:
 
 
 def chances_table(places: int, probabilities: Mapping[int, Sequence[float]]) -> Floats:
-    """Return each row's probability of a grade >= 1, 2, 3 (or more), and of a yes; nan if it is certain.
+    """Return a table of the probabilities that the label of each row reaches a grade >= 1, 2, 3, ....
 
-    `probabilities` maps a row to the probabilities of its grades from 0 up, or of no and yes. A yes reaches
-    every column; a grade never reaches the last one.
+    `places` is the number of rows. `probabilities` maps a row to the probabilities of its grades from 0 up,
+    or of no and yes; other rows are nan. For a yes/no label, each column holds the probability of a yes. The
+    last column stands for a yes, which a grade never reaches: its probability is then 0.
     """
     columns = max(LEVELS, *map(len, probabilities.values())) if probabilities else LEVELS
     chances = np.full((places, columns), math.nan)

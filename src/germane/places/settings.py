@@ -19,13 +19,13 @@ RUBRICS = ("trec", "usefulness")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How relevance is judged: the settings that all measures of an evaluation share.
+    """The settings for judging relevance, which are the same for all measures of an evaluation.
 
-    A context is judged `against` the query and a field of the sample; auto = its reference or, if it has
-    none, its criterion. `scale` is "graded" (0-3) or "binary", `rubric` the wording of the grades. `labels`
-    are people's labels that are stored apart from the contexts; they take precedence over labels on contexts.
-    `judged_by` says which labels replace a judge's verdicts: "labels" (people's), "gold", or "" (a judge is
-    asked).
+    `against` names the field of the sample that a judge sees in addition to the query; "auto" is the
+    reference or, without one, the criterion. `scale` is "graded" (0-3) or "binary", and `rubric` is the
+    wording of the grades. `labels` are people's labels that are not stored on the contexts; they take
+    precedence over labels on contexts. `judged_by` names labels that replace a judge's verdicts: "labels"
+    (people's) or "gold". If it is "", a judge is asked.
     """
 
     against: str = "auto"
@@ -43,7 +43,7 @@ class Settings:
 
     @classmethod
     def of(cls, against: str | None, scale: str | None, rubric: str | None = None) -> Settings:
-        """Return the settings for values from flags or a file; None means the default."""
+        """Return the settings with these values from flags or a file; None means the default."""
         return cls(against or "auto", cast("Scale", scale or "graded"), rubric or "trec")
 
     @classmethod
@@ -53,7 +53,10 @@ class Settings:
         return made.with_judge(str((manifest.get("judge") or {}).get("source") or ""))
 
     def with_judge(self, name: str) -> Settings:
-        """Return the settings for this judge; "labels" and "gold" are labels that replace a judge."""
+        """Return these settings for the judge with this name.
+
+        The names "labels" and "gold" set `judged_by`; with any other name, a judge is asked.
+        """
         return replace(self, judged_by=cast("Any", name if name in {"labels", "gold"} else ""))
 
     @property
@@ -62,7 +65,10 @@ class Settings:
         return {"scale": self.scale, **({"rubric": self.rubric} if self.rubric != "trec" else {})}
 
     def shown_with(self, sample: Sample) -> dict[str, str]:
-        """Return the fields (by name) that a judge is shown besides query and passage, as `against` says."""
+        """Return {field: text} for the field that a judge sees in addition to the query and the passage.
+
+        `against` chooses the field. The result is empty if the sample lacks it or only the query is shown.
+        """
         names = ("reference", "criterion") if self.against == "auto" else (self.against,)
         texts = ((name, field_text(sample, name)) for name in names if name != "query")
         return next(({name: text} for name, text in texts if text), {})

@@ -1,4 +1,4 @@
-"""The table of labels from which ranked measures are computed: rankings as slices of flat arrays."""
+"""The table of labels from which ranked measures are computed; each ranking is a slice of flat arrays."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ Bools: TypeAlias = NDArray[np.bool_]
 Source: TypeAlias = Literal["gold", "judge", "human", "best"]
 
 LEVELS = 4
-"""The columns of a table of probabilities: grade 1 or more, 2 or more, 3 or more, and a yes."""
+"""The number of columns in a table of probabilities: grade >= 1, grade >= 2, grade >= 3, and a yes."""
 
 
 def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats:
-    """Return whether each grade is at least `rel`, or its probability of being so if labels are uncertain."""
+    """Return, for each passage, True if its grade is at least `rel`, else False.
+
+    If `chances` is given, because some labels are uncertain, return the probability of this instead.
+    """
     certain = level >= rel
     if chances is None:
         return certain
@@ -31,10 +34,12 @@ def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats
 
 
 class LabelChoice(NamedTuple):
-    """The labels that a ranked measure reads: their source, and whether of all searches or the `final` list.
+    """The choice of the labels and lists that a ranked measure reads.
 
-    With `against="need"` a context is judged against the sample's query (and what the settings add to it),
-    with `against="call"` against the query of the search that returned the context.
+    `source` is the source of the labels. With `against="need"`, a context is judged against the sample's
+    query (and the field that the settings add to it); with `against="call"`, it is judged against the query
+    of the search that returned it. With `final`, only the final list is read, otherwise the lists of all
+    searches.
     """
 
     source: Source
@@ -44,26 +49,29 @@ class LabelChoice(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RankedLabels:
-    """The labels of several rankings: ranking r has the passages `pointers[r]` to `pointers[r + 1] - 1`.
+    """The labels of several rankings: ranking r contains passages `pointers[r]` to `pointers[r + 1] - 1`.
 
     `gain`, `level`, `judged`, `ranks` and `chances` have a value per passage, best rank first.
 
     Attributes:
-        pointers: Where each ranking starts in these arrays, and the end of the last; shape (rows + 1,).
-        gain: The gain in nDCG: the grade, 0 if unjudged or negative.
-        level: What is compared with `rel`: the grade (also a negative one, for bpref), inf for a yes, 0 for a
-            no, 0 if unjudged.
+        pointers: The index of each ranking's first passage, and the number of all passages; shape (rows +
+            1,).
+        gain: The gain in nDCG: the grade, or 0 if the passage is unjudged or the grade is negative.
+        level: The value that is compared with `rel`: the grade (which may be negative, for bpref), inf for a
+            yes, 0 for a no or an unjudged passage.
         judged: True if the passage has a label.
-        ideal_pointers: Where each ideal ranking starts in `ideal`, as in `pointers`.
-        ideal: The gains of all labels of the ranking's query, best first; `ideal_level`: their levels.
-        rel: The lowest relevant grade by default: 1 for gold, 2 for a judge's and people's grades 0-3.
-        complete: True if the ideal holds all relevant documents (gold), False if only retrieved ones.
-        ranks: The ranks, from 1; None if they are 1, 2, 3, ..., as no unjudged passage is left out.
-        lengths: Each ranking's number of passages, with those left out; None if none is left out.
-        chances: The probability of a level >= 1, 2, 3 (more on longer scales) and of a yes, in columns; nan
-            where the label is certain, None if all are.
-        several: True for a ranking labelled by one of several people: measures are means over yes and no
-            at each passage that this person did not label. None if there is no such ranking.
+        ideal_pointers: The index of each ideal ranking's first entry in `ideal`, as in `pointers`.
+        ideal: The gains of all labelled documents for the ranking's query, best first. `ideal_level` holds
+            their levels.
+        rel: The lowest relevant grade by default: 1 for gold, 2 for grades 0-3 of a judge or people.
+        complete: True if the ideal contains all relevant documents (gold), False if only the retrieved ones.
+        ranks: The ranks, from 1. None if the passages of each ranking have the ranks 1, 2, 3, ...; this is
+            not so if unjudged passages are left out of the arrays.
+        lengths: The number of passages of each ranking, including those left out. None if none is left out.
+        chances: The probabilities of a level >= 1, 2, 3 (more on longer scales) and of a yes, in columns; nan
+            for a certain label. None if all labels are certain.
+        several: True for a ranking labelled by one of several people. For a passage that this person did not
+            label, measures are averaged over yes and no. None if there is no such ranking.
     """
 
     pointers: Ints
@@ -87,7 +95,7 @@ class RankedLabels:
 
     @cached_property
     def row(self) -> Ints:
-        """The index of the ranking that each passage is in."""
+        """The index of the ranking to which each passage belongs."""
         return np.repeat(np.arange(self.rows), np.diff(self.pointers))
 
     @cached_property
@@ -100,7 +108,7 @@ class RankedLabels:
 
     @cached_property
     def length(self) -> Ints:
-        """The number of passages of each ranking, with unjudged ones that the arrays leave out."""
+        """The number of passages of each ranking, including unjudged passages left out of the arrays."""
         return np.diff(self.pointers) if self.lengths is None else self.lengths
 
     @cached_property
@@ -110,7 +118,7 @@ class RankedLabels:
 
     @cached_property
     def ideal_table(self) -> RankedLabels:
-        """The ideal rankings as a table of their own."""
+        """A table of the ideal rankings: ranking r is the ideal of ranking r of this table."""
         return replace(
             self,
             pointers=self.ideal_pointers,
@@ -124,7 +132,7 @@ class RankedLabels:
 
     @cached_property
     def over_retrieved(self) -> RankedLabels:
-        """The same rankings, with ideals made of their own judged passages alone."""
+        """The same rankings, with ideal rankings made only of the judged passages in each ranking."""
         row = self.row[self.judged]
         return replace(
             self,
@@ -134,10 +142,11 @@ class RankedLabels:
         )
 
     def within(self, k: int | None) -> RankedLabels:
-        """Return the rankings and ideals for a measure with the cut-off `k`.
+        """Return the table for a measure with the cut-off `k` (None = no cut-off).
 
-        With gold, the table is returned as it is. Otherwise rankings are cut to `k` passages, and the ideal
-        is their best order: whether a passage below `k` has a label depends on what other measures asked.
+        With gold, the table is returned unchanged. Otherwise rankings are cut to `k` passages, and their
+        ideal is the best order of these passages. Passages below `k` are left out of the ideal, because they
+        have labels only if another measure needed them.
         """
         near = self.rank <= (inf if k is None else k)
         return self if self.complete or near.all() else self.kept(near).over_retrieved
@@ -148,22 +157,25 @@ class RankedLabels:
         return self.kept(self.judged)
 
     def kept(self, mask: Bools) -> RankedLabels:
-        """Return the rankings with only the passages marked in `mask`; ranks count the remaining ones."""
+        """Return the rankings without the passages that `mask` does not mark; ranks are counted anew."""
         left = np.bincount(self.row[mask], minlength=self.rows)
         return replace(self, pointers=pointers_of(left), ranks=None, lengths=None, **self._columns(mask))
 
     def reranked(self) -> RankedLabels:
-        """Return the same rankings sorted by gain, then by level, highest first; ties keep their order."""
+        """Return the rankings sorted by gain, then by level, highest first; ties stay in order."""
         order = np.lexsort((-self.level, -self.gain, self.row))
         return replace(self, **self._columns(order))
 
     def _columns(self, chosen: Bools | Ints | slice) -> dict[str, Any]:
-        """Return the arrays with a value per passage (unless None), by name, cut to the `chosen` values."""
+        """Return the `chosen` values of each array that has a value per passage, by the array's name.
+
+        An array that is None is left out.
+        """
         columns = ((name, getattr(self, name)) for name in ("gain", "level", "judged", "chances"))
         return {name: column[chosen] for name, column in columns if column is not None}
 
     def rows_from(self, start: int, end: int) -> RankedLabels:
-        """Return the rankings with the indices from `start` to `end` - 1."""
+        """Return a table of the rankings with the indices `start` to `end` - 1."""
         span, ideal = (slice(p[start], p[end]) for p in (self.pointers, self.ideal_pointers))
         return replace(
             self,
@@ -181,10 +193,11 @@ class RankedLabels:
     def of_hits(
         cls, row: Ints, rank: Ints, grade: Floats, lengths: Ints, judged: Ints, level: Floats
     ) -> RankedLabels:
-        """Return a table of gold labels from the judged passages alone, sorted by ranking and rank.
+        """Return a table of gold labels that contains only the judged passages.
 
-        `row`, `rank` and `grade` describe these passages. `lengths` counts each ranking's passages, `judged`
-        its query's gold grades; `level` holds these grades, ranking by ranking.
+        `row`, `rank` and `grade` have a value per judged passage, sorted by ranking (`row`) and rank.
+        `lengths` is the number of all passages of each ranking, and `judged` is the number of gold grades of
+        its query. `level` holds these gold grades, ranking by ranking.
         """
         pointers = pointers_of(np.bincount(row, minlength=len(judged)))
         return replace(
@@ -199,9 +212,10 @@ class RankedLabels:
         *,
         rel: int = 1,
     ) -> RankedLabels:
-        """Return a table from a list of grades per ranking, best rank first; None = unjudged.
+        """Return a table from `labels`, which holds a list of grades per ranking, best rank first.
 
-        `gold` has all known grades for each query; without it, the ideal is made of the ranking's own grades.
+        A grade of None is an unjudged passage. `gold` holds the list of all known grades of each ranking's
+        query. Without `gold`, the ideal ranking is made of the ranking's own grades.
         """
         level = np.array([*chain.from_iterable(labels)], dtype=np.float64)
         known = None
@@ -222,9 +236,10 @@ class RankedLabels:
         chances: Floats | None = None,
         several: Bools | None = None,
     ) -> RankedLabels:
-        """Return a table from flat arrays of levels and gains, a value per passage; nan = unjudged.
+        """Return a table from flat arrays with a level and a gain per passage; a level of nan is unjudged.
 
-        `gold` holds the number of known grades for each ranking, and all these grades in one array.
+        `gold` is a pair: the number of known grades of each ranking's query, and all these grades in one
+        array. Without `gold`, the ideal ranking is made of the ranking's own labels.
         """
         judged, rows = ~np.isnan(level), len(pointers) - 1
         if gold is None:
@@ -259,18 +274,24 @@ def best_first(values: Floats, row: Ints) -> Floats:
 
 
 def pointers_of(lengths: Iterable[int] | Ints) -> Ints:
-    """Return where each row starts in a flat array, and where the last ends, from the rows' lengths."""
+    """Return the index of each row's first entry in a flat array, followed by the number of all entries."""
     sizes = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, dtype=np.int64)
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def relevant_known(table: RankedLabels, *, rel: float) -> Ints:
-    """Return, per ranking, the number of known documents graded `rel` or higher, retrieved or not."""
+    """Return the number of known relevant documents (grade `rel` or higher) for each ranking.
+
+    With gold, this includes documents that were not retrieved.
+    """
     return np.bincount(table.ideal_row[table.ideal_level >= rel], minlength=table.rows)
 
 
 def share_of(marked: Bools, of: Bools, row: Ints, rows: int) -> Floats:
-    """Return, for each row, the share of the entries in mask `of` that are also in `marked`; nan for none."""
+    """Return, for each row, the proportion of the entries in mask `of` that are also in mask `marked`.
+
+    `row` is the row of each entry and `rows` the number of rows. The result is nan if `of` marks no entry.
+    """
     whole = np.bincount(row[of], minlength=rows)
     count = np.bincount(row[of & marked], minlength=rows)
     return np.asarray(np.divide(count, whole, out=np.full(rows, np.nan), where=whole > 0), np.float64)
