@@ -58,6 +58,13 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_PACKED = {
+    **{b"BZh%d1AY&SY" % level: "packed with bzip2" for level in range(1, 10)},
+    b"\xfd7zXZ\x00": "packed with xz",
+    b"PK\x03\x04": "a ZIP archive or an Excel workbook",
+}
+"""The first bytes of unsupported compressed files and archives, and the name of each kind."""
+_TAR = slice(257, 262)
 _BUFFER = 1 << 18
 _COPIES: dict[str, str] = {}
 """Maps the path of each temporary copy to the name of the file that was copied."""
@@ -223,6 +230,7 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
             check_readable(path)
         with open(sys.stdin.fileno() if piped else path, "rb", 0, closefd=not piped) as raw:
             stream = _unpacked(io.BufferedReader(raw, _BUFFER), name)
+            _refuse_packed(stream, name)
             start = stream.peek(3)[:3]
             if start[:2] in _UTF16:
                 problem = "this file is encoded as UTF-16"
@@ -303,6 +311,17 @@ def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
     return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw), _BUFFER)
 
 
+def _refuse_packed(stream: io.BufferedReader, name: str) -> None:
+    """Raise InputError if the first bytes of a stream are those of an archive or of an unsupported compression."""
+    start = stream.peek(1 << 16)
+    kind = next((kind for magic, kind in _PACKED.items() if start.startswith(magic)), "")
+    if start[_TAR] == b"ustar":
+        kind = "a tar archive"
+    if kind:
+        fix = "unpack the file, or save it as CSV UTF-8; only .gz and .zst are decompressed"
+        raise InputError(f"this file is {kind}", fix=fix, place=SourceLocation(name))
+
+
 def _damage() -> tuple[type[Exception], ...]:
     """Return the exception types that reading a damaged compressed file raises."""
     zstandard = sys.modules.get("zstandard")
@@ -326,8 +345,7 @@ def decoded(line: bytes, name: str, number: int) -> str:
     except UnicodeDecodeError as fault:
         location = SourceLocation(name, number, len(line[: fault.start].decode()) + 1)
         problem = f"the byte 0x{line[fault.start]:02x} is not UTF-8"
-        fix = "save the file as UTF-8; only .gz and .zst are decompressed"
-        raise InputError(problem, fix=fix, place=location) from None
+        raise InputError(problem, fix="save the file as UTF-8", place=location) from None
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
