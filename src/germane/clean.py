@@ -111,7 +111,7 @@ def without_controls(text: str) -> str:
 
 
 class CleanStream:
-    """A text stream that removes control characters, escape sequences and CI commands and writes to `inner`.
+    """A text stream that writes to `inner`, but without control characters, escapes and CI commands.
 
     If `colours` is True, colour codes and cursor moves are not removed.
     """

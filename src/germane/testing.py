@@ -1,7 +1,7 @@
 """Helpers for tests: assertions about what a retriever returned, and a judge with scripted answers.
 
-The pytest plugin (`germane.pytest_plugin`) provides a Recorder as the fixture `germane`, and decides its gates at the end
-of the session.
+The pytest plugin (`germane.pytest_plugin`) provides a Recorder as the fixture `germane`, and decides its
+gates at the end of the session.
 """
 
 from __future__ import annotations

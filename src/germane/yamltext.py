@@ -1,8 +1,9 @@
 """Reads YAML strictly into a tree of nodes that know the line and column of every key and value.
 
-The tree is built from parser events, since the usual loaders lose line numbers, keep the last of two equal keys, read
-`no` as False and expand aliases without a limit. Values follow the core schema of YAML 1.2: only `true` and `false` are
-booleans, only decimal, `0o` and `0x` numbers are integers. A scalar keeps its text for fields that need the text.
+The tree is built from parser events, since the usual loaders lose line numbers, keep the last of two equal
+keys, read `no` as False and expand aliases without a limit. Values follow the core schema of YAML 1.2: only
+`true` and `false` are booleans, only decimal, `0o` and `0x` numbers are integers. A scalar keeps its text for
+fields that need the text.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class Node:
         return f"the string {self.text!r}"[:60] if self.text else "an empty string"
 
     def is_null(self) -> bool:
-        """Return True if the value is empty, `~` or `null`, without quotes."""
+        """Return True if the value is empty, or is `~` or `null` without quotes."""
         return self.plain and self.text in _NULLS
 
     def fault(self, problem: str, fix: str) -> InputError:
@@ -168,7 +169,7 @@ class Node:
 
 
 def node_of(value: Json, location: SourceLocation) -> Node:
-    """Return a JSON value as a tree of nodes that all have this location."""
+    """Return a JSON value as a tree of nodes that all have the location `location`."""
     if isinstance(value, Mapping):
         pairs = {str(key): node_of(inner, location) for key, inner in value.items()}
         return Node(location, pairs=pairs, keys=dict.fromkeys(pairs, location))
@@ -516,7 +517,7 @@ class YamlModel(BaseModel):
         computed: Fields that cannot be set in the file.
         nodes: Fields whose values stay Nodes.
         ignored: Known keys without effect.
-        unread: Maps keys of AgentV that germane does not support to what to write instead.
+        unread: Maps each key of AgentV that germane does not support to advice on what to write instead.
         refused: Keys (folded) of other tools that would change scores. Such a key is an error.
         any_key: Whether a misspelt key causes a warning instead of an error.
 

@@ -206,7 +206,8 @@ class EvalFile(YamlModel):
         judge: The judge: `labels`, `gold`, `lexical`, `openai:gpt-4o-mini`, ...; several vote as a panel.
         repeat: How often to ask each judge each question; the answers vote.
         batch: The number of passages of a query per request.
-        reading: `fused` asks all questions about a text in one request, `single` one question per request.
+        reading: `fused` asks all questions about a text in one request; `single` asks one question per
+            request.
         against: What to judge relevance against; `auto` is the query, and the reference if there is one.
         gates: Conditions that the results must meet (see gates.md): `lower(nDCG@10)>=0.7`.
         by: The tag or field to report slices by, as `--by`.

@@ -191,7 +191,7 @@ def looks_listed(cell: str) -> bool:
 
 
 def is_joined_ids(text: str) -> bool:
-    """Return True if a string looks like several ids: `d1;d2`, or words like `d1 d2`."""
+    """Return True if a string looks like several ids: `d1;d2`, or words of one pattern: `d1 d2`."""
     text = text.strip()
     if re.search(r"[;|,]", text):
         return True

@@ -135,7 +135,7 @@ _LISTS = (list, tuple)
 
 
 def _whole(value: Json) -> Json:
-    """Return a whole number of any type (2.0, a NumPy integer) as int, or any other value unchanged."""
+    """Return a whole number of any type (2.0, a NumPy integer) as int; return any other value unchanged."""
     if type(value) is int or isinstance(value, bool) or not isinstance(value, Real):
         return value
     if isinstance(value, Integral):
@@ -144,7 +144,7 @@ def _whole(value: Json) -> Json:
 
 
 def _number(value: Json) -> Json:
-    """Return a number of another library (NumPy, Decimal) as float, or any other value unchanged."""
+    """Return a number of another type (NumPy, Fraction) as float; return any other value unchanged."""
     if type(value) in {int, float, bool} or not isinstance(value, Real):
         return value
     return float(value)

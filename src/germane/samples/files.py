@@ -85,7 +85,7 @@ def copied(path: Path, name: str) -> Path:
 
 
 def check_unmasked(url: str) -> None:
-    """Raise InputError for a stored URL in which an API key was replaced by ***."""
+    """Raise InputError if the key in a URL was replaced by ***, as in the URLs that reports store."""
     if f"={MASK}" in url or f":{MASK}@" in url:
         problem = f"the URL {url} lacks its key, which reports do not store"
         raise InputError(problem, fix="give the URL again, with the key")
@@ -187,7 +187,8 @@ def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> 
 class OnDisk:
     """A file that can be opened repeatedly; standard input (`-`) is copied to a temporary file.
 
-    The copy is made when `path` is first used, and deleted by `delete_copy` or when this object is garbage-collected.
+    The copy is made when `path` is first used, and deleted by `delete_copy` or when this object is
+    garbage-collected.
     """
 
     def __init__(self, path: str | Path = "-") -> None:

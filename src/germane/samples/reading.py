@@ -59,7 +59,8 @@ def read_samples(
         prefix: A sample without an id gets this prefix and its line number as its id.
 
     Raises:
-        InputError: The file is missing (raised at once), or a row is invalid (raised when it is reached, with its location).
+        InputError: The file is missing (raised at once), or a row is invalid (raised when it is reached, with
+            its location).
     """
     path = Path(path)
     if path.is_dir() and not _is_beir(path):

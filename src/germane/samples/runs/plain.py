@@ -1,6 +1,7 @@
 """Fast readers with NumPy for regular blocks of runs and gold in TREC format, in tables and in JSON Lines.
 
-Each reader returns the rows of a block of whole lines as columns, or raises NotPlain if its rows must be read one by one.
+Each reader returns the rows of a block of whole lines as columns, or raises NotPlain if its rows must be read
+one by one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads runs and gold row by row, for input that cannot be read in blocks, and describes invalid rows.
 
-A record is a row of a table or DataFrame, or a JSON object: one sample, one result, one grade, or {query: {document: score}}.
-Columns and keys that are not needed are ignored.
+A record is a row of a table or DataFrame, or a JSON object: one sample, one result, one grade, or a mapping
+{query: {document: score}}. Columns and keys that are not needed are ignored.
 """
 
 from __future__ import annotations
