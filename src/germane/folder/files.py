@@ -45,13 +45,13 @@ LABELS = "labels.jsonl"
 MANIFEST, LOCK = "manifest.json", ".lock"
 
 UNFINISHED = ".part"
-"""The suffix of a file that is being written, or whose writer was killed."""
+"""The suffix of a file that is being written, or that a killed process left unfinished."""
 
 EARLIER = ".earlier"
-"""The suffix of files with judgements of killed sessions, or of samples that are not finished yet."""
+"""The suffix of the file of judgements from killed sessions or about unfinished samples."""
 
 SESSION = f"session.json{UNFINISHED}"
-"""The file in which a session records its spending, so that the figures survive a kill."""
+"""The file in which a session records its costs, so that they are known even if it is killed."""
 
 OWN = (*(f"{name}.jsonl" for name in TABLES), LABELS, MANIFEST)
 """The files of a report folder that only germane writes; output files may not have these names."""
@@ -257,7 +257,7 @@ _TYPES: Mapping[Any, tuple[str, ...]] = {
 _MANIFEST = msgspec.defstruct(
     "Manifest", [(name, kind, None) for kind, names in _TYPES.items() for name in names]
 )
-"""The manifest entries that germane reads, with their types; each may be missing, others are allowed."""
+"""The manifest entries that germane reads, with their types; any may be missing, and others are allowed."""
 
 
 def read_manifest(path: Path) -> dict[str, Json]:
@@ -321,7 +321,7 @@ def draft_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dic
     made = {**manifest, "schema_version": SCHEMA_VERSION, "status": status}
     with opened(path / f"{MANIFEST}{UNFINISHED}", REPLACE) as file:
         text = json.dumps(made, ensure_ascii=False, indent=1)
-        # half a surrogate, of a file name that is not UTF-8, becomes its escape, which JSON reads back
+        # a file name that is not UTF-8 contains surrogates, which are written as escapes of JSON
         file.write(text.encode("utf-8", "backslashreplace") + b"\n")
         sync(file)
     return made
@@ -370,7 +370,7 @@ def complete_killed(path: Path, *, is_writer: bool = False) -> None:
     with suppress(InputError, OSError):
         held = None if is_writer else acquire(path / LOCK)
         try:
-            with suppress(ValueError):  # it was killed before the draft was complete
+            with suppress(ValueError):  # the process was killed before the draft was complete
                 if decode(draft.read_bytes()).get("status") == "complete":
                     publish(path)
         finally:
@@ -394,12 +394,12 @@ def acquire(path: Path) -> int:
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file), path.stat()):
                 return file
-        os.close(file)  # its holder has removed it in this moment
+        os.close(file)  # the process that held the lock has just deleted the file
 
 
 def release(path: Path, file: int) -> None:
     """Delete and unlock the lock file `path`; `file` is the descriptor that `acquire` returned."""
-    if sys.platform == "win32":  # an open file cannot be removed there
+    if sys.platform == "win32":  # Windows cannot delete an open file
         os.close(file)
         with suppress(OSError):
             path.unlink()

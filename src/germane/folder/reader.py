@@ -61,7 +61,7 @@ class StoredTables(Tables):
         self.files = {name: TableFile(path, _DECODERS.get(name, object_in)) for name, path in files}
         self.files |= others or {}
         self.samples, self.places, self.judgements = (self.files[name] for name in TABLES[:3])
-        # until a new report replaces the folder's old one, people's labels stay in the old labels.jsonl
+        # people's labels stay in the old labels.jsonl until the new report replaces the old report
         self._peoples = TableFile(self.path / LABELS, label_in) if end else None
         self.forget("labels")
 

@@ -128,7 +128,7 @@ class FolderWriter:
 
     def _append_earlier(self) -> IO[bytes]:
         file = opened(files_in(self.path, EARLIER)["judgements"], APPEND)
-        file.write(b"\n")  # ends the half line of a session that was killed just here
+        file.write(b"\n")  # ends the line that a killed session may have left incomplete
         return file
 
     # rows
@@ -141,12 +141,12 @@ class FolderWriter:
         if self._held is None:
             self.lock()
         files = files_in(self.path, UNFINISHED)
-        if (left := files["judgements"]).exists():  # of a killed session
+        if (left := files["judgements"]).exists():  # left by a killed session
             with self._append_earlier() as kept:
                 kept.writelines(line for _, _, line in TableFile(left).lines())
                 sync(kept)
             left.unlink(missing_ok=True)
-        for name, file in files.items():  # one by one, so that `close` finds them if one cannot be opened
+        for name, file in files.items():  # one by one: if a file cannot be opened, `close` closes the others
             self._files[name] = opened(file, REPLACE)
         self._written = set()
         tables = self.tables
@@ -189,7 +189,7 @@ class FolderWriter:
         self._files[name].writelines(lines)
 
     def _write(self, name: Table, texts: Iterable[bytes]) -> None:
-        if (file := self._files.get(name)) is not None:  # a temporary report leaves out what its source holds
+        if (file := self._files.get(name)) is not None:  # a temporary report does not write all tables
             file.writelines(texts)
 
     # the end

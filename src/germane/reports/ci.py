@@ -59,7 +59,7 @@ def _case(report: ReportData, case: CaseResult) -> Element:
     lines = [f"verdict: {case.verdict or '-'}, score: {in_digits(case.score)}"]
     for score in report.tables.scores.of_samples([case.key]):
         lines.append(f"{score.measure}: {in_digits(score.value)}{f' ({score.why})' if score.why else ''}")
-        of_mean = report[score.measure, case.system or ""].remarks()  # whose labels holds for each score too
+        of_mean = report[score.measure, case.system or ""].remarks()  # true of each score too
         lines += [f"  {remark}" for remark in of_mean if remark.startswith(("uncalibrated", "mixed"))]
     places: Mapping[str, Sequence[Json]] = report.manifest.get("places") or {}
     kind, why = _ENDED.get(case.verdict, (None, ""))
@@ -76,7 +76,7 @@ _ENDED: dict[CaseVerdict | None, tuple[str, str]] = {
     "skipped": ("skipped", "the case was skipped: no measure could be computed"),
     None: ("skipped", "the case has no verdict: the eval file declares no grader, `required` or `threshold`"),
 }
-"""The element of a case that did not pass, and why, by its verdict."""
+"""The JUnit element of a case that did not pass, and the reason, by the case's verdict."""
 
 
 def _test(

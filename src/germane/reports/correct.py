@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 _KINDS = ("relevance", "support", "sufficiency")
 """The kinds of verdicts that people can label too."""
 _GRADED = {"dcg", "top"}
-"""Parameters of measures that read the grade itself: people's labels and the judge's must be on one scale."""
+"""Parameters of measures that use the grade's value: people and the judge must use the same scale."""
 
 
-Pool: TypeAlias = Mapping[str, frozenset[str]]  # that could be drawn: items by query
+Pool: TypeAlias = Mapping[str, frozenset[str]]  # the items that can be drawn, by case id
 
 
 def is_drawn(label: Label) -> bool:
@@ -343,7 +343,7 @@ def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> Corr
         rows.values * scale,
         labels * scale,
         rows.case,
-        proxy=rows.verdict * scale,  # a grade predicts a person's yes or no better than the judge's yes or no
+        proxy=rows.verdict * scale,  # the judge's grade predicts a person's yes or no better than 1 or 0
         value_range=(0.0, max(1.0, float(scale.max()))),
     )
     result = _both([mean(population=of) for of in POPULATIONS], rows.measure.definition.range)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["ReportData"]
 
 _FILE = re.compile(r"\.(json|jsonl|ndjson|csv|tsv|txt|eval)(\.gz|\.zst)?$")
-"""The ending of a file that holds a report, which is no part of its name."""
+"""The ending of a report file, which is not part of the report's name."""
 
 
 CASE_SCORE = "score of each case"  # the gate of `execution: {threshold: 0.8}`
@@ -47,13 +47,13 @@ CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
 class CaseResult(Line, kw_only=True, rename=internal("undecided_required")):
     """The score of one sample over all graders, with its verdict.
 
-    `score` is the weighted mean of the graders' scores, null if one of them could not be measured; skipped
-    graders are left out. If lower values of a measure are better, its goodness counts, e.g. 1 -
-    noise_sensitivity or 1 / (1 + leaks).
+    `score` is the weighted mean of the graders' scores, without skipped graders. It is null if a score could
+    not be computed. If lower values of a measure are better, its scores are converted first, for example to 1
+    - noise_sensitivity or 1 / (1 + leaks).
 
-    `verdict` is null if the eval file declares neither a grader nor `required` nor a threshold, as different
-    measures have no common limit. It is "undecided" if a score is missing or a stand-in for a model judged.
-    `failed_required` names the required graders below their threshold.
+    `verdict` is null if the eval file declares no grader, `required` or threshold, because different measures
+    have no common limit. It is "undecided" if a score is missing or a stand-in for a model judged.
+    `failed_required` names the required graders whose score is below their threshold.
     """
 
     sample: str
@@ -83,7 +83,7 @@ def case_of(
     `open_to` names the measures judged by a stand-in for a model; a verdict that depends on them is
     undecided.
     """
-    from germane.measures.graders import BORDERLINE, PASS, STRICT  # not at the top: `germane rank` has none
+    from germane.measures.graders import BORDERLINE, PASS, STRICT  # not at the top: `germane rank` needs none
 
     rows = [(score, graders.get(score.measure)) for score in scores]
     due = [(score, grader) for score, grader in rows if score.status != "skipped"]
@@ -142,7 +142,7 @@ def dump_grader(grader: Grader) -> dict[str, Json]:
 
 def load_grader(row: Mapping[str, Json]) -> Grader:
     """Return the grader in a JSON object that `dump_grader` wrote."""
-    from germane.measures.graders import Grader  # not at the top: `germane rank` has no graders
+    from germane.measures.graders import Grader  # not at the top: `germane rank` needs no graders
 
     return Grader(**{**row, "measure": Measure.remembered(row["measure"]), "options": freeze(row["options"])})
 

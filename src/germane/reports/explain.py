@@ -50,7 +50,7 @@ def recorded(report: ReportData) -> StoredAnswers:
     return StoredAnswers(report.tables.judgements)
 
 
-_BLOCK = 500  # samples whose places are gathered together
+_BLOCK = 500  # samples whose passages are read together
 
 
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
@@ -237,7 +237,7 @@ class Explainer:
         elif placed is not None:
             row.numbers = numbers_of(measure, *placed, score.value)
         row.reasoning, row.band = explanation.reasoning, explanation.band
-        if placed is None:  # the places of a ranking are in the table of ranks
+        if placed is None:  # a ranking's passages are already in the table of ranks
             row.hits, row.misses = list(explanation.hits), list(explanation.misses)
         return row
 
@@ -313,9 +313,9 @@ def numbers_of(measure: Measure, places: Places, sample: int, value: float | Non
         return f"1 / {round(1 / value)}"
     sides = ranked.fraction(measure, table)
     share, whole = (float(side[0]) for side in sides) if sides else (0.0, 0.0)
-    if not whole or abs(share / whole - value) > _ROUNDING:  # labels were added since
+    if not whole or abs(share / whole - value) > _ROUNDING:  # labels were added after scoring
         return None
     return f"{share:.6g} / {whole:.6g}"
 
 
-_ROUNDING = 5e-7  # the largest difference of a stored score that is computed again
+_ROUNDING = 5e-7  # the largest difference between a stored and a recomputed score

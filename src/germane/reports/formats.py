@@ -27,7 +27,7 @@ from germane.types import Json
 
 
 class SystemLine(Line, kw_only=True):
-    """The summaries of one system: over all cases, over one `slice`, or over the cases of one eval `file`."""
+    """The summaries of one system over all cases, or over the cases of one `slice` or one eval `file`."""
 
     system: str
     measures: dict[str, MeasureSummary]
@@ -47,11 +47,13 @@ def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[SystemL
 
 
 class Document(Line, kw_only=True):
-    """The document that `--json` prints; it has `measures` for one system, `systems` for several.
+    """The document that `--json` prints.
 
-    `files` holds the means over the cases of each of several eval files.
+    It contains `measures` if there is one system, and `systems` if there are several. If several eval files
+    ran, `files` contains the means over the cases of each file.
 
-    `stopped` says why the run stopped and how to continue it; the document then holds the results so far.
+    If the run stopped early, `stopped` says why and how to continue it, and the document contains the results
+    so far.
     """
 
     schema_version: Literal[1] = 1
@@ -140,7 +142,7 @@ def html(report: ReportData, baseline: ReportData | None = None, **more: Any) ->
 
 
 def _junit(report: ReportData) -> Iterable[str]:
-    from germane.reports.ci import junit  # and XML, which few reports are written in
+    from germane.reports.ci import junit  # not at the top: few reports are written as XML
 
     return junit(report)
 
@@ -155,7 +157,7 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".html": html,
 }
 """The formats of a report, by the ending of the file's name."""
-_PICTURES = (".svg", ".png")  # show the report's charts; .png takes an extra
+_PICTURES = (".svg", ".png")  # files with the report's charts; .png needs an extra
 ENDINGS = (*FORMATS, *_PICTURES, ".parquet")
 
 

@@ -34,13 +34,13 @@ __all__ = ["Gate"]
 
 GateOutcome = Literal["passed", "failed", "undecided"]
 DecidedBy = Literal["corrected", "judged", "gold", "labels"]
-"""The figures that decide: the judge's corrected by people's labels, the judge's own, gold, or people's labels alone."""
+"""The figures that decide: the judge's corrected by people's labels, the judge's own, gold, or people's."""
 COMPARE: dict[str, Callable[[Any, float], Any]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
-"""The comparison of a value, or of each of an array, with a limit, by its operator."""
+"""The function that compares a value, or each value of an array, with a limit, by its operator."""
 _IN_WORDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<", "eq": "=="}
-# Patterns are compiled when a gate is read: most evaluations have none, and a small one starts sooner.
+# Patterns are compiled when a gate is read: most evaluations have no gates and start faster.
 _WORD = rf"\s+({'|'.join(_IN_WORDS)})\s+(?=[-+.\d])"
 _NUMBER = r"[-+0-9.eE]+"
 _MEASURE = r"(?P<measure>(?:[^<>=()]|\([^()]*\))+?)"
@@ -52,7 +52,7 @@ _WRITTEN = (
     rf"(?P<of>corrected|judged) \( {_MEASURE} \)",
     _MEASURE,
 )
-"""The ways to write the value of a gate; a space may be any white space, or none."""
+"""Patterns of a gate's left side; a space in them stands for any or no white space."""
 _HELD = rf" (?P<op>>=|<=|==|=|>|<) (?P<limit>{_NUMBER}%?) "
 FUNCTIONS = {
     "mean(MEASURE)": "the mean over cases (corrected by people's labels if possible), without its interval: at the limit, half of all sets of queries pass",
@@ -189,9 +189,10 @@ NO_DECISION = "judged by a stand-in for a model, which decides nothing (unless -
 class GateResult(Line, kw_only=True, rename=internal("stand_in")):
     """The result of one gate: passed, failed or undecided, with the figures that decided it.
 
-    `word` is the outcome as printed, e.g. `passed (stand-in)` if a stand-in for a model judged. `decided_by`
-    names the labels behind the figures; it is null if no labels were read, as for a script's score.
-    `sentence` is set for a gate on a change: "nDCG@10 got worse: -0.14 (...)".
+    `word` is the outcome as printed, such as `passed (stand-in)` if a stand-in for a model judged.
+    `decided_by` names the labels from which the figures are computed. It is null if no labels were used, for
+    example for a script's score. `sentence` is set if the gate is on a change, such as "nDCG@10 got worse:
+    -0.14 (...)".
     """
 
     gate: str
@@ -283,7 +284,7 @@ def with_count(result: GateResult, n: int, total: int, unit: str = "sample", mor
 
 
 _DECIDED_BY: dict[str, DecidedBy] = {"gold": "gold", "human": "labels"}
-"""The figures that decide on an uncorrected mean, by the source of its labels; of others the judge's."""
+"""The value of `decided_by` for an uncorrected mean, by the source of its labels; otherwise "judged"."""
 
 
 def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
@@ -334,12 +335,12 @@ def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> t
     return outcome, text + (POINT if gate.how == "mean" else "")
 
 
-POINT = ", decided on the point"  # said of a gate on a mean, whose interval does not count
+POINT = ", decided on the point"  # for a gate on a mean, which ignores the mean's interval
 
 
 Ends = Sequence[NDArray[np.float64]]
-"""The smallest and largest value that each case can still have; equal if nothing is missing."""
-SMALLEST = 5  # cases that a slice must have for its mean to decide anything
+"""The smallest and the largest possible value of each case; they are equal if no score is missing."""
+SMALLEST = 5  # the number of cases from which a slice's mean can decide a gate
 
 
 def _share(gate: Gate, ends: Ends) -> tuple[GateOutcome, str]:

@@ -40,7 +40,7 @@ from germane.types import Sample
 Floats = NDArray[np.float64]
 Outcome = Literal["better", "worse", "same", "not shown"]
 MarginResult = Literal["pass", "fail", "undecided"]
-ALPHA = 0.05  # the probability that any measure is called better or worse although none is
+ALPHA = 0.05  # the probability that any measure is called better or worse if no measure differs
 STAND_IN = "judged by a stand-in for a model, which decides nothing"
 
 
@@ -54,16 +54,17 @@ class MeasureComparison(
 ):
     """The comparison of system `b` with system `a` by one measure, over the `n` queries scored for both.
 
-    `difference` is b minus a. `decided_by` names the figures that `decision` and `p_holm` are computed from:
-    `corrected` if there is a corrected difference, else the judge's verdicts, gold or people's labels.
-    `estimand` is the population of the interval: queries like these, or this set alone.
+    `difference` is b minus a. `decided_by` names the figures from which `decision` and `p_holm` are computed:
+    `corrected` if there is a corrected difference, otherwise the judge's verdicts, gold labels or people's
+    labels. `estimand` is the population of the interval: queries like these, or this set alone.
 
-    `outcome` says how `b` compares with `a`, and `sentence` puts it in words; both are null for a measure
-    that is not primary. "same": the whole interval is within `margin`. "better" and "worse": the interval
-    excludes 0 and `p_holm` is at most 0.05. "not shown": none of these, or a stand-in for a model judged.
+    `outcome` says how `b` compares with `a`, and `sentence` says it in words. Both are null for a measure
+    that is not primary. "same" means that the whole interval is within `margin`. "better" and "worse" mean
+    that the interval excludes 0 and `p_holm` is at most 0.05. "not shown" is the outcome in all other cases,
+    and if a stand-in for a model judged.
 
     `mde` is the smallest difference that this number of queries would show with power 0.8. `decision` says
-    whether `b` is worse by `margin` or more; if it is undecided, `needed_to_decide` queries would show with
+    whether `b` is worse by `margin` or more. If it is undecided, `needed_to_decide` queries would show with
     probability 0.8 that a system is no worse.
 
     For one `slice` of the queries, `p_holm` is adjusted over all slices, primary measures and systems, and
@@ -75,7 +76,7 @@ class MeasureComparison(
     measure: str
     type: str
     n: int
-    due: int  # the number of cases that should have been measured
+    due: int  # the number of cases that should have a score
     mean_a: float | None
     mean_b: float | None
     difference: float | None
@@ -104,10 +105,10 @@ class MeasureComparison(
     slice: str | UnsetType = UNSET
     interval: Interval  # of `difference`; it covers missing scores
     stand_in: bool = False
-    undecided_why: str = ""  # why nothing may be decided; "" if it may
-    tests: int = 0  # the p-values that `p_holm` is adjusted over; 0 if the measure is not primary
-    several: bool = False  # True if it is one of several, whose sentences name the systems
-    asked: int = 0  # the queries of the larger report, measured or not
+    undecided_why: str = ""  # why no decision is possible; "" if it is possible
+    tests: int = 0  # the number of tests that `p_holm` is adjusted over; 0 if the measure is not primary
+    several: bool = False  # True if there are several comparisons, so that sentences name the systems
+    asked: int = 0  # the number of queries of the larger report, with or without a score
 
     def __post_init__(self) -> None:
         interval = self.interval

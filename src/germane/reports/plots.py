@@ -34,10 +34,10 @@ _COLOURS = {
     "none": ("#dfe5ea", "#38424a"),
     "mean": ("#2b6cb0", "#7db8f0"),
 }
-"""The colours by name, light and dark."""
+"""The light and the dark variant of each colour, by name."""
 _DEEPEST = 20  # the last rank that is drawn
-_MOST_BARS = 3_000  # of one chart: thinner than a pixel they say no more
-_MOST_SYSTEMS = 8  # with a chart of relevance by rank
+_MOST_BARS = 3_000  # of one chart: more bars would be thinner than a pixel
+_MOST_SYSTEMS = 8  # systems that get a chart of relevance by rank
 
 
 def tag(name: str, *children: str, **attributes: object) -> str:

@@ -104,7 +104,7 @@ class Report(ReportData):
         tables = StoredTables.open(folder)
         try:
             return cls.build(tables, tables.manifest, corrected=corrected)
-        except (TypeError, ValueError) as error:  # values of other types in the manifest
+        except (TypeError, ValueError) as error:  # values of wrong types in the manifest
             problem = f"the report {folder} is damaged: {error}"
             raise InputError(problem, fix="run the evaluation again") from error
 
@@ -261,11 +261,11 @@ def find_baseline(path: str | Path | None) -> ReportData:
     return find_report(path)
 
 
-ANOTHER_PROGRAM = "another program"  # the judge of scores that another program wrote
+ANOTHER_PROGRAM = "another program"  # the source of the judge if another program wrote the scores
 
 
 class ScoredDocument(Line):
-    """The fields of a `--json` document that `compare` and baselines read."""
+    """The fields of a `--json` document that are read for comparisons and baselines."""
 
     schema_version: int = 1
     scores: list[ScoreRow] | UnsetType = UNSET
@@ -311,7 +311,7 @@ def read_document(path: Path) -> ReportData:
     return ReportData(tables, manifest, Verdict(0), *_summaries(tables, manifest))
 
 
-_SLACK = 1e-9  # of a value at an end of its measure's range
+_SLACK = 1e-9  # how far a value may be outside its measure's range
 
 
 def _limits(name: str) -> tuple[float, float]:
@@ -432,8 +432,8 @@ def _counted(tables: Tables) -> dict[str, Json]:
     Returns {} for tables of a complete report, whose manifest contains these entries.
     """
     if tables.is_complete:
-        return {}  # its manifest says so already
-    beside: dict[str, dict[str, float]] = {}  # by system the means that belong beside those over gold labels
+        return {}  # its manifest contains these entries already
+    beside: dict[str, dict[str, float]] = {}  # by system: means shown next to means of gold labels
     for (system, name), values in sorted(tables.beside.items()):
         beside.setdefault(system, {})[name] = fsum(values) / len(values)
     asked = tables.asked
@@ -479,7 +479,7 @@ def _summaries(
         if basis.source == "judge":
             why = "nothing was measured" if line.mean is None else "no human labels"
             if len(tables.labels):
-                from germane.reports import correct  # not at the top: `germane rank` has no questions
+                from germane.reports import correct  # not at the top: `germane rank` asks no questions
 
                 corrections = corrections or correct.Corrections(tables, manifest)
                 mean, why = corrections.corrected_mean(line) if corrected else (None, why)

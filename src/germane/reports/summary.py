@@ -25,13 +25,13 @@ IntegerEnds = Annotated[Sequence[int], Meta(min_length=2, max_length=2, descript
 
 
 class Basis(Line, kw_only=True, rename=internal("labels", "stand_in", "outdated", "interval_note")):
-    """The basis of a mean: whose labels it reads (gold, judge, human or best), and how they were made.
+    """The basis of a mean: the source of its labels (gold, judge, human or best), and how they were made.
 
-    `mixed` is the share of people's labels under best, which are people's labels, else the judge's. `models`
-    and `modes` count verdicts by the model that answered and by output mode, `fused` those that shared a
-    request. `beside` holds means to read together with a mean of gold labels, such as the share of passages
-    with a label or RBP's residual. `remarks` are printed with the mean, as in `uncalibrated: no human
-    labels`.
+    For `source` best, a passage has its label from people, or else from the judge; `mixed` is the proportion
+    of people's labels. `models` counts verdicts by the model that answered, and `modes` counts them by output
+    mode. `fused` counts verdicts that shared a request with others. `beside` contains means to read together
+    with a mean of gold labels, such as the proportion of passages with a label, or RBP's residual. `remarks`
+    are printed with the mean, such as `uncalibrated: no human labels`.
     """
 
     source: Source = "gold"
@@ -40,18 +40,18 @@ class Basis(Line, kw_only=True, rename=internal("labels", "stand_in", "outdated"
     models: Mapping[str, int] = FrozenDict()
     modes: Mapping[str, int] = FrozenDict()
     fused: int = 0
-    with_reference: int | None = None  # relevance verdicts given with one; None = not known
+    with_reference: int | None = None  # relevance verdicts given with a reference; None if unknown
     without_reference: int | None = None
     mixed: float | None = None
     beside: Mapping[str, float] = FrozenDict()
     remarks: Sequence[str] = ()
     labels: int = 0  # the number of people's labels
     stand_in: bool = False  # True if the judge only stands in for a model
-    outdated: bool = False  # True if labels that it reads were added since it was scored
-    interval_note: str = ""  # the remark that the interval is too narrow, if it is
+    outdated: bool = False  # True if labels for this measure were added after scoring
+    interval_note: str = ""  # the remark that the interval is too narrow; "" if it is not
 
     def __post_init__(self) -> None:
-        """Set the remarks, e.g. "uncalibrated: no human labels"."""
+        """Set the remarks, such as "uncalibrated: no human labels"."""
         remarks = []
         if self.source == "best":
             share = "" if self.mixed is None else f"{self.mixed:.0%} human, "
@@ -79,7 +79,7 @@ class Basis(Line, kw_only=True, rename=internal("labels", "stand_in", "outdated"
 
 
 class Sampled(Line):
-    """A random sample of the cases: `n` were evaluated of all (`of`), in an order drawn with `seed`."""
+    """A random sample of the cases: `n` of all cases (`of`) were evaluated, in an order drawn with `seed`."""
 
     n: int
     of: int
@@ -87,7 +87,7 @@ class Sampled(Line):
 
 
 _SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))
-_REASONS = 100  # distinct reasons of one measure that are kept
+_REASONS = 100  # the largest number of distinct reasons stored for a measure
 _INTERNAL = (
     *("measure", "type", "system", "slice", "mean_bounds", "low", "high"),
     *("edges", "due", "scores", "failed", "why"),
@@ -95,15 +95,15 @@ _INTERNAL = (
 
 
 class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_bounds="mean_bounds")):
-    """The summary of one measure over all cases; `mean` is null if nothing could be measured.
+    """The summary of one measure over all cases; `mean` is null if no score could be computed.
 
-    `n` cases of `total` have a value; `skipped`, `incomplete` and `errors` count those without one, by the
-    worst of their trials. `trials` is the number of trials of each case, or [least, most] if it differs;
-    `trials_failed` counts the trials that are incomplete or errors. Both are absent if each case has one
-    trial. `mean_bounds` are the least and largest possible mean: incomplete scores at their own bounds,
-    errors anywhere in the measure's range.
+    Of `total` cases, `n` have a value. `skipped`, `incomplete` and `errors` count the cases without a value,
+    by the worst status of their trials. `trials` is the number of trials of each case, or [least, most] if
+    cases differ. `trials_failed` counts the trials that are incomplete or errors. Both are absent if each
+    case has one trial. `mean_bounds` are the lowest and highest possible mean: incomplete scores are at their
+    own bounds, and errors are anywhere in the measure's range.
 
-    `interval` is the confidence interval of the mean at `level` over `units` cases or clusters of cases; if
+    `interval` is the confidence interval of the mean at `level` over `units` cases or clusters of cases. If
     it is null, `interval_why` says why. `estimand` is the population: "queries" means queries like these.
     """
 
@@ -120,7 +120,7 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
     interval_why: str | None = None
     estimand: Literal["queries", "set"] = "queries"
     mean_bounds: tuple[float, float] | None
-    """The bounds of the mean over all `due` cases that should have been measured, infinite ones too."""
+    """The bounds of the mean over all `due` cases that should have a score; a bound can be infinite."""
     finite_bounds: IntervalEnds | None = None
     n: int
     total: int
@@ -134,12 +134,12 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
     corrected_why: str | None = None
     sampled: Sampled | None = None
     low: float | None = None
-    """The smallest value; `high` is the largest, `edges` the bounds of both once everything is judged."""
+    """The smallest value. `high` is the largest, and `edges` are the bounds of both with missing scores."""
     high: float | None = None
     edges: tuple[tuple[float, float], tuple[float, float]] | None = None
     due: int
     scores: int
-    """The number of scores of all trials that should have been measured, of which `failed` are incomplete or errors."""
+    """The number of scores that are due over all trials; `failed` scores are incomplete or errors."""
     failed: int
     why: tuple[tuple[str, int], ...] = ()  # the reasons of scores without a value, each with its count
 
@@ -357,11 +357,11 @@ def p_in_words(value: float | None) -> str:
 
 
 PASSAGE_MEANS = ("P", "SetP", "context_relevancy")
-"""Ranked measures that are a mean over passages: their order does not matter."""
+"""Ranked measures that are a mean over passages, whose order does not matter."""
 VERDICT_MEANS = ("context_recall", "faithfulness", "context_sufficiency")
-"""Judged measures that are a mean over yes or no: is this claim supported, do these contexts suffice?"""
+"""Judged measures that are a mean over yes/no verdicts: a claim is supported, or contexts are sufficient."""
 LIKE_THESE, THESE = "for queries like these", "for these queries"
-"""The two estimands: the queries as a sample of those to come, and the set itself as the population."""
+"""The two estimands: the population from which the queries are a sample, and the set of queries itself."""
 INTERVALS = f"95% confidence intervals ({LIKE_THESE})"
 
 
@@ -428,7 +428,7 @@ def with_measures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
     return (f"{text} ({', '.join(measures)})" for text, measures in measures_of.items())
 
 
-COUNTS = ("skipped", "incomplete", "errors")  # scores without a value, counted beside a mean
+COUNTS = ("skipped", "incomplete", "errors")  # counts of cases without a value, shown next to a mean
 _STYLES = {"corrected": "bold", "mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
 
 

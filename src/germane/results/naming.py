@@ -16,7 +16,7 @@ Range = tuple[float, float]
 SHARE, ANY, COUNT = (0.0, 1.0), (-math.inf, math.inf), (0.0, math.inf)
 
 KNOWN: Sequence[tuple[str, Range, bool]] = (
-    # measures of trec_eval and ir_measures that germane lacks
+    # measures of trec_eval and ir_measures that germane does not compute
     (r"infap|rprecmult.*|11ptavg|setmap|(set)?relativep.*|rndcg|ndcgrel|g|bing|compat.*|inst.*|bpm.*|n?nrbp.*|n?err_?ia.*|apia.*|pia.*", SHARE, True),
     (r"gmmap|gmbpref|yaap|sdcg.*|utility.*", ANY, True),
     (r"num(nonrel|q).*|unj.*", COUNT, False),
@@ -28,7 +28,7 @@ KNOWN: Sequence[tuple[str, Range, bool]] = (
     (r".*(latency|duration|seconds|runtime|cost|costusd|price|tokens|tokencount)(ms|s)?(/v\d+/score)?", COUNT, False),
     (r"perplexity|loss|mae|mse|rmse", COUNT, False),
     (r"wer|cer|worderrorrate|charactererrorrate", COUNT, False),
-    # all programs: shares
+    # all programs: proportions
     (r"toxicity/v\d+/score|errorrate", SHARE, False),
     (r"accuracy|exactmatch(/v\d+)?|match|includes|pass|passed|success|correct|correctness.*", SHARE, True),
     (r"f1|f1score|precision|recall|rouge.*|bertscore.*|meteor|semanticsimilarity|similar|cosinesimilarity", SHARE, True),
@@ -43,7 +43,7 @@ LESS = re.compile(
     r"latency|costs?|errors?|loss|toxic(ity)?|bias|hallucinations?|perplexity|duration|time|timeouts?|leak(s|age)?|violations?"
     r"|harm(ful|fulness)?|fail(ures?)?|risk|noise|unsafe|invalid"
 )
-"""Words in the name of an unknown measure that mean that less is better."""
+"""Words in the name of an unknown measure from which it follows that less is better."""
 
 
 def is_measure(name: str) -> bool:
@@ -72,7 +72,7 @@ def _parsed(name: str) -> Measure | None:
     text = name.strip()
     plain = _plain(text)
     for spelling in dict.fromkeys((text, plain, re.sub(r"_at_(\d+)$", r"@\1", plain))):
-        if re.search(r"[:/\\]", spelling):  # a file name, which would be loaded
+        if re.search(r"[:/\\]", spelling):  # it could be a file name, and the file would be loaded
             continue
         with suppress(InputError):
             measure = Measure.parse(spelling)

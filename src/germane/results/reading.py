@@ -26,7 +26,7 @@ NAMES = (
     "topicid", "topic",
 )  # fmt: skip
 IDS = (*NAMES, "query", "question", "userinput", "inputs", "input", "prompt", "request")
-"""The names (folded) of columns with the case's id, or else its text; the first column that exists and is not empty is used."""
+"""Folded names of columns with the case's id or its text; the first column that is not empty is used."""
 ROLES = {
     "measure": ("measure", "metric", "measurename", "metricname"),
     "value": ("value", "score", "metricvalue"),
@@ -243,7 +243,7 @@ def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[s
     exported = [name for name in names if name.endswith(("/value", "/score"))]
     for name in names:
         cells = [value for row in rows if (value := row.get(name)) is not None and not is_empty(str(value))]
-        # a number with a decimal comma is refused later
+        # numbers with a decimal comma count here, and `measured` raises an error for them
         texts = [cell.replace(",", ".", 1) if isinstance(cell, str) else cell for cell in cells]
         numbers = sum(number_in(text) is not None for text in texts)
         usual = 2 * numbers >= len(cells) and fold(name).strip() not in OTHERS
@@ -292,7 +292,7 @@ def printed_results(lines: Iterable[tuple[int, str]], path: str) -> list[Measure
             raise InputError(problem, fix="remove the line", place=SourceLocation(path, number))
         if fields[0] == "runid":
             system = fields[2]
-        elif fields[0] != "relstring":  # a list of grades
+        elif fields[0] != "relstring":  # a relstring is a list of grades
             rows.append((fields[0], fields[1], fields[2]))
     first, second = ({row[at] for row in rows} for at in (0, 1))
     as_trec = sum(map(is_measure, first)) + ("all" in second)
@@ -329,7 +329,7 @@ def read_results(path: str | Path) -> ResultFile | None:
     try:
         found = _results(path, name)
         rows = None if found is None else list(found)
-    except (AttributeError, KeyError, TypeError, ValueError) as fault:  # in a log or an export
+    except (AttributeError, KeyError, TypeError, ValueError) as fault:  # in reading a log or an export
         problem = f"this log or export has an unknown form: {type(fault).__name__}: {fault}"
         fix = "write a table with the columns id, measure and value"
         raise InputError(problem, fix=fix, place=place) from None

@@ -199,7 +199,7 @@ class TextDocument(list[str | Table]):
 
 def csv_lines(rows: Iterable[Iterable[object]], delimiter: str = ",") -> Iterator[str]:
     """Yield a CSV line per row; cells that a spreadsheet would run as formulas are escaped."""
-    import csv  # not at the top: a terminal does not need it
+    import csv  # not at the top: it is not needed to print in a terminal
 
     out = io.StringIO(newline="")
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")

@@ -118,7 +118,7 @@ class CaseScores:
         if not self.trials:
             return CaseValues(case, low, high, ok, value if low is value else value[ok])
         names, first, codes = np.unique(case, return_index=True, return_inverse=True)
-        order = np.argsort(np.argsort(first))  # from sorted cases to those in order of appearance
+        order = np.argsort(np.argsort(first))  # from sorted order to order of appearance
         codes = order[codes]
         measured, counted = _means(value[ok], codes[ok], len(names))
         return CaseValues(

@@ -67,7 +67,7 @@ def is_asked_again(judgement: Judgement) -> bool:
     Measures do not read such judgements.
     """
     how = judgement.provenance
-    # a repeated verdict of a panel: only its members hold the replica numbers
+    # a panel's repeated verdict has no replica number, but its members have
     merged_again = judgement.parent is not None and ("votes" in how or "failed" in how)
     return bool(how) and ((how.get("replica") or 0) < 0 or merged_again)
 
@@ -172,11 +172,11 @@ class Tokens(Line):
 class JudgeLine(Line, rename=internal("identity")):
     """The judge and its cost, over all sessions of the evaluation.
 
-    `calls` counts questions asked and paid for, `cached` those answered by an earlier evaluation, `shared`
-    those that this evaluation had already asked, and `errors` those without an answer, whether or not a
-    request was sent. `requests` includes those sent again. `estimated` is true if an endpoint reported no
-    tokens and the numbers are estimates. `stand_in` is the warning about a judge that only stands in for a
-    model.
+    `calls` counts questions that were asked and paid for. `cached` counts questions that an earlier
+    evaluation had asked, and `shared` questions that this evaluation had already asked. `errors` counts
+    questions without an answer, whether or not a request was sent. `requests` includes repeated requests.
+    `estimated` is true if an endpoint reported no tokens and the numbers are estimates. `stand_in` is the
+    warning about a judge that only stands in for a model.
     """
 
     source: str | None

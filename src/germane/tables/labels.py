@@ -145,7 +145,7 @@ UNSURE, TAKEN_BACK = "unsure", "taken back"
 """The values of `Label.reason` that explain a label without an answer."""
 
 UNNAMED = "unnamed"
-"""The name for all labels without a name if several people labelled an item; they count as their mean."""
+"""The person of labels without a name if several people labelled an item; their mean is one answer."""
 
 
 class LabelBook:
@@ -176,7 +176,7 @@ class LabelBook:
             newest = newest_labels(several) if len(several) > 1 else several
             answers = [label for label in newest if label.answer is not None]
             people = _by_person(answers) if answers else ()
-            # the labels of several people are not replaced by a single later one
+            # a single later label does not replace the labels of several people
             if people and (sum(map(len, people)) > 1 or sum(map(len, self.by_person(item))) < 2):
                 self._people[item] = people
             silent = (label for label in newest if label.answer is None and label.reason != TAKEN_BACK)

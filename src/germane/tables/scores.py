@@ -36,7 +36,10 @@ Bounds: TypeAlias = (
 
 
 class ScoreRow(Line):
-    """The score of one sample by one measure; `value` is null unless `status` is ok, `why` says why."""
+    """The score of one sample by one measure.
+
+    If `status` is not ok, `value` is null, and `why` is the reason.
+    """
 
     sample: str
     system: str
@@ -292,7 +295,7 @@ class ScoreTable:
         names = [(encode(name), encode(canonical)) for name, canonical in self._measures]
         parts = [b'"measure":%b,"type":%b,"value":' % both for both in names]
         sample = np.asarray(self._sample)
-        starts = np.flatnonzero(np.diff(sample, prepend=-1))  # of the rows of one sample after the other
+        starts = np.flatnonzero(np.diff(sample, prepend=-1))  # the first row of each sample
         counts = np.diff(starts, append=len(sample)).tolist()
         keys = [self.samples[number] for number in sample[starts].tolist()]
         texts = [b'{"sample":%b,"system":%b,"trial":%d,' % (*map(encode, key[:2]), key[2]) for key in keys]

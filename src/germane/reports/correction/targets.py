@@ -13,7 +13,7 @@ from germane.reports.data import ReportData
 from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS
 from germane.statistics.correction import FEWEST, Design
 
-_LEAST_QUERIES = 3  # with labels, before a mean is corrected
+_LEAST_QUERIES = 3  # queries with labels that a correction needs at least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def choose_targets(
     """
     wanted: dict[str, dict[str, bool]] = {"relevance": {}, "support": {}, "sufficiency": {}}
     never: dict[str, bool] = {}
-    for summary in report.summaries:  # by kind, whether each measure depends on the order of the passages
+    for summary in report.summaries:  # store by kind if each measure depends on the order of passages
         if summary.basis.source == "judge":
             measure = Measure.remembered(summary.type)
             of = _kind_of(measure)

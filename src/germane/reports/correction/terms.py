@@ -127,7 +127,7 @@ def _counted(measure: Measure, answer: float | Floats, scale: str) -> Floats:
 
 
 _Row: TypeAlias = tuple[SampleKey, str, str, float, float]
-"""A sample, an item that its score rests on, and the verdict's scale, value and weight."""
+"""A sample's key, an item that its score is computed from, and the verdict's scale, value and weight."""
 
 
 def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], ScoreTerms]:

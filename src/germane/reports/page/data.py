@@ -45,17 +45,17 @@ SOURCES = {
     "human": "people's labels",
     "best": "people's labels, and the judge's where there are none",
 }
-"""The sources of labels that the page can show at the places of a ranking, in words."""
+"""The sources of labels that the page can show for the passages of a ranking, in words."""
 
 _DETAILS, _TEXTS = 64, 256  # queries and passages in one compressed block
-_DRAWN = 1000  # the largest number of places drawn for labels
-_BARS = 10  # of a histogram
-LabelSlot: TypeAlias = tuple[int, int, int, str]  # a query, call and rank, each from 0, and the item
+_DRAWN = 1000  # the largest number of passages drawn for labels
+_BARS = 10  # the number of bars of a histogram
+LabelSlot: TypeAlias = tuple[int, int, int, str]  # the indices of a query, call and rank, and the item
 _COLUMNS = ("id", "system", "trial", "query", "tags", "missed", "gold", "bad")
 SEED = 0
 """The seed of the random queries, and of the random order in which the page offers contexts for labels."""
 
-MOST = 1200  # queries on the page of a larger report
+MOST = 1200  # the largest number of queries on a page
 
 
 class Excerpt:
@@ -248,7 +248,7 @@ def _queries(
         facts: Facts = to_builtins(document)
         for at, call in enumerate(facts["calls"]):
             for rank, context in enumerate(call["contexts"]):
-                item = context.pop("item")  # 32 signs that hardly compress: the drawn ones alone are kept
+                item = context.pop("item")  # hardly compressible: only drawn items are stored
                 if context["text"].strip():
                     slots.setdefault((sample.id, item), (number, at, rank, item))
                 if context["id"] is None:
@@ -359,7 +359,7 @@ def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Json]) -> Json:
     for sample, document in Explainer(baseline).facts_of_all():
         values = {line.measure: _rounded(line.value) for line in document.measures}
         rows[sample.key] = {"places": _last_list(document), "values": [values.get(name) for name in measures]}
-    # one system alone is compared with every one, whatever its name
+    # if the baseline has one system, each system is compared with it, whatever its name
     only = baseline.systems[0] if len(baseline.systems) == 1 else None
     keys = ((s.id, s.system if only is None else only, s.trial) for s in report.samples())
     return {
@@ -372,7 +372,7 @@ def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Json]) -> Json:
     }
 
 
-_LEAST = 5  # cases of a slice that may be called the worst
+_LEAST = 5  # the fewest cases of a slice that can be named as the worst
 _STEPS = 3  # the largest number of suggested steps
 
 
@@ -450,7 +450,7 @@ def next_steps(report: ReportData) -> list[Json]:
     elif any(line.basis.source == "judge" and not line.basis.calibrated for line in report.summaries):
         what = "Label some passages: labels show how far the judge can be trusted, and correct its means."
         steps.append((what, f"germane label {where}", "label"))
-    if "results" in report.manifest:  # of another program, which alone can ask again
+    if "results" in report.manifest:  # results of another program: germane cannot ask again
         steps = []
     if report.measures:
         steps.append(("Read the worst queries.", "", "queries"))

@@ -52,7 +52,7 @@ def embedded(value: Json) -> str:
 
 
 _SAFE = bytes.maketrans(b"<&>", b",./")
-"""In base 85, which is a quarter longer than the bytes are: other signs for those that HTML reads."""
+"""Replaces the characters of base 85 that have a meaning in HTML."""
 
 
 @cache

@@ -30,7 +30,10 @@ class LabelLine(Line):
 
 
 class PlaceLine(Line):
-    """A retrieved passage at its `rank` (from 1), with the label of each source; `score` is the retriever's."""
+    """A retrieved passage at its `rank` (from 1), with the label by each source.
+
+    `score` is the retriever's score.
+    """
 
     rank: int
     id: str | None
@@ -41,7 +44,10 @@ class PlaceLine(Line):
 
 
 class CallLine(Line):
-    """One search: its query and the retrieved passages, best first; or, if `final`, an agent's final list."""
+    """One search: its query and the retrieved passages, best first.
+
+    If `final`, it is an agent's final list instead.
+    """
 
     query: str
     contexts: list[PlaceLine]
@@ -64,7 +70,10 @@ class SupportLine(Line):
 
 
 class MatrixLine(Line):
-    """A table of the contexts that support each claim or nugget; `kind` is the kind of the judge's question."""
+    """A table of the contexts that support each claim or nugget.
+
+    `kind` is the kind of the judge's question.
+    """
 
     kind: str
     rows: list[SupportLine]
@@ -73,8 +82,9 @@ class MatrixLine(Line):
 class ExplainedLine(Line):
     """One measure of a sample: its score and the reasons for it.
 
-    `formula` is the measure's formula, `numbers` the formula with this sample's numbers. `hits` and `misses`
-    are the items that counted and those that did not. `details` holds the findings of an eval file's grader.
+    `formula` is the measure's formula, and `numbers` is the formula with this sample's numbers. `hits` are
+    the items that counted, and `misses` are the items that did not count. `details` contains the findings of
+    an eval file's grader.
     """
 
     measure: str
@@ -92,7 +102,7 @@ class ExplainedLine(Line):
 
 
 class ExplainDocument(Line):
-    """The document that `germane explain --json` prints: one sample with its passages, labels, gold and scores."""
+    """The document of `germane explain --json`: one sample with its passages, labels, gold and scores."""
 
     sample: str
     system: str
@@ -143,7 +153,7 @@ def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
     for context in contexts:
         labels = []
         for label in context.labels:
-            grade = label.grade  # 1 and 0 of a scale are grades, not answers
+            grade = label.grade  # True and False are shown as yes and no, but 1 and 0 are grades
             word = words[grade] if grade is None or isinstance(grade, bool) else grade
             labels.append(f"{label.source} {word}")
         name, score = shorten(context.id or "", 24), "" if context.score is None else f"{context.score:g}"

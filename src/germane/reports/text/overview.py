@@ -25,7 +25,7 @@ from germane.show.table import Stack, Table, plain_text
 from germane.types import Json, Score
 
 SIGNS = "■ relevant  □ not relevant  · unjudged  ? no verdict"
-_WORST = 5  # queries with the lowest scores, and failed cases
+_WORST = 5  # the number of worst queries and of failed cases shown
 
 
 def render_plain(report: ReportData, width: int = 120, *, every: bool = True) -> str:
@@ -69,7 +69,7 @@ def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
     yield _verdict(report)
 
 
-_MOST_NOTES = 3  # above the means, unless more of them change what a number means
+_MOST_NOTES = 3  # notes above the means, unless more notes change the meaning of a number
 
 
 def _notes(report: ReportData, most: int | None) -> Iterator[Text]:

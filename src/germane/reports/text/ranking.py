@@ -67,7 +67,7 @@ def print_trec(report: ReportData, out: TextIO, *, queries: bool) -> None:
                 out.write(f"{measure:<22}\tall\t{mean:6.4f}\n")
 
 
-WRITTEN = (".csv", ".parquet", ".md", ".tex")  # files that `write` can make
+WRITTEN = (".csv", ".parquet", ".md", ".tex")  # extensions of the files that `write` can write
 
 
 def check_output(path: Path) -> None:
