@@ -81,7 +81,7 @@ class ChangeRow(Line):
 
 
 class GainRow(Line):
-    """A query that would gain from a change: its current `value`, the change with the largest gain, the gain."""
+    """A query that would gain from a change: its current `value`, the best change, and the gain."""
 
     sample: str
     trial: int

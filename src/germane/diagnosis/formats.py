@@ -138,7 +138,7 @@ def _changes(diagnosis: SystemDiagnosis, mean: float) -> Iterator[RenderableType
 
 
 def blame_in_words(blame: Blame) -> str:
-    """Return one line: the proportion of each outcome with its interval, and the measures without verdicts."""
+    """Return one line with each outcome's proportion and interval, and the measures that lack verdicts."""
     missing = blame["unknown"].add or () if blame["unknown"].count else ()
     add = f"; add -m '{' '.join(missing)}'" if missing else ""
     if blame["unknown"].share == 1:

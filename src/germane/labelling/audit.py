@@ -1,4 +1,4 @@
-"""Audit judges: measure how far their verdicts agree with people's labels, of one judge or of several.
+"""Audit one or several judges: measure how far their verdicts agree with people's labels.
 
 Several judges are compared on the items that all of them judged.
 """
@@ -32,7 +32,7 @@ Grades: TypeAlias = Mapping[str, tuple[float, str]]
 """The judge's grade of each item, and its scale."""
 
 FEW = 30
-"""With fewer labels than this, an agreement says little."""
+"""An agreement over fewer labels than this says little."""
 SLIGHT = 0.2
 """The kappa below which agreement is at most slight (Landis and Koch, 1977)."""
 _OFF_SCALE = re.compile(r'"grade": Input should be .* not (-?\d+(?:\.\d+)?)$')
@@ -48,12 +48,13 @@ class ShiftLine(Line):
 
 
 class AgainLine(Line, kw_only=True):
-    """The result of asking stored verdicts again (--again): `asked` of `of` verdicts that a measure reads.
+    """The result of asking the judge again for verdicts that are stored (--again).
 
-    `flips` counts new verdicts that differ from the stored ones; asked a third time, the judge `confirmed`
-    some of these and returned to the stored verdict for others (`taken_back`). `errors` counts questions
-    without an answer. `changed` is null if neither a change nor the absence of a large one can be shown;
-    `why` says why. `calls` and `cost_usd` are the cost of asking again.
+    Measures read `of` stored verdicts, of which `asked` were asked again. `flips` counts the new verdicts
+    that differ from the stored ones. Asked a third time about these, the judge repeated the new verdict in
+    `confirmed` cases and the stored verdict in `taken_back` cases. `errors` counts questions without an
+    answer. `changed` is null if neither a change nor the absence of a large change can be shown, for the
+    reason `why`. `calls` and `cost_usd` are the cost of asking again.
     """
 
     asked: int
@@ -70,7 +71,7 @@ class AgainLine(Line, kw_only=True):
     cost_usd: float | None
 
     def lines(self) -> list[str]:
-        """Return the lines that `germane audit` prints: whether the judge changed, its flips, shifts of means."""
+        """Return the lines that `germane audit` prints: whether the judge changed, flips, shifts of means."""
         verdict = "the judge has changed" if self.changed else "no change of the judge"
         if self.changed is None:
             verdict = f"it is undecided whether the judge has changed: {self.why}"
@@ -105,11 +106,11 @@ class AuditDocument(Line):
 
 @dataclass(frozen=True, slots=True)
 class AuditedJudge:
-    """The part of a report that an audit reads: the judge's grades, and the people's labels to compare with.
+    """The part of a report that an audit reads: the judge's grades, and people's labels of the same items.
 
-    `kinds` holds the judge's grade of each item, by kind; `query_of` the query of each item; `labels` the
-    labels that count, `left_out` those that do not; `failed` the passages on which the judge gave no usable
-    answer.
+    `kinds` holds the judge's grades by kind, `query_of` the query of each item. `labels` are the labels that
+    the audit counts, `left_out` people's labels that it does not count. `failed` holds the passages for which
+    the judge gave no usable answer.
     """
 
     kinds: Mapping[str, Grades]
@@ -152,7 +153,10 @@ class AuditedJudge:
 
 
 def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, float, str]]:
-    """Yield (item, grade, scale) for each graded item, also off the scale; `parts`: (claim number, item)."""
+    """Yield (item, grade, scale) for each item that a judgement grades, including grades outside the scale.
+
+    `parts` holds (claim number, item) for each claim of the judgement.
+    """
     answer: Any = judgement.answer
     if judgement.error is not None:
         if (match := _OFF_SCALE.search(judgement.error)) and judgement.kind == "relevance":
@@ -170,8 +174,8 @@ def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[
 def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | None = None) -> AuditDocument:
     """Return the audit of a report's judge: its agreement with people's labels, and warnings.
 
-    With `every`, labels that were not drawn at random count too; the agreement then describes chosen items
-    only. `again` is the result of asking stored verdicts again.
+    With `every`, labels that were not drawn at random count too; the agreement then describes only the
+    labelled items. `again` is the result of asking the judge again for stored verdicts.
     """
     labelled = next(iter(report.labels()), None) is not None
     read = AuditedJudge.of(report, every=every) if labelled else AuditedJudge({}, {}, ())
@@ -182,7 +186,7 @@ def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | N
 def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
     """Yield the judge's agreement with people for each kind and scale.
 
-    A grade that is compared with a yes or no is turned into a yes or no.
+    If only one of judge and person graded, and the other said yes or no, the grade is turned into yes or no.
     """
     for kind, graded in sorted(read.kinds.items()):
         book = LabelBook(label for label in read.labels if label.kind == kind)
@@ -208,7 +212,7 @@ def _yes(grade: float, scale: str) -> float:
 
 
 def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> Iterator[str]:
-    """Yield the warnings about the labels, then about the judge, or that the report has no judge."""
+    """Yield the warnings about the labels, then about the judge; only one warning if no judge was asked."""
     if not report.judge.source:
         problem = "no judge was asked, so there are no verdicts to compare with people's labels"
         yield f"{problem}; run germane run SAMPLES --judge JUDGE"
@@ -242,7 +246,7 @@ def _few_items(count: int, singular: str, plural: str) -> Iterator[str]:
 
 
 def _not_counted(labels: Iterable[Label]) -> Iterator[str]:
-    """Yield a note on the number of people's labels that do not count as they were not drawn at random."""
+    """Yield a note on the number of labels that do not count because they were not drawn at random."""
     if count := len(list(labels)):
         are = counted(count, "label is", "labels are")
         yield f"{are} not counted: only labels drawn at random count, not targeted or imported ones; --all counts all"
@@ -283,10 +287,11 @@ ALPHA = 0.05
 class JudgeOnLabels(Line, kw_only=True):
     """One of several judges, compared with the same `n` labels of people in `queries` queries.
 
-    `kappa` is the agreement on yes and no; `failed` counts labels of items on which the judge gave no usable
-    answer, which count as wrong. `difference` is the judge's share of verdicts that equal people's labels
-    less that of the best judge, with `interval` and `p`; `distinguishable` is true if the judge is worse than
-    the best. `bias` is the judge's share of yes less people's, without failed items.
+    `kappa` is the agreement on yes and no. `failed` counts the labels of items for which the judge gave no
+    usable answer; these count as wrong. `difference`, with `interval` and `p`, is the proportion of the
+    judge's verdicts that equal people's labels minus the best judge's proportion; it is null for the best
+    judge. `distinguishable` is true if the judge is significantly worse than the best one. `bias` is the
+    judge's proportion of yes minus people's, without failed items.
     """
 
     name: str
@@ -323,9 +328,10 @@ class JudgesAudit(Line, kw_only=True):
 def audit_judges(reports: Sequence[ReportData], *, every: bool = False) -> JudgesAudit:
     """Return the comparison of several reports' judges with people's labels.
 
-    The labels of all reports are pooled, and read as yes (grade 2 or 3) or no, on the items that every judge
-    was asked about. An unusable answer of a judge counts as wrong. `every` also counts labels that were not
-    drawn at random. Raises InputError if no item is both judged in all reports and labelled.
+    The labels of all reports are pooled and read as yes (grade 2 or 3) or no. Only items that every judge was
+    asked about are compared. If a judge's answer is unusable, it counts as wrong. With `every`, labels that
+    were not drawn at random count too. Raises InputError if no item is both judged in all reports and
+    labelled.
     """
     read = [AuditedJudge.of(report, every=every) for report in reports]
     labels = list(dict.fromkeys(label for judge in read for label in judge.labels))
@@ -394,7 +400,7 @@ _HEADS = ("failed", "kappa (yes or no)", "agreement minus best", "p", "bias", "c
 
 
 def judges_document(audit: JudgesAudit) -> TextDocument:
-    """Return the comparison of judges as text: a table of agreement, the best judge, and warnings."""
+    """Return the comparison of judges as a document: a table of agreement, the best judge, and warnings."""
     table = Table(["judge", *_HEADS], "l" + "r" * len(_HEADS))
     for line in sorted(audit.judges, key=lambda line: -(line.kappa or -1.0)):
         less = _signed(line.difference, line.interval) if line.interval else None

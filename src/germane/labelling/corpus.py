@@ -1,7 +1,8 @@
 """Read a corpus as a stream: its documents, its digest, and the documents that contain given texts.
 
-A corpus is a file with a row per document (JSONL, JSON, CSV, TSV, Parquet), with an id and a text, or a
-folder: BEIR's (`corpus.jsonl`), of such files, or of one text file per document, named by its path.
+A corpus is a file with a row per document (JSONL, JSON, CSV, TSV, Parquet), which contains an id and a text.
+It can also be a folder: a BEIR folder (`corpus.jsonl`), a folder of such files, or a folder with one text
+file per document, whose path is the document's id.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ _FIX = 'write a row per document: {"id": "d7", "text": "..."}'
 
 
 class TextMatch(Line, rename=internal("exact", "all")):
-    """An occurrence of a text in a document: offsets in characters, and the share of the text that is there.
+    """An occurrence of a text, or of a part of it, in a document.
 
-    `exact` is true if the text occurs to the letter, apart from white space; `all` if the document holds
-    nothing else.
+    `start` and `end` are offsets in characters. `share` is the proportion of the text's words that occur
+    there. `exact` is true if the text occurs to the letter, apart from white space. `all` is true if the
+    document contains no other words.
     """
 
     document: str
@@ -81,7 +83,11 @@ class Corpus:
 
     @cached_property
     def identity(self) -> dict[str, Json]:
-        """The corpus as reports name it: its name, number of documents, and sum of their SHA-256 modulo 2^128."""
+        """The entry of the corpus in reports: its name, its number of documents, and its digest.
+
+        The digest is the sum of the documents' SHA-256 modulo 2^128. Raises InputError if two documents have
+        the same id.
+        """
         total, seen = 0, set[str]()
         for document, text in self.documents():
             named = f"{len(document)}:{document}{text}".encode()
@@ -93,14 +99,15 @@ class Corpus:
         return {"digest": f"{total % 2**128:032x}", "documents": len(seen), "name": self.path.name}
 
     def texts_of(self, ids: Collection[str]) -> dict[str, str]:
-        """Return the texts of the documents with these ids, by id; ids that the corpus lacks are left out."""
+        """Return the texts of the documents with these ids, by id; ids outside the corpus are left out."""
         return {document: text for document, text in self.documents() if document in ids}
 
     def find(self, pieces: Iterable[str]) -> dict[str, list[TextMatch]]:
-        """Return the occurrences in the corpus of each of these texts, whole or partial, largest share first.
+        """Return, for each of the texts in `pieces`, its whole or partial occurrences, largest share first.
 
-        Words are compared, ignoring case and white space. A document holds a part of a text if it ends with
-        the text's beginning, begins with its end, or is a piece of it, by at least three words.
+        Words are compared, ignoring case and white space. A document contains a part of a text if the
+        document ends with the beginning of the text, begins with the end of the text, or is a piece of the
+        text. The part must be at least three words long.
         """
         words_of = {piece: [token.word for token in tokens(piece)] for piece in dict.fromkeys(pieces)}
         grams: dict[tuple[str, ...], list[str]] = {}
@@ -131,7 +138,10 @@ class Corpus:
 
 
 def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] | None:
-    """Return the range (start, end) of a document's words that equals the text or its longest part, or None."""
+    """Return the range (start, end) of a document's `words` that equals the text `piece` or its longest part.
+
+    Returns None if the document contains no part of the text.
+    """
     size, count = len(piece), len(words)
     for at in range(count - size + 1):
         if words[at] == piece[0] and words[at : at + size] == piece:
@@ -148,7 +158,10 @@ def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] 
 
 
 def _rows(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield the id and text of each row of a file, from the first column that is named like an id or a text."""
+    """Yield the id and the text of each row of a file, from the first columns named like an id and a text.
+
+    Raises InputError for a row without an id or a text.
+    """
     reader, _ = READERS[suffix_of(file)]
     for _, row, where in reader(file, Notices()):
         if not isinstance(row, dict):

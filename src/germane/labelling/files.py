@@ -50,11 +50,13 @@ def import_labels(
 ) -> tuple[list[Label], list[str]]:
     """Read labels for a report from a file: .jsonl, .csv, or TREC qrels (any other extension).
 
-    A row names its `item`, or its sample and its document (`id`), with `grade`, `relevant` or `answer`. Its
-    queue `random` is kept only if its `design` has a probability; any other row gets the queue `import`. Rows
-    without a person become labels of `who`, else of `user`, or of UNNAMED if two such rows contradict each
-    other. Return the labels of items in the report, and notes on rows about other items, rows without an
-    answer, and labels that change nothing. Raises InputError if no row is about an item of the report.
+    A row names its `item`, or its sample and its document (`id`), and contains a `grade`, `relevant` or
+    `answer`. A row's queue remains `random` only if its `design` contains a probability; all other rows get
+    the queue `import`. A row that names no person becomes a label of `who`. If `who` is None, it becomes a
+    label of `user`, or of UNNAMED if two such rows contradict each other.
+
+    Returns the labels of items in the report, and notes on rows about other items, rows without an answer,
+    and labels that change nothing. Raises InputError if no row is about an item of the report.
     """
     kinds, documents = _labelable(report)
     (answered, unfilled), results, others = _rows_of(path), list[Label](), 0
@@ -104,9 +106,9 @@ def import_labels(
 class LabelFile:
     """People's labels of passages in a file, or in the labels.jsonl of a report folder.
 
-    `on` puts the labels on the contexts of a sample, in place of those that the contexts had. If a label of
-    the sample names a person or is "unsure", or a passage has several labels, all labels of that sample go
-    into `book` instead, each with its person. Raises InputError if the file has no label of a passage.
+    `on` puts the labels on the contexts of a sample and replaces the contexts' own labels. If a label of the
+    sample names a person or is "unsure", or a passage has several labels, all labels of that sample are added
+    to `book` instead, each with its person. Raises InputError if the file contains no label of a passage.
     """
 
     def __init__(self, path: Path) -> None:
@@ -161,9 +163,10 @@ class LabelFile:
 
 
 def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], dict[str, Label]]]:
-    """Return what can be labelled in a report: each item's kind, and empty labels by (sample id, document id).
+    """Return the kind of each item that can be labelled in a report, and the documents that can be labelled.
 
-    The empty labels have no answer; there is one for each item (passage) of the document.
+    The documents are given by (sample id, document id). Each is a mapping with a label without an answer for
+    each of the document's items (passages).
     """
     kinds = {row.item: row.kind for row in report.places()}
     documents: dict[tuple[str, str], dict[str, Label]] = {}
@@ -192,7 +195,10 @@ def _document(row: _Row, location: SourceLocation) -> tuple[str, str]:
 
 
 def _is_unfilled(row: _Row) -> bool:
-    """Return True if a row of labels has no answer yet. A row with an `item` and answer null means unsure."""
+    """Return True if a row of labels has no answer yet.
+
+    If a row contains an `item` and the answer null, the person was unsure, which is an answer.
+    """
     given = [row[name] for name in _ANSWERS if name in row]
     if row.get("item") and None in given:
         return False
@@ -220,9 +226,10 @@ def _answer(row: _Row, location: SourceLocation) -> tuple[Json, str]:
 
 
 def _rows_of(path: Path) -> tuple[list[tuple[SourceLocation, _Row]], int]:
-    """Return the rows with an answer in a file or report folder, with locations, and the number without one.
+    """Return (location, row) for each row that has an answer, and the number of rows without an answer.
 
-    The extension names the format. Raises InputError if there is no file, or a row cannot be read.
+    `path` is a file, whose extension tells the format, or a report folder. Raises InputError if the file does
+    not exist, or a row cannot be read.
     """
     path = path / LABELS if path.is_dir() else path
     if not path.is_file():

@@ -25,7 +25,7 @@ class GoldDocument(Line, kw_only=True):
     """A document of a query with its gold label and each judge's grade of its passage.
 
     `gold` is the document's grade; None if it has no gold label, which counts as not relevant. `doubt` is the
-    probability that the gold label is wrong.
+    probability that the gold label is wrong. `grades` holds one grade per judge, None if the judge gave none.
     """
 
     sample: str
@@ -38,10 +38,10 @@ class GoldDocument(Line, kw_only=True):
 
 
 class GoldAudit(Line, kw_only=True):
-    """The document that `germane audit --gold --json` prints: the documents with the most doubtful gold first.
+    """The document that `germane audit --gold --json` prints: the documents with the most doubtful gold.
 
-    Gold counts as relevant from grade `counts_from` on. `places` is the number of documents with a judge's
-    grade, whose gold labels were checked.
+    A gold grade of `counts_from` or more means relevant. `places` is the number of documents whose gold
+    labels were checked, because a judge graded them. `suspects` lists the most doubtful documents first.
     """
 
     schema_version: Literal[1] = 1
@@ -52,10 +52,11 @@ class GoldAudit(Line, kw_only=True):
 
 
 def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
-    """Return the audit of the first report's gold by the judges of all reports; no report is changed.
+    """Compare the first report's gold with the grades of all reports' judges; no report is changed.
 
-    A document is relevant from the grade that the first report's first gold measure uses. Raises InputError
-    if the first report has no gold, or no judge graded a passage with a document id.
+    A document counts as relevant if its gold grade reaches the `rel` of the first report's first gold
+    measure. Raises InputError if the first report has no gold, or no judge graded a passage with a document
+    id.
     """
     of_gold = (Measure.remembered(line.type) for line in reports[0].summaries if line.basis.source == "gold")
     rel = next((int(measure.settings.get("rel") or 1) for measure in of_gold), 1)
@@ -71,7 +72,10 @@ def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
 
 
 def _documents(reports: Sequence[ReportData]) -> list[GoldDocument]:
-    """Return a row for each document of each query whose passage a judge graded, in input order."""
+    """Return a row for each document of each query that a judge graded, in the order of the samples.
+
+    Raises InputError if the first report has no gold, or no judge graded a passage with a document id.
+    """
     samples = [sample for sample in reports[0].samples() if sample.qrels is not None]
     if not samples:
         fix = "name a report whose samples have gold"

@@ -1,10 +1,11 @@
 """Check gold and labels against a corpus that has changed, and move them to its documents.
 
-The gold of a quote moves to the documents that contain the quote. Without quotes, the text of the old passage
-is searched: a document that contains all of it is as relevant; one that contains a part of it, or is a part
-of it, may be relevant (`unsure`), and measures over gold then have bounds. A person's label is of a passage:
-a document that contains all of a relevant passage is as relevant, and a document that is a part of an
-irrelevant passage is irrelevant. The label of any other document becomes "unsure".
+Gold that is quoted moves to the documents that contain the quote. Without quotes, the corpus is searched for
+the text of the old passage. A document that contains all of the passage gets the same grade. A document that
+contains a part of the passage, or is a part of it, may be relevant (`unsure`), and measures over gold then
+have bounds. A person's label is about a passage: a document that contains all of a relevant passage is as
+relevant, and a document that is a part of an irrelevant passage is irrelevant. The label of any other
+document becomes "unsure".
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from germane.types import Sample
 
 
 class QuoteRow(Line):
-    """A quote of a sample's evidence with its positions in the corpus; `whole`: a document has all of it."""
+    """A quote from a sample's evidence with the positions (`places`) where the corpus contains it.
+
+    `whole` is true if a document contains the whole quote.
+    """
 
     sample: str
     quote: str
@@ -33,16 +37,21 @@ class QuoteRow(Line):
 
 
 LabelOutcome: TypeAlias = Literal["same", "carried", "unsure", "lost", "others"]
-"""What became of a label. same: a document equals its passage; carried: it moved to another document; unsure:
-documents contain a part of the passage; lost: none does; others: it is not about a single passage."""
+"""The outcome of moving a label.
+
+same: a document equals the label's passage; carried: the label moved to another document; unsure: documents
+contain only a part of the passage; lost: no document contains any of it; others: the label is not about a
+single passage, or its passage is not in the samples.
+"""
 
 
 class LabelsCheckDocument(Line):
-    """The document that `germane labels check --json` prints: which gold ids and quotes the corpus still has.
+    """The document that `germane labels check --json` prints: the gold that a corpus still contains.
 
-    `corpus` holds the digest, the number of documents and the name of the corpus, `ids` the number of gold
-    ids. `missing` lists the gold ids that the corpus lacks, `changed` those whose text differs from the
-    retrieved context's, and `unknown` counts those whose old text no context shows.
+    `corpus` holds the digest, the number of documents and the name of the corpus. `ids` is the number of gold
+    ids. `missing` lists the gold ids that are not in the corpus. `changed` lists the gold ids whose text in
+    the corpus differs from the retrieved context's. `unknown` counts the gold ids in the corpus whose old
+    text is unknown, because no sample retrieved it.
     """
 
     schema_version: Literal[1]
@@ -55,11 +64,11 @@ class LabelsCheckDocument(Line):
 
 
 class LabelsMoveDocument(Line):
-    """The document that `germane labels move --json` prints: what became of gold documents, quotes and labels.
+    """The document that `germane labels move --json` prints: the outcomes of gold, quotes and labels.
 
-    `kept` counts the gold documents that are unchanged, `carried` the gold that moved to other documents, and
-    `unsure` the gold of which the corpus has only a part. `lost` lists gold that was not found: a quote, or
-    the id of a document. `labels` counts the people's labels by outcome.
+    `kept` counts the gold documents that are unchanged. `carried` counts the gold documents and quotes that
+    moved to other documents, and `unsure` those of which the corpus contains only a part. `lost` lists the
+    quotes and document ids that were not found. `labels` counts people's labels by outcome.
     """
 
     schema_version: Literal[1]
@@ -71,9 +80,9 @@ class LabelsMoveDocument(Line):
 
 
 WHOLE = 0.95
-"""The least share of a passage that a document must contain to be as relevant."""
+"""A document is as relevant as an old passage if it contains at least this proportion of the passage."""
 MOST = 0.5
-"""The least share of a quote that a document must contain, if no document contains the whole quote."""
+"""The least proportion of a quote that a document must contain if no document contains the whole quote."""
 _Split: TypeAlias = tuple[list[str], list[str]]
 """The documents that certainly contain a piece of gold, and those that may."""
 _Grades: TypeAlias = tuple[dict[str, int], dict[str, int]]
@@ -94,7 +103,7 @@ def _same(text: str, other: str) -> bool:
 
 
 def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocument:
-    """Return which gold ids a corpus lacks, which have changed texts, and where it contains the quotes."""
+    """Return which gold ids are not in the corpus, which have changed texts, and where the quotes occur."""
     ids = list(dict.fromkeys(gold_id for sample in samples for gold_id in gold_ids(sample)))
     before, now = _known_texts(samples), corpus.texts_of(set(ids))
     quotes = [(sample.id, quote) for sample in samples for _, quote in _quotes(sample)]
@@ -110,11 +119,12 @@ def check_labels(samples: Sequence[Sample], corpus: Corpus) -> LabelsCheckDocume
 
 
 def move_labels(samples: Sequence[Sample], corpus: Corpus) -> tuple[list[Sample], LabelsMoveDocument]:
-    """Return the samples with their gold moved to the documents of a corpus, and counts of the outcomes.
+    """Return the samples with their gold moved to the documents of a corpus, and the counts of the outcomes.
 
-    The samples have no contexts. `qrels` holds the documents that are certainly relevant, `unsure` those that
-    may be, with the grade that they would have; `*1`, `*2`, ... stand for gold that was not found. Groups
-    (`gold`) name every document that a member moved to.
+    The returned samples have no contexts and responses. Their `qrels` hold the documents that are certainly
+    relevant. Their `unsure` holds the documents that may be relevant, with the grade that they would have;
+    the ids `*1`, `*2`, ... stand for gold that was not found. In groups (`gold`), each member is replaced by
+    the documents to which it moved.
     """
     before = _known_texts(samples)
     ids = {gold_id for sample in samples for gold_id in gold_ids(sample)}
@@ -138,7 +148,8 @@ def _moved(
 ) -> Sample:
     """Return the sample with its gold moved to the corpus's documents, and count the outcomes in `moved`.
 
-    `kept` holds unchanged gold ids, `of_quote` and `of_document` the documents with each quote or old text.
+    `kept` holds the unchanged gold ids. `of_quote` holds the documents that contain each quote, `of_document`
+    the documents that contain the old text of each gold id.
     """
     sure, unsure = dict[str, int](), dict[str, int]()
     qrels, quoted = dict(sample.qrels or {}), _quotes(sample)
@@ -174,9 +185,9 @@ def _moved(
 def _assign_grade(
     holders: _Split, grade: int, gold: _Grades, moved: LabelsMoveDocument, of: tuple[str, str]
 ) -> None:
-    """Give the documents (`holders`) of a piece of gold its grade, and count the outcome in `moved`.
+    """Add the documents (`holders`) that contain a piece of gold to `gold` with the piece's grade.
 
-    `of` holds the sample's id, and the text or id of the piece.
+    The outcome is counted in `moved`. `of` holds the sample's id, and the quote or the document id.
     """
     for grades, documents in zip(gold, holders, strict=True):
         grades |= {document: max(grade, grades.get(document, grade)) for document in documents}
@@ -191,17 +202,19 @@ def _assign_grade(
 
 
 def _quotes(sample: Sample) -> list[tuple[str | None, str]]:
-    """Return the quotes of a sample's evidence, each with the id of its document or None."""
+    """Return (document id or None, quote) for each quote of a sample's evidence."""
     return [(evidence.doc, evidence.quote) for evidence in sample.evidence or () if evidence.quote]
 
 
 def _holders(matches: Sequence[TextMatch], *, is_quote: bool) -> _Split:
-    """Return the documents that certainly contain a piece of gold, and those that contain a part of it.
+    """Return the documents that count as containing a piece of gold, and those that may contain it.
 
-    A quote is found in every document with all of it, else in those with at least half; an old passage in
-    those with nearly all of it.
+    A quote counts as contained in each document that contains all of it. If no document does, it counts as
+    contained in each document that contains at least half of it. An old passage counts as contained in each
+    document that contains nearly all of it. If a document contains the piece to the letter, only such
+    documents count.
     """
-    exact = any(at.exact for at in matches)  # then matches that differ in punctuation are other passages
+    exact = any(at.exact for at in matches)  # matches that differ in punctuation are then other passages
     whole = is_quote and any(at.share == 1.0 for at in matches)
     least = 1.0 if whole else MOST if is_quote else WHOLE
     sure = [at.document for at in matches if (at.exact if exact else at.share >= least)]
@@ -211,7 +224,7 @@ def _holders(matches: Sequence[TextMatch], *, is_quote: bool) -> _Split:
 def carry_labels(
     labels: Iterable[Label], samples: Sequence[Sample], corpus: Corpus
 ) -> tuple[list[Label], dict[LabelOutcome, int]]:
-    """Return people's labels moved to the documents of a corpus, and the number of labels by outcome."""
+    """Return people's labels moved to the documents of a corpus, and the number of old labels by outcome."""
     passages: dict[str, tuple[Sample, str]] = {}
     for sample in samples:
         for item, context in labelled_contexts(sample):
@@ -245,7 +258,7 @@ def _holds(label: Label, at: TextMatch) -> bool:
 
 
 def _outcome(label: Label, matches: Sequence[TextMatch]) -> LabelOutcome:
-    """Return what becomes of a label: same, carried, unsure, or lost if no document contains its passage."""
+    """Return the outcome of a label whose passage has these matches: same, carried, unsure, or lost."""
     if any(at.share == 1.0 and at.all for at in matches):
         return "same"
     if any(_holds(label, at) for at in matches):

@@ -1,7 +1,7 @@
-"""What people label, in which order (a random draw, or the most doubtful verdicts first), and their sessions.
+"""The tasks of labelling, their order (a random draw, or the most doubtful verdicts first), and sessions.
 
-Orders are nested: a session that stops early, or goes on with a larger budget, is a sample of the same
-design. Every answer is stored before the next task is shown.
+A larger budget continues the order of a smaller one. A session that stops early, or goes on with a larger
+budget, therefore remains a sample of the same design. Every answer is stored before the next task is shown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NOTHING = {
     "support": ("claims", "label a report with -m context_recall or -m faithfulness"),
     "sufficiency": ("verdicts on sufficiency", "label a report with -m context_sufficiency"),
 }
-"""For each kind of label, the noun of its items and the fix, for the error that a report has none."""
+"""For each kind of label, the noun for its items and the fix, for the error that a report has no items."""
 _TEXTS = ("reference", "criterion", "response")
 
 
@@ -46,10 +46,10 @@ _TEXTS = ("reference", "criterion", "response")
 class LabelTask:
     """One item for a person to label: a passage's relevance, a claim's support, or the passages' sufficiency.
 
-    `sample` is the id of its query; `system`, `call` and `rank` say where the item was first retrieved.
-    `texts` holds what the judge was shown besides the query. `verdict` is the judge's
-    grade (nan if there is none), which people are not shown; `doubt` is higher the less certain the verdict
-    is. `design` says how the queue drew the item; None if its probability is unknown.
+    `sample` is the id of the item's query. `system`, `call` and `rank` say where the item was first
+    retrieved. `texts` holds the other texts that the judge was shown, such as the reference. `verdict` is the
+    judge's grade, which people are not shown; nan if the judge gave none. `doubt` is higher the less certain
+    the verdict is. `design` says how the item was drawn; None if its probability is unknown.
     """
 
     item: str
@@ -69,11 +69,12 @@ class LabelTask:
 
 
 def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
-    """Return every item of a kind that a person can label in a report, once per query.
+    """Return a task for every item of a kind that a person can label in a report, once per query.
 
-    For `relevance` these are the passages that the judged measures read, down to their cut-offs, or all
-    passages if no judge was asked. For `support` they are the claims that the judge compared with the
-    passages, for `sufficiency` the passages of each query together. Raises InputError if there are none.
+    For `relevance`, the items are the passages that the judged measures read, down to their cut-offs, or all
+    passages if no judge was asked. For `support`, they are the claims that the judge compared with the
+    passages. For `sufficiency`, an item is all passages of a query together. Raises InputError if the report
+    contains no such items.
     """
     settings, answers = settings_of(report), recorded(report)
     measures = list(dict.fromkeys(Measure.remembered(summary.type) for summary in report.summaries))
@@ -112,7 +113,10 @@ def _all_passages(report: ReportData) -> Iterator[LabelTask]:
 def _add_passages(
     tasks: dict[tuple[str, str], LabelTask], sample: Sample, places: Places, number: int
 ) -> None:
-    """Add a task for each judged passage of a sample; `number` is the sample's number in `places`."""
+    """Add a task to `tasks` for each judged passage of a sample that has no task yet.
+
+    `number` is the sample's number in `places`.
+    """
     questions = places.questions(number)
     for call, rank, at in places.ranks_of(number):
         asked = places.verdict[at]
@@ -127,16 +131,20 @@ def _add_passages(
 def queue_of(
     report: ReportData, kind: str = "relevance", design: Design = "passages", **how: Any
 ) -> LabelQueue:
-    """Return a report's LabelQueue for one kind, with the fields `how`. Raises InputError without tasks."""
+    """Return the LabelQueue of a report's tasks of one kind; `how` holds further fields of the queue.
+
+    Raises InputError if the report contains nothing of this kind to label.
+    """
     pool, tasks = pool_of(report.tables, kind), label_tasks(report, kind)
     judged = [task for task in tasks if task.item in pool.get(task.sample, ())]
     return LabelQueue(tasks=judged or tasks, design=design, pool=fingerprint(pool), **how)
 
 
 def _task(sample: Sample, item: str, question: AnyQuestion, claim: int = 0, **more: Any) -> LabelTask:
-    """Return the labelling task for an item, with the texts of the judge's question and these further fields.
+    """Return the labelling task for an item, with the texts of the judge's question.
 
     `claim` is the number of the claim in the question (from 1), or 0 if the item is the whole question.
+    `more` holds further fields of the task.
     """
     shown = question.inputs()
     claims = shown.get("claims") or ()
@@ -155,7 +163,7 @@ def _task(sample: Sample, item: str, question: AnyQuestion, claim: int = 0, **mo
 
 
 def _doubt(verdict: float, *, binary: bool) -> float:
-    """Return the doubt about a verdict: higher nearer the threshold, 0.5 for any yes or no, 0 for nan."""
+    """Return the doubt about a verdict: 0 for nan, 0.5 for a yes or no, else higher nearer the threshold."""
     if isnan(verdict):
         return 0.0
     return 0.5 if binary else 1 - abs(verdict - (HELPS - 0.5)) / HELPS
@@ -163,13 +171,16 @@ def _doubt(verdict: float, *, binary: bool) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelQueue:
-    """The items that can be labelled (`tasks`), drawn in the order in which a person is asked.
+    """The tasks of labelling, and the order in which a person is asked to do them.
 
     Attributes:
-        queue: random, a random draw; or targeted, the most doubtful verdicts first, which corrects no mean.
-        design: The unit of the draw: passages (some of every query), or whole queries.
-        budget: The number of labels; None means all.
-        pool: The fingerprint of all items that are drawn from.
+        tasks: All items that can be labelled.
+        queue: random, a random draw; or targeted, the most doubtful verdicts first, which cannot correct
+            a mean.
+        design: The unit of the draw: passages (some passages of every query), or whole queries.
+        budget: The number of labels to give; None means all tasks.
+        seed: The random seed of the draw.
+        pool: The fingerprint of all items from which the tasks are drawn.
     """
 
     tasks: Sequence[LabelTask]
@@ -181,7 +192,7 @@ class LabelQueue:
 
     @property
     def kind(self) -> str:
-        """The kind of the tasks: relevance, support or sufficiency; relevance if there are no tasks."""
+        """The kind of the tasks: relevance, support or sufficiency. Without tasks it is relevance."""
         return self.tasks[0].kind if self.tasks else "relevance"
 
     @property
@@ -191,7 +202,11 @@ class LabelQueue:
 
     @cached_property
     def drawn(self) -> list[LabelTask]:
-        """The tasks of the budget in order: most doubtful first, query by query, or one per query in turn."""
+        """The tasks within the budget, in the order in which they are shown.
+
+        In the targeted queue, the most doubtful verdicts come first. In a random draw, the tasks come query
+        by query if the design is queries, or else one per query in turn.
+        """
         if self.queue == "targeted":
             shuffled = np.random.default_rng([self.seed, 0]).permutation(len(self.tasks))
             doubts = np.array([task.doubt for task in self.tasks])[shuffled]
@@ -206,7 +221,7 @@ class LabelQueue:
 
     @property
     def cases(self) -> list[str]:
-        """The id of each task's query, in the order of the draw, including tasks beyond the budget."""
+        """The id of each task's query in the order of the random draw, including tasks beyond the budget."""
         return [self.tasks[position].sample for position, _ in self._order(len(self.tasks))]
 
     def _order(self, size: int) -> Iterator[tuple[int, float]]:
@@ -253,13 +268,13 @@ class LabellingSession:
 
     @property
     def next(self) -> LabelTask | None:
-        """The next task to show, first the one whose answer was taken back; None if everything is labelled."""
+        """The next task to show, first a task whose answer was taken back; None if every task is labelled."""
         waiting = {task.item: task for task in self.queue.drawn if task.item not in self._labels}
         return waiting.get(self._back) or next(iter(waiting.values()), None)
 
     @property
     def done(self) -> int:
-        """The number of answered tasks; unsure counts as an answer."""
+        """The number of answered tasks; "unsure" counts as an answer."""
         return sum(task.item in self._labels for task in self.queue.drawn)
 
     @property
@@ -268,7 +283,7 @@ class LabellingSession:
         return len(self.queue.drawn)
 
     def answer(self, value: int | bool | None) -> Label:
-        """Store an answer to the next task and return its label; None is "unsure": not labelled.
+        """Store an answer to the next task and return its label; the answer None means "unsure".
 
         Raises InputError if the answer is not on the scale, or every task is labelled.
         """

@@ -1,4 +1,4 @@
-"""Notes on gold ids that no retrieved document has, with examples of gold ids and retrieved ids."""
+"""Notes on gold ids that were not retrieved at all, with examples of gold ids and retrieved ids."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _MOST_SAMPLES = 1_000
 
 
 def _spelling(name: str) -> str:
-    """Return an id in lower case, without invisible characters, repeated blanks or a trailing .0, to compare."""
+    """Return the form of an id in which spellings are compared.
+
+    It is in lower case, without invisible characters, repeated blanks or a trailing .0.
+    """
     if name.isascii() and name.isprintable() and " " not in name and "." not in name:
         return name.lower()
     visible = "".join(c for c in unicodedata.normalize("NFC", name) if unicodedata.category(c) != "Cf")
@@ -34,9 +37,9 @@ def _spelling(name: str) -> str:
 
 
 def absent_note(absent: Sequence[str], total: int, listed: Collection[str]) -> str:
-    """Return the note that no list contains the `absent` gold ids, without its leading number.
+    """Return the note that no retrieved list contains the `absent` gold ids, to print after their number.
 
-    `listed` holds the ids that were retrieved, `total` is the number of gold ids.
+    `listed` holds the ids that were retrieved; `total` is the number of gold ids.
     """
     note = f"of {total} gold ids {'occurs' if len(absent) == 1 else 'occur'} in no retrieved list: "
     note += some_of(absent, _EXAMPLES)
@@ -47,10 +50,10 @@ def absent_note(absent: Sequence[str], total: int, listed: Collection[str]) -> s
 
 
 def near_misses(queries: Iterable[tuple[Iterable[str], Iterable[str]]]) -> list[Pair]:
-    """Return (gold id, retrieved id) for each gold id that a query missed but retrieved in another spelling.
+    """Return (gold id, retrieved id) for each gold id that was retrieved only in another spelling.
 
-    `queries` holds, for each query, the missed gold ids and the other retrieved ids. Only the first
-    `MOST_COMPARED` retrieved ids of all queries are compared.
+    `queries` holds, for each query, the gold ids that were not retrieved, and the retrieved ids that are not
+    gold. Only the first `MOST_COMPARED` retrieved ids of all queries together are compared.
     """
     pairs, left = dict[Pair, None](), MOST_COMPARED
     for missed, listed in queries:
@@ -64,7 +67,7 @@ def near_misses(queries: Iterable[tuple[Iterable[str], Iterable[str]]]) -> list[
 
 
 def near_note(pairs: Sequence[Pair]) -> tuple[int, str]:
-    """Return the number of gold ids retrieved in another spelling, and the note that follows the number."""
+    """Return the number of gold ids retrieved only in another spelling, and the note printed after it."""
     count = len({gold for gold, _ in pairs})
     ids, counts = ("id differs", "counts") if count == 1 else ("ids differ", "count")
     where = "from retrieved ids only in spelling (case, blanks, Unicode form)"
@@ -72,22 +75,25 @@ def near_note(pairs: Sequence[Pair]) -> tuple[int, str]:
 
 
 def _example(pairs: Sequence[Pair]) -> str:
-    """Return the first (gold id, retrieved id) pair as text, with invisible characters escaped, "and N more"."""
+    """Return the first (gold id, retrieved id) pair as text, with "and N more" if there are more pairs.
+
+    Invisible characters are escaped.
+    """
     gold, doc = (ascii(name if len(name) <= 60 else f"{name[:59]}…") for name in pairs[0])
     more = f" and {len(pairs) - 1:,} more" if len(pairs) > 1 else ""
     return f"{gold} in the gold, {doc} in the retrieved lists{more}"
 
 
 def gold_ids(sample: Sample) -> list[str]:
-    """Return the ids of a sample's gold: graded documents, and the members of groups."""
+    """Return the ids of a sample's gold: the graded documents (`qrels`), and the members of `gold` groups."""
     members = (name for group in sample.gold or () for name in group)
     return list(dict.fromkeys([*(sample.qrels or ()), *members]))
 
 
 def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
-    """Yield notes on gold ids that no sample retrieved, or that were retrieved in another spelling.
+    """Yield notes on gold ids that no sample retrieved, or that were retrieved only in another spelling.
 
-    Each note comes with the number of gold ids, which is printed in front of the note.
+    Each note is preceded by the number of gold ids, which is printed in front of it: (number, note).
     """
     of_gold = {(line.measure, line.mean) for line in report.summaries if line.basis.source == "gold"}
     if any(mean == 0 for _, mean in of_gold):
@@ -116,9 +122,9 @@ def _relevant(sample: Sample) -> list[str]:
 
 
 def unknown_gold(samples: Iterable[Sample]) -> tuple[list[str], int, Collection[str]]:
-    """Return the relevant gold ids if no sample retrieved any of them, else []; their number; the retrieved ids.
+    """Return the relevant gold ids if none was retrieved, the number of relevant gold ids, the retrieved ids.
 
-    If no retrieved context has an id, nothing can be compared, and the list is empty.
+    The first value is [] if any gold id was retrieved, or if no retrieved context has an id.
     """
     gold, listed = dict[str, None](), dict[str, None]()
     for sample in samples:

@@ -1,4 +1,4 @@
-"""Check a test set for repeated and copied questions, gold that is missing or one-sided, and its size."""
+"""Check a test set: repeated and copied questions, missing or one-sided gold, wrong tags, and its size."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from germane.statistics.intervals import UPPER, mean_interval
 
 _MOST_EXAMPLES = 10
 COPIED = 0.05
-"""The least share of copied questions that gives a warning."""
+"""The least proportion of copied questions that gives a warning."""
 FOUND, AHEAD = 0.94, 0.1
-"""Gold looks labelled from one system's results if its share of gold and its lead over others reach these."""
+"""Gold is one-sided if a system found FOUND of it, and at least AHEAD more than every other system."""
 DEPTHS = (1, 3, 5, 10, 20, 50, 100)
 FEWEST = 5
-"""The least number of queries with gold for which systems' shares of gold are compared."""
+"""The least number of queries with gold for comparing the proportions of gold that systems found."""
 SPREAD, SPREAD_OF_DIFFERENCE = 0.3, 0.2
 """Typical standard deviations over queries: of a ranked measure, and of a difference (docs/benchmarks.md)."""
 _COMPARED = 2_000
-"""The most questions compared with passages; in a larger set, evenly spaced ones are chosen."""
+"""The most questions compared with passages; of a larger set, evenly spaced questions are compared."""
 
 
 CheckName = Literal["duplicates", "leaks", "one-system gold", "dead gold", "classes", "width"]
@@ -39,8 +39,8 @@ CheckName = Literal["duplicates", "leaks", "one-system gold", "dead gold", "clas
 class SetCheck(Line):
     """The result of one check of a test set: `count` of `of` queries or gold ids have the fault.
 
-    The check `width` counts the independent queries instead. `note` says what the numbers mean, or why the
-    check was not possible.
+    In the check `width`, `count` is the number of independent queries. `note` says what the numbers mean, or
+    why the check was not possible.
     """
 
     name: CheckName
@@ -58,7 +58,7 @@ class SetCheck(Line):
 class ValidationDocument(Line, kw_only=True):
     """The document that `germane validate --json` prints: faults of files, and the checks of the test set.
 
-    `not_checked` names what was left out because checking it would import code.
+    `not_checked` names the parts that were not checked, because checking them would import code.
     """
 
     schema_version: Literal[1] = 1
@@ -89,7 +89,11 @@ def _checked(
 
 
 def _duplicates(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:
-    """Check how many questions repeat another one, except within a `cluster`, which statistics take into account."""
+    """Check how many questions repeat another question.
+
+    `groups` holds the positions of equal questions. Repeats within a `cluster` are not counted, because the
+    statistics allow for clusters.
+    """
     if not any(query.text for query in queries):
         return _unchecked("duplicates", "the queries have no texts: give the file of queries too")
     count, size, examples = 0, len(queries), list[str]()
@@ -130,9 +134,9 @@ def _leaks(data: TestSet) -> SetCheck:
 def shares_by_depth(
     queries: Sequence[TestQuery], systems: AbstractSet[str]
 ) -> dict[int, dict[str, np.ndarray]]:
-    """Return the share of each query's gold in a system's first k results, by depth k and system.
+    """Return, by depth k and system, the proportion of each query's gold in the system's first k results.
 
-    Only queries with gold and with results of every system are included.
+    Only queries that have gold and results of every system are included.
     """
     common = [query for query in queries if query.gold and systems <= query.ranks.keys()]
 
@@ -181,8 +185,9 @@ def one_sided(
 ) -> bool:
     """Return True if one system found nearly all gold, and every other system far less.
 
-    The arrays hold each query's share of gold in a system's first results. `found` is the least mean share of
-    the best system, `ahead` its least lead over each other system (as the lower end of an interval).
+    The arrays hold the proportion of each query's gold in a system's first results: `best` for the best
+    system, `others` for the other systems. `found` is the least mean of the best system. `ahead` is the least
+    lower end of the interval of its lead over each other system.
     """
     if best.mean() < found:
         return False
@@ -191,7 +196,7 @@ def one_sided(
 
 
 def _dead(data: TestSet) -> SetCheck:
-    """Check which gold ids the corpus lacks."""
+    """Check which gold ids are not in the corpus."""
     if data.absent is None:
         return _unchecked("dead gold", "there is no corpus to check the gold ids with: give --corpus PATH")
     gold = {name for query in data.queries for name in query.gold}
@@ -242,7 +247,7 @@ def _known_class(name: str) -> bool:
 
 
 def _contradictions(query: TestQuery) -> Iterator[str]:
-    """Yield a text for each contradiction between a query's gold and its tags or its field `answerable`."""
+    """Yield a sentence for each contradiction between a query's gold, its tags and its field `answerable`."""
     pieces = max(len(query.gold), len(query.quotes))
     gold = counted(pieces, "gold document")
     if query.answerable is False and pieces:
@@ -265,7 +270,10 @@ def _contradictions(query: TestQuery) -> Iterator[str]:
 
 
 def _width(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:
-    """Return the interval width and the smallest detectable difference for these queries without repeats."""
+    """Return the width of intervals and the smallest detectable difference for this number of queries.
+
+    `groups` holds the positions of equal queries; each group counts as one query.
+    """
     above = {at: group[0] for group in groups for at in group}
     n = len({queries[above.get(at, at)].cluster or f" {above.get(at, at)}" for at in range(len(queries))})
     if not n:

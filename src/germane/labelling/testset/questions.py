@@ -1,7 +1,8 @@
-"""Find faulty questions of a test set: copied from their gold passage, or repeated.
+"""Find faulty questions of a test set: questions copied from their gold passage, and repeated questions.
 
-A copied question is easily found by its words, and tells little about a retriever. Two questions are the same
-if they differ only in case, punctuation, courtesy phrases, or one misspelt letter.
+The gold passage of a copied question is easy to find by its words, so the question says little about a
+retriever. Two questions are the same if they differ only in case, punctuation, courtesy phrases, or one
+misspelt letter.
 """
 
 from __future__ import annotations
@@ -20,24 +21,25 @@ from germane.labelling.testset.reading import TestQuery
 from germane.questions.text import stems, words
 
 RUN = 6
-"""The least number of consecutive words that a copied question shares with its passage."""
+"""The least number of consecutive words (a run) that a copied question has in common with its passage."""
 PART = 0.65
-"""The least share of the question's words that this run must be."""
+"""The least proportion of the question's words that this run must contain."""
 WHOLE = 5
-"""The least number of words of a question that counts as copied if its passage contains all of it."""
+"""A question of at least this many words is copied if its passage contains all of it."""
 SHARE, ENOUGH = 0.8, 9
-"""A question with ENOUGH content words is copied if its passage contains this SHARE of them, in any order."""
+"""A question with at least ENOUGH content words is copied if its passage contains this SHARE of them."""
 ELSEWHERE = 2
-"""The most other passages that may contain as much of a copied question; in more, it is a common phrase."""
+"""A question is not copied but a common phrase if more other passages than this contain as much of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassageOverlap:
     """The overlap in words of a question with the gold passage most similar to it.
 
-    `run` is the number of words in the longest run that both contain, `length` that of the question's words.
-    `share` is the share of the question's `content` words that the passage contains. `run_elsewhere` counts
-    the other passages with the same run, `share_elsewhere` those with as large a share.
+    `run` is the number of words in the longest run of consecutive words that both contain. `length` is the
+    number of the question's words, `content` the number of its content words. `share` is the proportion of
+    the content words that the passage contains. `run_elsewhere` counts the other passages that contain the
+    same run, `share_elsewhere` the other passages that contain at least the same proportion.
     """
 
     run: int
@@ -48,7 +50,7 @@ class PassageOverlap:
     share_elsewhere: int
 
     def copied(self, run: int = RUN, part: float = PART, share: float = SHARE, enough: int = ENOUGH) -> bool:
-        """Return True if the question is copied, by thresholds as explained at RUN, PART, SHARE, ENOUGH."""
+        """Return True if the question counts as copied; see RUN, PART, SHARE and ENOUGH for the thresholds."""
         long = self.run >= run and self.run >= part * self.length
         whole = self.run == self.length >= WHOLE
         return ((long or whole) and self.run_elsewhere <= ELSEWHERE) or (
@@ -61,7 +63,8 @@ def overlaps(
 ) -> list[PassageOverlap]:
     """Return each question's overlap with its gold passages, and how many other passages overlap as much.
 
-    The other passages are those in `rest`: passages of the corpus, or a random sample, gold ones among them.
+    `passages` holds the gold passages of each question. `rest` holds the other passages: those of the corpus
+    or a random sample of them. It may contain gold passages; a question's own gold passages are not counted.
     """
     asked, passed = [words(text) for text in questions], list(rest)
     common = _common(passed)
@@ -96,7 +99,7 @@ def overlaps(
 
 
 def _common(passages: Sequence[str]) -> frozenset[str]:
-    """Return the stems of words that are too frequent in the passages to tell these apart."""
+    """Return the stems of words that are too frequent in the passages to tell one passage from another."""
     uses = Counter(word for text in passages[:_LOOKED_AT] for word in stems(text))
     most = max(_FEW, _COMMON * min(len(passages), _LOOKED_AT))
     return frozenset(word for word, count in uses.items() if count > most)
@@ -105,11 +108,11 @@ def _common(passages: Sequence[str]) -> frozenset[str]:
 def _indexes(
     runs: Sequence[tuple[str, ...]], shares: Sequence[float], content: Sequence[Terms]
 ) -> tuple[Mapping[tuple[str, ...], list[int]], Mapping[str, list[tuple[int, float]]]]:
-    """Return two indexes of questions, by the first words of their `runs` and by each content word.
+    """Return two indexes of questions: by the first words of their `runs`, and by each content word.
 
-    A run is the longest sequence of words that a question shares with its passage. Questions are given by
-    their positions; under a content word also with the share of the question's content that it carries.
-    Questions with a short run or a low share are left out.
+    The first lists the positions of questions. The second lists (position, weight), where the weight is the
+    word's proportion of the question's content. A run is the longest sequence of words that a question and
+    its passage have in common. Questions with a short run or a low share are left out.
     """
     grams: dict[tuple[str, ...], list[int]] = defaultdict(list)
     holders: dict[str, list[tuple[int, float]]] = defaultdict(list)
@@ -125,7 +128,7 @@ def _indexes(
 
 _LOOKED_AT, _FEW, _COMMON = 2_000, 10, 0.2
 _GRAM, _COUNTED, _HIGH, _SAME = 4, 4, 0.6, 1e-9
-"""The least run, content words and share that are counted in other passages, and the rounding tolerance."""
+"""The least run, number of content words, and share to look for in other passages; the rounding tolerance."""
 
 
 def _longest_run(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
@@ -135,9 +138,9 @@ def _longest_run(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]
 
 
 SHORTEST = 5
-"""The least length of two words that may be one word with a letter misspelt (see docs/benchmarks.md)."""
+"""The least length of two words that may be one word with a misspelt letter (see docs/benchmarks.md)."""
 _KEPT = 3
-"""The least number of shared words if one question has a word more, or the words in another order."""
+"""The least number of common words of two questions that differ by an added word or in word order."""
 _NEGATIONS = frozenset({"not", "no", "never", "without", "except", "non"})
 _FILLER_WORDS = "a an the please kindly do does did is are was were be been am can could will would s re"
 _FILLERS = frozenset(re.findall(r"\w+", _FILLER_WORDS))
@@ -156,7 +159,10 @@ Key: TypeAlias = tuple[str, Words]
 
 
 def content_words(text: str) -> Words:
-    """Return the content words of a question in order, without articles, auxiliaries, courtesy, accents and plural s."""
+    """Return the content words of a question in order.
+
+    Articles, auxiliaries and courtesy phrases are left out; accents and the plural s are removed.
+    """
     bare = normalize("NFC", normalize("NFD", text).translate(_ACCENTS)) if not text.isascii() else text
     spaced = " ".join(words(_THOUSANDS.sub("", _NOT.sub(" not", bare))))
     spaced = re.sub(r"\b(?:ca|wo) (?=not\b)", "", spaced)
@@ -175,10 +181,15 @@ def repeated(
 ) -> list[list[int]]:
     """Return the positions of queries that repeat each other, one list per group of equal queries.
 
-    Two queries of the same conversation are the same if their content words are equal; if these differ in one
-    misspelt word of `shortest` letters or more, unless the gold differs or both spellings occur elsewhere
-    (the corpus's words are `known`); or if one has a word more, or the words in another order, and the gold
-    is the same. Time and memory grow with the number of words.
+    Two queries after the same conversation are the same in three cases:
+
+    - Their content words are equal.
+    - Their content words differ in one misspelt word of `shortest` letters or more. Then their gold must have
+      a document in common or be unknown, and one of the spellings must occur neither in `known` (the words of
+      the corpus) nor in another query.
+    - One query has an additional word, or the words are in another order, and the gold is the same.
+
+    Time and memory grow with the number of words.
     """
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     keys: list[Key] = []
@@ -212,9 +223,10 @@ def repeated(
 
 
 def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, str]]:
-    """Yield pairs of questions that differ in one word or in word order, with the differing words.
+    """Yield (question, question, word, word) for questions that differ in one word or in word order.
 
-    A word is "" if the question lacks it; both are "" if only the order differs.
+    Questions are positions in `keys`. The words are the two that differ; a word is "" if the question lacks
+    it, and both are "" if only the order differs. `shortest` is the least length of misspelt words.
     """
     position = {key: number for number, key in enumerate(keys)}
     orders: dict[Key, int] = {}
@@ -235,7 +247,10 @@ def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, s
 
 
 def _misspelt(alike: Sequence[tuple[int, str]], shortest: int) -> Iterator[tuple[int, int, str, str]]:
-    """Yield pairs of questions that differ by one misspelt letter in one word, with the two words."""
+    """Yield (question, question, word, word) for questions that differ in one misspelt letter of one word.
+
+    `alike` holds questions, each with the only word in which it differs from the others.
+    """
     forms: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for number, word in alike:
         if len(word) >= shortest and word.isalpha():
@@ -250,7 +265,7 @@ def _misspelt(alike: Sequence[tuple[int, str]], shortest: int) -> Iterator[tuple
 
 
 _MOST_ALIKE = 50
-"""The most words compared that are equal without one letter: more of them are codes, not misspellings."""
+"""The most words compared that are equal but for one letter; if there are more, they are codes."""
 
 
 def _one_slip(one: str, other: str) -> bool:

@@ -1,4 +1,4 @@
-"""Read a test set: its queries, their gold documents with the ranks in each system, and the available texts."""
+"""Read a test set: its queries, the ranks of their gold documents in each system, and the available texts."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from germane.samples.runs.source import read_qrels
 from germane.types import Sample
 
 DRAWN = 20_000
-"""The most passages that questions are compared with; if there are more, this many are drawn at random."""
+"""The most passages with which questions are compared; of more passages, this many are drawn at random."""
 _CLASS_FIELDS = ("type", "class", "category", "kind", "question_type", "query_type", "hops", "tag")
 
 
 @dataclass(slots=True)
 class TestQuery:
-    """One query of a test set, over all systems and trials.
+    """One query of a test set, merged from the samples of all systems and trials.
 
-    `situation` is the conversation before the query. `gold` holds the ids of its relevant documents, `groups`
-    is the number of groups of gold of which each is needed, `quotes` the quoted passages of its evidence.
-    `classes` are its tags and the metadata values that name a class, e.g. "2 hops". `ranks` holds the ranks
-    of its gold documents, by system.
+    `situation` is the conversation before the query. `gold` holds the ids of its relevant documents. `groups`
+    is the number of its groups of gold documents, each of which is needed for an answer. `quotes` are the
+    quoted passages of its evidence. `classes` are its tags and the metadata values that name a class, e.g. "2
+    hops". `ranks` holds the ranks of its gold documents, by system.
     """
 
     id: str
@@ -51,11 +51,12 @@ class TestQuery:
 
 
 class TestSet:
-    """A test set: the queries read from files, with the texts of a corpus if one is given, else of the samples.
+    """A test set read from files: its queries, and the texts of a corpus, or of the samples without a corpus.
 
-    `systems` names the systems whose results the files hold. `texts` has the texts of gold documents by id,
-    `rest` passages, gold or not, a random sample of DRAWN if there are more. `absent` holds the gold ids that
-    the corpus lacks (None without a corpus), `document` the id of its first document, as an example.
+    `systems` names the systems whose results the files contain. `texts` holds the texts of gold documents, by
+    id. `rest` holds passages, gold or not; if there are more than DRAWN, it is a random sample of DRAWN.
+    `absent` holds the gold ids that are not in the corpus; None without a corpus. `document` is the id of the
+    first document of the corpus, as an example.
     """
 
     __test__ = False  # pytest shall not collect this class
@@ -135,7 +136,10 @@ class TestSet:
             _rank(query, system, [context.id for context in passages if context.id])
 
     def _draw(self, text: str) -> None:
-        """Add a passage to `rest`; once it is full, perhaps replace another, so that it is a random sample."""
+        """Add a passage to `rest`, or once `rest` is full, replace a random one with the right probability.
+
+        `rest` thereby remains a random sample of all passages.
+        """
         self._count += 1
         if len(self.rest) < DRAWN:
             self.rest.append(text)
@@ -160,9 +164,10 @@ def _is_trec(path: Path, kind: Kind) -> bool:
 
 
 def is_set(path: Path, *, has_gold: bool) -> bool:
-    """Return True if a path holds qrels, a run, or the queries of BEIR or MS MARCO, but no samples.
+    """Return True if a path contains qrels, a run, or the queries of BEIR or MS MARCO, but no samples.
 
-    `has_gold` is true if gold is given separately; without gold a table of texts may be documents.
+    `has_gold` is true if gold is given separately. Without gold, a table of texts does not count as queries,
+    because its rows may be documents.
     """
     if path.is_dir():
         return bool(dataset_files(path, "queries")) and (has_gold or (path / "qrels").is_dir())
@@ -171,7 +176,7 @@ def is_set(path: Path, *, has_gold: bool) -> bool:
 
 
 def _columns_of(path: Path) -> dict[str, str] | None:
-    """Return the columns of the query and its id in a BEIR file of queries; None if the file holds samples."""
+    """Return the columns of the query and its id in a BEIR file of queries; None for any other file."""
     if not path.is_file() or suffix_of(path) not in READERS:
         return None
     reader, _ = READERS[suffix_of(path)]
@@ -184,7 +189,7 @@ def _columns_of(path: Path) -> dict[str, str] | None:
 
 
 def _topics(path: Path) -> list[tuple[str, str]]:
-    """Return the (id, text) rows of a table without a header, as MS MARCO's queries.tsv; [] for other files."""
+    """Return the (id, text) rows of a table without a header (MS MARCO's queries.tsv); [] for other files."""
     if not path.is_file() or suffix_of(path) not in {".tsv", ".txt"}:
         return []
     rows = [line.split("\t") for line in read_text(path).splitlines() if line.strip()]
@@ -196,7 +201,7 @@ def _topics(path: Path) -> list[tuple[str, str]]:
 def _samples_of(path: Path, grades: Mapping[str, Mapping[str, int]]) -> Iterator[Sample]:
     """Yield the samples of a file or folder with their gold.
 
-    If `grades` holds separate gold, samples without gold in either place are left out.
+    `grades` holds gold that was given separately. If it is not empty, samples without any gold are left out.
     """
     samples: Iterable[Sample]
     if topics := _topics(path):
