@@ -1,10 +1,10 @@
-"""Add-ons: their declarations as plain data, and the lookup of names that the core does not know.
+"""Declarations of add-ons as plain data, and the lookup of names that the core does not know.
 
-germane's own add-ons are the packages in this folder, each with its declaration, `ADDON`, in its `__init__`;
-the core imports none of them. Other packages register an add-on as an entry point of the group
-`germane.addons`. A declaration maps names to `module:object`, which is imported when the name is used. Since
-searching installed packages is slow, it is done only for help and for names that neither the core nor
-germane's own add-ons know; add-ons that were found stay available.
+germane's own add-ons are the packages in this folder. Each declares itself by an object `ADDON` in its
+`__init__`, and the core imports none of them. Other packages register an add-on as an entry point of the
+group `germane.addons`. A declaration maps names to `module:object`, which is imported when the name is used.
+Since a search of the installed packages is slow, it happens only for help, and for names that neither the
+core nor germane's own add-ons know. Its result is stored for later look-ups.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from germane.errors import InputError
 __all__ = ["GROUP", "Addon", "Dialect", "GraderType", "Reader", "Source", "load", "own"]
 
 GROUP = "germane.addons"
-"""The group of entry points with which an installed package registers its add-on."""
+"""The group of entry points in which an installed package registers its add-on."""
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -30,11 +30,11 @@ class Reader(NamedTuple):
     """A reader of files in another tool's format, and the keys by which the format is recognised.
 
     Attributes:
-        read: The function, `module:object`. It takes the rows of a file, each with its number and a function
-            that locates a path in it, and a function to call with notices; it returns rows of samples in the
-            same form.
-        first: Lists of keys; a file is in this format if its first row has all keys of one list. `a|b` is one
-            of two keys, `a.b` a key within an object, `a[]` a key whose value is a list.
+        read: The function, as `module:object`. Its first argument are the rows of a file; each comes with its
+            number and a function that locates a path in it. The second argument is a function to call with
+            notices. The function returns rows of samples in the same form.
+        first: Lists of keys. A file is in this format if its first row contains all keys of one list. `a|b`
+            means one of two keys, `a.b` a key within an object, `a[]` a key whose value is a list.
     """
 
     read: str
@@ -45,8 +45,9 @@ class Dialect(NamedTuple):
     """A format of eval files other than germane's own.
 
     Attributes:
-        read: The function that reads such a file, `module:object`, a `germane.evalfiles.EvalFileReader`.
-        keys: A file that has any of these keys, in any spelling, is in this format.
+        read: The function that reads such a file, as `module:object`; it is an
+            `germane.evalfiles.EvalFileReader`.
+        keys: A file is in this format if it contains any of these keys, in any spelling.
     """
 
     read: str
@@ -57,11 +58,11 @@ class GraderType(NamedTuple):
     """A type of grader, other than a measure, that an add-on declares.
 
     Attributes:
-        make: A class, `module:object`, a `germane.graders.CaseGrader`; "" = eval files with this type are
-            refused.
-        formula: The meaning of its score; for a refused type, what to write instead.
+        make: The class, as `module:object`; it is a `germane.graders.CaseGrader`. "" means that eval files
+            with this type are refused.
+        formula: The formula of its score in words; for a refused type, what to write instead.
         aliases: Other names of the type.
-        fixed: Values that the type gives to fields of the class.
+        fixed: Values of fields of the class, which the type sets.
     """
 
     make: str
@@ -74,10 +75,10 @@ class Source(NamedTuple):
     """A way for `germane run` to get answers before it calls its judge, such as a provider's batches.
 
     Attributes:
-        make: A class, `module:object`, that is called with the run's `Spec`. Its `check` raises InputError
-            for a judge that cannot be asked this way; its coroutine function `answer` puts answers into the
-            run's ledger.
-        options: The options of a run that select this source; a resumed run uses it even without them.
+        make: The class, as `module:object`; it is called with the run's `Spec`. Its method `check` raises
+            InputError if the judge cannot be asked in this way. Its coroutine method `answer` stores answers
+            in the run's ledger.
+        options: The options of a run that select this source. A resumed run uses the source without them too.
     """
 
     make: str
@@ -85,33 +86,40 @@ class Source(NamedTuple):
 
 
 class Addon(NamedTuple):
-    """The declaration of an add-on: for each kind of extension, names mapped to a `module:object` or record.
+    """The declaration of an add-on.
+
+    There is one field for each kind of extension. It maps the names of the extensions to `module:object` or
+    to a record that contains it.
 
     Attributes:
-        about: What it is for, in one sentence.
-        dialects: Formats of eval files.
-        engines: Functions that run an evaluation, by the name in `--engine`: from a Spec and Callbacks to the
-            report and its baseline.
-        flags: Flags of its commands and of the core's, as `germane.flags.Flag` declares them.
+        about: The purpose of the add-on, in one sentence.
+        dialects: Formats of eval files, by name.
+        engines: Functions that run an evaluation, by the name in `--engine`. Their arguments are a Spec and
+            Callbacks, and they return the report and its baseline.
+        flags: Flags of the add-on's commands and of the core's commands, as `germane.flags.Flag`.
         graders: Types of grader other than measures, by the name in eval files.
-        judges: Functions that return a judge, by the name before the colon of `--judge`; called with what follows it, or "".
-        labellers: Functions that `germane label` calls with a folder and its flags, by the name of a file in
-            such folders.
+        judges: Functions that return a judge, by the name before the colon in `--judge`. They are called with
+            the text after the colon, or "".
+        labellers: Functions that `germane label` calls with a folder and its flags, by the name of a file
+            that such folders contain.
         measures: Measures (as returned by `@measure`), by their names.
-        parts: The class for the value of `--part`, under "part". Its `parse` returns a part, with `of` (the
-            number of parts), `has` (whether a query belongs to the part), `of_limits` (a Spec with the part's
-            share of the limits), and `entry` (the part's entry in the manifest).
+        parts: The class for the value of `--part`, under the name "part". Its `parse` returns a part, with
+            `of` (the number of parts), `has` (returns True if a query belongs to the part), `of_limits`
+            (returns a Spec with this part's limits), and `entry` (the part's entry in the manifest).
         questions: Classes of question, by the kind under which answers are stored.
         readers: Readers of samples in other tools' formats, by the name of the format.
-        results: Readers of rows with another program's scores, which return `germane.results.MeasuredRow`.
-            A JSON object is one row; a ZIP archive one that maps the name of each of its files to its path.
-        sources: Ways to get answers before the judge is asked live.
-        stores: Functions of a URL and `read_only` that return a ledger, a `germane.ledger.store.Ledger`, by scheme. One
-            whose URLs may hold a password has a `password_apart` that returns a URL without it, before the URL is stored.
-        targets: Subclasses of `germane.targets.Target`, by the `provider` of a targets file.
+        results: Readers of files with another program's scores, by the name of the format. They yield
+            `germane.results.MeasuredRow`. A JSON object is read as one row. A ZIP archive is read as one row
+            that maps the name of each file in it to the path of the archive.
+        sources: Ways to get answers before the judge is asked live, by name.
+        stores: Functions that return a ledger, a `germane.ledger.store.Ledger`, by the scheme of its URL.
+            Their arguments are the URL and `read_only`. If URLs may contain a password, the function has an
+            attribute `password_apart`: a function that returns the URL without the password, in which form it
+            is stored.
+        targets: Subclasses of `germane.targets.Target`, by the `provider` in a targets file.
         urls: Functions for files at URLs: `check_store`, `fetched`, `is_there`, `put` and `scratch`.
-        verbs: Commands, each with a function whose parameters are the flags, and its sentence in `germane
-            --help`.
+        verbs: Commands, by name. Each is a pair of a function, whose parameters are the flags, and the
+            sentence about it in `germane --help`.
         writers: Functions that yield a report as pieces of text, by the suffix of the output file.
     """
 
@@ -137,14 +145,17 @@ class Addon(NamedTuple):
 
 @cache
 def own() -> Mapping[str, Addon]:
-    """Return germane's own add-ons that are present, by name."""
+    """Return those of germane's own add-ons that are installed, by name."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
     return {name: import_module(f"{__name__}.{name}").ADDON for name in names}
 
 
 @cache
 def _installed() -> Sequence[Addon]:
-    """Return the add-ons of installed packages; InputError names the package whose add-on cannot be loaded."""
+    """Return the add-ons of other installed packages.
+
+    Raises InputError, which names the package, if an add-on cannot be loaded.
+    """
     from importlib.metadata import entry_points  # a tenth of the start of a small command
 
     addons = []
@@ -162,12 +173,18 @@ def _installed() -> Sequence[Addon]:
 
 
 def declared(*, installed: bool) -> Sequence[Addon]:
-    """Return germane's own add-ons, and those of installed packages if `installed` or searched before."""
+    """Return germane's own add-ons and, with `installed`, those of other installed packages.
+
+    If these packages were searched before, their add-ons are returned without `installed` too.
+    """
     return (*own().values(), *(_installed() if installed or _installed.cache_info().currsize else ()))
 
 
 def all_of(kind: str, *, installed: bool = False) -> dict[str, Any]:
-    """Return what add-ons declare in the field `kind`, by name; `installed` includes installed packages."""
+    """Return the extensions that add-ons declare in the field `kind` of `Addon`, by name.
+
+    With `installed`, the add-ons of other installed packages are searched too.
+    """
     names: dict[str, Any] = {}
     for addon in declared(installed=installed):
         names = names | {**getattr(addon, kind), **names}
@@ -196,23 +213,30 @@ _BROUGHT: Mapping[str, Mapping[str, str]] = {
         "writers": ".phoenix.jsonl, .langfuse.jsonl",
     },
 }
-"""Names (folded) that germane's own add-ons bring, for the error if one is not installed; of `flags`, those of core commands."""
+"""Folded names that germane's own add-ons declare, for the error if an add-on is not installed.
+
+The names under `flags` are flags of core commands.
+"""
 
 
 def absent(kind: str, name: str) -> str:
-    """Return which of germane's own add-ons declares `name` but is not installed, or ""."""
+    """Return the name of germane's own add-on that declares `name` but is not installed, or ""."""
     owners = (owner for owner, names in _BROUGHT.items() if name in names.get(kind, "").split(", "))
     return next((owner for owner in owners if name and owner not in own()), "")
 
 
 def find(kind: str, name: str) -> Any:
-    """Return what an add-on declares as `name` in the field `kind` of `Addon`, or None if none does."""
+    """Return the extension that an add-on declares as `name` in the field `kind` of `Addon`, or None."""
     declared = all_of(kind)
     return declared[name] if name in declared else all_of(kind, installed=True).get(name)
 
 
 def required(kind: str, name: str, what: str, fix: str) -> Any:
-    """Return the object that an add-on declares as `name`; if none does, raise InputError about `what`."""
+    """Return the object that an add-on declares as `name` in the field `kind`.
+
+    Raises InputError if no installed add-on declares it. `what` is the subject of the error, and `fix` says
+    what to do.
+    """
     if (target := find(kind, name)) is not None:
         return load(target)
     owner = absent(kind, name)
@@ -223,7 +247,10 @@ def required(kind: str, name: str, what: str, fix: str) -> Any:
 
 
 def load(target: str) -> Any:
-    """Return the object that `module:object` names; InputError names the package if it cannot be imported."""
+    """Import and return the object with the name `target`, written as `module:object`.
+
+    Raises InputError, which names the package, if it cannot be imported.
+    """
     module, _, name = target.partition(":")
     try:
         return getattr(import_module(module), name)
@@ -234,7 +261,7 @@ def load(target: str) -> Any:
 
 
 def labeller_of(folder: Path) -> Any:
-    """Return the add-on's function that labels the items in this folder, or None if no add-on has one."""
+    """Return an add-on's function for labelling the items in this folder, or None if there is none."""
     for installed in (False, not (folder / "manifest.json").is_file()):
         for name, target in all_of("labellers", installed=installed).items():
             if (folder / name).is_file():
@@ -243,13 +270,14 @@ def labeller_of(folder: Path) -> Any:
 
 
 _SAMPLE = {"query", "question", "contexts", "retrieved_contexts"}
-"""Fields of which any one makes a row a sample."""
+"""Fields that only samples have: a row with one of these fields is a sample."""
 
 
 def reader_of(row: object, *, kind: Literal["readers", "results"] = "readers", known: bool = True) -> Any:
-    """Return the add-on's function that reads rows like this first one, or None if no add-on recognises them.
+    """Return an add-on's function for reading a file whose first row is `row`, or None if there is none.
 
-    `known`: the core can read them too, so installed packages are not searched.
+    `kind` is the field of `Addon` that declares the function. With `known`, the core can read the file too,
+    so other installed packages are not searched.
     """
     if not isinstance(row, Mapping) or not _SAMPLE.isdisjoint(row):
         return None
@@ -264,7 +292,11 @@ def _has(row: Mapping[Any, Any], keys: str) -> bool:
 
 
 def _has_key(row: Mapping[Any, Any], key: str) -> bool:
-    """Return True if a row has this key, which may be a path (`a.b`) into an object or into JSON text."""
+    """Return True if a row contains this key.
+
+    The key may be a path (`a.b`) into an object or into a string of JSON. If it ends with `[]`, its value
+    must be a list.
+    """
     name = key.removesuffix("[]")
     if name in row:
         return name == key or isinstance(row[name], list)

@@ -1,4 +1,4 @@
-"""Classes and functions called like those of other tools, a command for LiveRAG, and result files."""
+"""Classes and functions with other tools' interfaces, readers of their results, and a LiveRAG command."""
 
 from pathlib import Path
 

@@ -1,10 +1,12 @@
-"""Metrics called like DeepEval's: `ContextualPrecisionMetric(threshold=0.7, model=judge).measure(case)`.
+"""Metrics with DeepEval's interface: `ContextualPrecisionMetric(threshold=0.7, model=judge).measure(case)`.
 
-`case` is anything with the attributes `input`, `expected_output` and `retrieval_context`; they may be given
-by keyword instead. `model` is a judge or its name, or a bare name of an OpenAI model. Default: the judge of
-GERMANE_JUDGE or the config. Differences from DeepEval: `score` is None where the judge failed (`error` says
-why); each passage is judged alone, and its verdict is stored and shared; the reason joins the reasons of the
-verdicts, without a further call.
+`case` is any object with the attributes `input`, `expected_output` and `retrieval_context`, which may be
+passed as keywords instead. `model` is a judge, a judge's name, or the name of an OpenAI model; without it,
+GERMANE_JUDGE or the config names the judge.
+
+Differences from DeepEval: If the judge failed, `score` is None, and `error` is the reason. Each passage is
+judged alone, and its verdict is stored and used again by other metrics. The reason of a score joins the
+reasons of its verdicts, so no further call is needed.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from germane.integrations import SharedJudge, required
 class _Metric:
     """Base class of the metrics.
 
-    After `measure`: `score` (None = could not be measured), `reason`, `success` and `error`. `async_mode` changes nothing:
-    independent questions are always asked concurrently.
+    `measure` sets `score` (None if it could not be computed), `reason`, `success` and `error`. With
+    `strict_mode`, a score below 1 becomes 0. `async_mode` has no effect, because independent questions are
+    always asked concurrently.
     """
 
     measure_name: ClassVar[str]
@@ -43,7 +46,7 @@ class _Metric:
 
     @property
     def success(self) -> bool:
-        """True if there is a score and it reaches the threshold."""
+        """True if the score is at least the threshold; False if it is lower or None."""
         return self.score is not None and self.score >= self.threshold
 
     def is_successful(self) -> bool:
@@ -58,7 +61,11 @@ class _Metric:
         expected_output: str | None = None,
         retrieval_context: Sequence[Any] | None = None,
     ) -> float | None:
-        """Measure one case, or these fields of one, and return the score. InputError if a required field is missing."""
+        """Compute and return the score of one case; None if the judge failed.
+
+        The fields of the case may be passed by keyword instead of `test_case`. Raises InputError if a
+        required field is missing.
+        """
         given = {"input": input, "expected_output": expected_output, "retrieval_context": retrieval_context}
         row = {
             name: getattr(test_case, name, None) if value is None else value for name, value in given.items()

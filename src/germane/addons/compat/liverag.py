@@ -1,6 +1,7 @@
 """LiveRAG's evaluator: `ContextRecall().evaluate(results, references).metrics["avg_context_recall"]`.
 
-The values are corrected or, with `parity="liverag"`, exactly those of the original (rmit-ir/G-RAG-LiveRAG).
+The values are corrected. With `parity="liverag"`, they are exactly those of LiveRAG's own script
+(rmit-ir/G-RAG-LiveRAG).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from germane.samples.files import JsonFault, parse_strict_json
 Id: TypeAlias = str | int
 Parity: TypeAlias = Literal["liverag"]
 Number: TypeAlias = float | int | None
-"""One value of a row or an aggregate; None = could not be measured."""
+"""One value of a row or an aggregate; None if it could not be computed."""
 
 _SHARES = ("context_recall", "context_precision", "context_f1")
 _COUNTS = ("retrieved_docs_count", "gold_docs_count", "correct_docs_count")
@@ -35,7 +36,10 @@ AGGREGATES = (*(f"avg_{name}" for name in _SHARES), "ndcg_10", *_RECORDS)
 
 @dataclass(frozen=True, slots=True)
 class RAGResult:
-    """The results for one question; only `qid` (default: position, from 1) and the ranked `doc_ids` count."""
+    """The results for one question.
+
+    Only `qid` and the ranked `doc_ids` are used. Without `qid`, the position of the result, from 1, is used.
+    """
 
     question: str = ""
     answer: str = ""
@@ -67,7 +71,7 @@ class QAPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRow:
-    """The values and counts of one question; all None if it has no gold document and was skipped."""
+    """The metrics of one question; all are None if the question has no gold document and was skipped."""
 
     qid: Id
     metrics: Mapping[str, Number]
@@ -76,7 +80,11 @@ class EvaluationRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationResult:
-    """The result over all questions: means, percentages, counts, and `notes` on records left out."""
+    """The result for all questions.
+
+    `metrics` are the means and percentages, `rows` the metrics of each question, `sample_count` the number of
+    scored questions, and `notes` remarks such as how many records were left out.
+    """
 
     metrics: Mapping[str, Number]
     rows: tuple[EvaluationRow, ...]
@@ -91,11 +99,14 @@ class EvaluationResult:
 class ContextRecall:
     """Recall, precision, F1 and nDCG@10 of retrieved documents against gold documents.
 
-    Every reference counts. Chunks are mapped to their documents, each counted once, and the ideal ranking of
-    nDCG@10 has all gold documents. `parity="liverag"` computes as rmit-ir/G-RAG-LiveRAG does: nDCG is over
-    chunks, with only the retrieved relevant ones in the ideal ranking, and leaves out questions without
-    results; references without results are left out; a qid of 0 never matches; one repeated chunk id, or one
-    with a blank, makes the mean nDCG 0; gold ids are not mapped; empty gold counts as found in full.
+    Every reference counts. Chunks are mapped to their documents, and each document counts once. The ideal
+    ranking of nDCG@10 contains all gold documents.
+
+    With `parity="liverag"`, values are computed as by LiveRAG's own script. nDCG is then computed over
+    chunks, its ideal ranking contains only the relevant chunks that were retrieved, and questions without
+    results are left out of its mean. References without results are left out. A qid of 0 never matches. If
+    one chunk id is repeated or contains a blank, the mean nDCG is 0. Gold ids are not mapped to documents. A
+    question without gold counts as one whose gold was all found.
     """
 
     def __init__(self, *, parity: Parity | None = None) -> None:
@@ -106,10 +117,11 @@ class ContextRecall:
         self.parity = parity
 
     def evaluate(self, results: Iterable[Any], references: Iterable[Any]) -> EvaluationResult:
-        """Return the values of every question and their means.
+        """Return the metrics of every question, and their means.
 
-        `results` are RAGResult-like (`qid`, `doc_ids`), `references` QAPair-like (`qid`, `document_ids`):
-        objects with these attributes, or mappings. InputError for invalid ids or qids, or a repeated qid.
+        `results` are RAGResults, or other objects or mappings with `qid` and `doc_ids`. `references` are
+        QAPairs, or other objects or mappings with `qid` and `document_ids`. Raises InputError if an id or qid
+        is invalid or, without parity, if a qid is repeated.
         """
         started = time.monotonic()
         results, strict = list(results), self.parity is None
@@ -132,15 +144,19 @@ _LIST = 'write a JSON list: ["<urn:uuid:...>"], or [] if there is no document'
 
 
 def document_of(chunk: Id) -> str:
-    """Return the document of a chunk: `<urn:uuid:U>` of `doc-<urn:uuid:U>::chunk-3`; any other id is itself."""
+    """Return the document id in a chunk id: `<urn:uuid:U>` in `doc-<urn:uuid:U>::chunk-3`.
+
+    An id of another form is returned unchanged.
+    """
     match = _URN.search(str(chunk))
     return match[0] if match else str(chunk)
 
 
 def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
-    """Return the ids in a list, or in a text that is a JSON list, a Python list literal, or one id.
+    """Return the ids in a list, or in a string that is a JSON list, a Python list literal, or one id.
 
-    Raises Invalid for a text that only begins like a list; with `strict=False` it is one id.
+    Raises Invalid if an id is invalid, or if a string begins like a list but is not a list. With
+    `strict=False`, such a string is one id.
     """
     if isinstance(value, str):
         value = _ids_in_text(value.strip(), strict=strict)
@@ -157,7 +173,7 @@ def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
 
 
 def _ids_in_text(text: str, *, strict: bool) -> object:
-    """Return the list in a text, or a list of one id if the text is an id."""
+    """Return the list of ids written in a string; if the string is one id, the list contains only this id."""
     if strict:
         refuse_printed_array(text)
     for read in (parse_strict_json, ast.literal_eval) if text else ():
@@ -175,7 +191,7 @@ def _ids_in_text(text: str, *, strict: bool) -> object:
 
 
 class _Listed(NamedTuple):
-    """One result or reference: its question and its ids as written."""
+    """One result or reference: its qid, its ids as they were written, and its location in the input."""
 
     qid: Id | None
     ids: tuple[Id, ...]
@@ -183,7 +199,7 @@ class _Listed(NamedTuple):
 
     @property
     def documents(self) -> tuple[str, ...]:
-        """The distinct documents of the ids, in their order."""
+        """The distinct document ids in `ids`, in order."""
         return tuple(dict.fromkeys(map(document_of, self.ids)))
 
 
@@ -191,7 +207,10 @@ _ABSENT = object()
 
 
 def _listed(records: Iterable[Any], name: str, *, strict: bool) -> Iterator[_Listed]:
-    """Yield each record's qid and the ids in its attribute or key `name`; InputError if they are invalid."""
+    """Yield the qid and the ids of each record; the ids are in its attribute or key `name`.
+
+    Raises InputError if they are invalid.
+    """
     for number, record in enumerate(records, 1):
         what = "results" if name == "doc_ids" else "references"
         location, qid, value = _get(record, "place"), _get(record, "qid"), _get(record, name, _ABSENT)
@@ -214,11 +233,15 @@ def _get(record: Any, name: str, default: Any = None) -> Any:
 
 _Rows: TypeAlias = list[tuple[Id, dict[str, Number]]]
 _Found: TypeAlias = tuple[dict[str, Number], _Rows, list[str]]
-"""The aggregates, the rows with their qids, and notes."""
+"""The aggregates, a pair (qid, values) for each row, and notes."""
 
 
 def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
-    """Return aggregates, a row per reference, and notes; records without a qid are matched by position."""
+    """Return the corrected aggregates, a row per reference, and notes.
+
+    Records without a qid are matched by position. Raises InputError if a qid is repeated, or if results and
+    references have no qid in common.
+    """
     gold, result = _by_qid(references, "reference"), _by_qid(results, "result")
     common = [qid for qid in result if qid in gold]
     if gold and result and not common:
@@ -263,7 +286,10 @@ def _by_qid(entries: Iterable[_Listed], what: str) -> dict[Id, _Listed]:
 
 
 def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
-    """Return aggregates, rows and notes as the original: qids match by value and type, 0 and "" never."""
+    """Return aggregates, rows and notes as LiveRAG's script computes them.
+
+    Two qids match if their values and types are equal; 0 and "" never match.
+    """
     gold_of = {entry.qid: frozenset(entry.ids) for entry in references}
     pairs = [(entry, gold_of[entry.qid]) for entry in results if entry.qid and entry.qid in gold_of]
     gold = [ids for _, ids in pairs]
@@ -285,7 +311,11 @@ def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) 
 
 
 def _batch_ndcg(pairs: Sequence[tuple[_Listed, frozenset[Id]]]) -> float:
-    """Return the mean nDCG over questions with results; a question's several results are merged by rank."""
+    """Return LiveRAG's mean nDCG@10 over the questions with results.
+
+    If a question has several results, they are merged by rank. The mean is 0 if LiveRAG's TREC file would be
+    unreadable (see `_breaks_the_run`).
+    """
     merged = defaultdict[str, list[tuple[int, str]]](list)
     for entry, _ in pairs:
         merged[str(entry.qid)] += enumerate(map(str, entry.ids))
@@ -297,16 +327,20 @@ def _batch_ndcg(pairs: Sequence[tuple[_Listed, frozenset[Id]]]) -> float:
 
 
 def _breaks_the_run(qid: str, chunks: Sequence[Id]) -> bool:
-    """Return True if the TREC file that the original writes cannot be read back: it has a repeated id, or a blank in one."""
+    """Return True if LiveRAG's script could not read back the TREC file that it writes for this question.
+
+    The reason is a repeated chunk id, or a blank in an id.
+    """
     names = list(map(str, chunks))
     return len(set(names)) < len(names) or any(re.search(r"\s", name) for name in (qid, *names))
 
 
 def _values(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -> list[dict[str, Number]]:
-    """Return the values of each question, from its distinct retrieved documents, best first, and its gold documents.
+    """Return the values of each question: recall, precision, F1, counts and nDCG@10, by the names in COLUMNS.
 
-    recall |R and G| / |G|, precision |R and G| / |R|, their harmonic mean, and nDCG@10 with its ideal over all
-    gold. Where a denominator is 0 the value is 0.
+    `retrieved` holds the distinct documents retrieved for each question, best first, and `gold` its gold
+    documents. Recall is |R and G| / |G|, precision |R and G| / |R|, and F1 their harmonic mean. The ideal
+    ranking of nDCG@10 contains all gold documents. If a denominator is 0, the value is 0.
     """
     pairs = zip(retrieved, gold, strict=True)
     marked = [[float(doc in relevant) for doc in results] for results, relevant in pairs]
@@ -319,7 +353,10 @@ def _values(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -
 
 
 def _own_ideal_ndcg(retrieved: Sequence[Sequence[Id]], gold: Sequence[frozenset[Id]]) -> list[float]:
-    """Return nDCG@10 over chunks, with the ideal over the relevant retrieved ones, as the original does."""
+    """Return nDCG@10 over chunks for each question, as LiveRAG's script computes it.
+
+    The ideal ranking contains only the relevant chunks that were retrieved.
+    """
     pairs = zip(retrieved, gold, strict=True)
     marked = [[float(document_of(chunk) in relevant) for chunk in results] for results, relevant in pairs]
     result: list[float] = values(nDCG @ 10, RankedLabels.of_lists(marked)).tolist()

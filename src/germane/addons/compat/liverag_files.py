@@ -1,4 +1,4 @@
-"""LiveRAG's files: read results and references (TSV, JSON, JSON Lines), write the two files of a result."""
+"""Read LiveRAG's results and references (TSV, JSON, JSON Lines), and write its two result files."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ OutputFormat: TypeAlias = Literal["tsv", "jsonl"]
 
 
 def read_rows(path: str | Path, needed: str, *, parity: Parity | None = None) -> list[dict[str, Json]]:
-    """Return the rows of a file, each with its `place`: results with `doc_ids`, or references with `document_ids`.
+    """Return the rows of a file of results or references.
 
-    InputError, with file and line, at the first row that cannot be read. `parity="liverag"` reads a TSV's
-    column of whole numbers as numbers, as the original does.
+    `needed` is the field that each row must contain: `doc_ids` for results, `document_ids` for references.
+    The field `place` is added to each row: its location in the file. With `parity="liverag"`, the qids of a
+    TSV file are read as numbers if all are whole numbers, as by LiveRAG's script. Raises InputError, with
+    file and line, at the first row that cannot be read, or if the file is empty.
     """
     path = Path(path)
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
@@ -68,12 +70,12 @@ def _checked(location: SourceLocation, row: Json, needed: str) -> dict[str, Json
 
 
 def _tsv(path: Path) -> Iterator[tuple[SourceLocation, Json]]:
-    """Return the rows of a tab-separated table with a header, quoted as pandas writes it."""
+    """Yield (location, row) for each row of a tab-separated table with a header, quoted as by pandas."""
     return named_rows((line for _, line in read_lines(path)), "\t", shown_name(path))
 
 
 def _json(path: Path) -> Iterator[tuple[SourceLocation, Json]]:
-    """Yield the objects of a JSON document, which is a list of objects or one object."""
+    """Yield (location, object) for each object of a JSON document: a list of objects, or one object."""
     text = read_text(path)
     fix = "name a file .json if it is one JSON document, .jsonl if it has one object per line"
     document = json_in(text, path, fix=fix) if text.strip() else []
@@ -94,9 +96,11 @@ _READERS: dict[str, Callable[[Path], Iterator[tuple[SourceLocation, Json]]]] = {
 def write_files(
     result: EvaluationResult, results: Path, folder: Path, name: str, fmt: OutputFormat, command: str = ""
 ) -> tuple[Path, Path]:
-    """Write `<results stem>.eval<MMDDHHMM>.<name>.aggregated` and `.rows`; return the two paths.
+    """Write the aggregates and the rows of a result to two files in `folder`, and return their paths.
 
-    The columns are the original's. An existing file is kept: the new name then has the seconds too.
+    The names are `<stem>.eval<MMDDHHMM>.<name>.aggregated.<fmt>` and `....rows.<fmt>`, where the stem is that
+    of the file `results`. Existing files are not overwritten: seconds are added to the new names. The columns
+    are those of LiveRAG's script. `command` is the command line, which is stored with the aggregates.
     """
     stem = results.name.removesuffix(".gz").rsplit(".", 1)[0]
     for shape in ("%m%d%H%M", "%m%d%H%M%S", "%m%d%H%M%S%f"):
@@ -131,7 +135,7 @@ def _written(header: Sequence[str], rows: Iterable[Mapping[str, Json]], fmt: Out
 
 
 def report(result: EvaluationResult) -> str:
-    """Return the aggregates as text, recall first, as in the challenge."""
+    """Return the aggregates as text, one per line; the first is recall, as in LiveRAG's challenge."""
     of = counted(len(result.rows), "question")
     lines = [f"{result.evaluator_name}: {result.sample_count} of {of} scored"]
     width = max(map(len, AGGREGATES))

@@ -1,7 +1,8 @@
-"""Metrics called like Mastra's: `ContextPositionMetric(model, context=[...]).measure(input, output)`.
+"""Metrics with Mastra's interface: `ContextPositionMetric(model, context=[...]).measure(input, output)`.
 
-By default scores are germane's: unrounded, and None if a verdict is missing. `parity="mastra"` computes
-exactly Mastra's score from the verdicts. Sources: @mastra/evals 0.13 (metrics) and 1.10 (scorers).
+By default, scores are germane's: they are not rounded, and None if a verdict is missing. With
+`parity="mastra"`, they are computed from the verdicts exactly as by Mastra. Sources: @mastra/evals 0.13
+(metrics) and 1.10 (scorers).
 """
 
 from __future__ import annotations
@@ -36,17 +37,20 @@ _FORMULAS: dict[str, Measure] = {
     "context_relevancy": context_relevance,
     "context_recall": context_relevance,
 }
-"""The formula of each measure, applied to verdicts."""
+"""The ranked measure whose formula Mastra applies to the verdicts, by the name of germane's measure."""
 _WEIGHTS: dict[Level, float] = {"high": 1.0, "medium": 0.7, "low": 0.3, "none": 0.0}
 
 
 def rounded(value: float) -> float:
-    """Return the value rounded to two decimals, halves upwards."""
+    """Return the value rounded to two decimals; a half is rounded up."""
     return math.floor((value + sys.float_info.epsilon) * 100 + 0.5) / 100
 
 
 def scored(measure: str, verdicts: Sequence[bool], scale: float = 1) -> float:
-    """Return the score of verdicts in rank order, times `scale`, then rounded; 0 if there are no verdicts."""
+    """Return a measure's score from verdicts in rank order, multiplied by `scale` and then rounded.
+
+    Returns 0 if there are no verdicts.
+    """
     if not verdicts:
         return 0.0
     labels = RankedLabels.of_lists([list(map(float, verdicts))])
@@ -54,14 +58,18 @@ def scored(measure: str, verdicts: Sequence[bool], scale: float = 1) -> float:
 
 
 _UNUSED, _MISSING, _MOST_MISSING = 0.1, 0.15, 0.5
-"""Penalties for each highly relevant context that was not used, for each missing item, and for all missing items at most."""
+"""Penalties for each highly relevant context that was not used, and for each missing item.
+
+The third number is the highest penalty for all missing items together.
+"""
 
 
 def relevance(levels: Sequence[Level], *, unused: int = 0, missing: int = 0) -> float:
-    """Return the mean weight of the contexts' levels, less the penalties, at least 0.
+    """Return the mean weight of the contexts' relevance levels minus penalties, but at least 0.
 
-    Weights: high 1, medium .7, low .3, none 0. Penalties: .1 for each highly relevant context that was not
-    used (`unused`), and .15 for each item that no context holds (`missing`), at most .5 in all.
+    The weights are 1 for high, .7 for medium, .3 for low and 0 for none. `unused` is the number of highly
+    relevant contexts that were not used, with a penalty of .1 each. `missing` is the number of items that no
+    context contains, with a penalty of .15 each, but at most .5 together.
     """
     base = math.fsum(_WEIGHTS[level] for level in levels) / len(levels) if levels else 0.0
     return max(0.0, base - unused * _UNUSED - min(missing * _MISSING, _MOST_MISSING))
@@ -69,23 +77,24 @@ def relevance(levels: Sequence[Level], *, unused: int = 0, missing: int = 0) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A score (None = could not be measured) and its reason, which `info` holds too."""
+    """The result of a metric: the score, or None if it could not be computed, and the reason."""
 
     score: float | None
     reason: str
 
     @property
     def info(self) -> dict[str, Json]:
-        """The reason as a mapping, in the place where Mastra's metrics have it."""
+        """The reason as a mapping, as in the results of Mastra's metrics."""
         return {"reason": self.reason}
 
 
 class _Metric:
     """Base class of the metrics (Mastra 0.13).
 
-    `model` is a judge or the name of one; None = GERMANE_JUDGE or the config. `parity="mastra"` leaves out
-    missing verdicts, rounds half up to two decimals after scaling, and judges relevance against the output.
-    If all verdicts are missing, the score is None; Mastra raises an error.
+    `model` is a judge or a judge's name; with None, GERMANE_JUDGE or the config names it. With
+    `parity="mastra"`, missing verdicts are left out, the score is multiplied by `scale` and rounded to two
+    decimals (a half is rounded up), and relevance is judged against the output. If all verdicts are missing,
+    the score is None, but Mastra raises an error.
     """
 
     measure_name: ClassVar[str]
@@ -106,11 +115,11 @@ class _Metric:
         self._judge = SharedJudge(model)
 
     def measure(self, input: str, output: Any) -> Result:  # noqa: A002 - the tool's own word
-        """Measure the contexts for one question and its answer."""
+        """Return the score of the contexts for one question (`input`) and its answer (`output`)."""
         return self._measured({"query": input, "contexts": self.context, self.compared_field: output})
 
     def _measured(self, row: dict[str, Json]) -> Result:
-        """Return the scaled score of one row or, with parity, Mastra's score of the verdicts."""
+        """Return the score of one row, multiplied by `scale`; with parity, it is Mastra's score."""
         against = "response" if self.parity and "response" in row else "query"
         (measured,) = self._judge.measure(row, [self.measure_name], against)
         score = measured.score.value
@@ -125,16 +134,19 @@ class _Scorer(_Metric):
     """Base class of the scorers (Mastra 1.10); without contexts the score is 0."""
 
     def run(self, input: Any, output: Any = None, ground_truth: str | None = None) -> Result:  # noqa: A002
-        """Score one run: the question, the answer and, for recall, the ground truth.
+        """Return the score for one question (`input`) and its answer (`output`).
 
-        Without a ground truth recall has no score; Mastra gives 0.
+        Recall is computed from `ground_truth`. Without it, the score is None, but Mastra returns 0.
         """
         given = {"response": output, "reference": ground_truth}[self.compared_field]
         return self._measured({"query": input, "contexts": self.context, self.compared_field: given})
 
 
 def _class(base: type[_Kind], name: str, measure: str, compared_field: str = "response") -> type[_Kind]:
-    """Return a new metric or scorer class with this name, which computes this measure."""
+    """Return a new subclass of `base` with this name, whose score is the measure with the name `measure`.
+
+    `compared_field` is the field of a sample that holds the output or the ground truth.
+    """
     members = {"measure_name": measure, "compared_field": compared_field, "__module__": __name__}
     return type(name, (base,), {**members, "__doc__": f"germane's {measure}, under Mastra's name."})
 
@@ -148,19 +160,19 @@ ContextRecallScorer = _class(_Scorer, "ContextRecallScorer", "context_recall", "
 
 
 class ContextRelevanceScorer(_Scorer):
-    """The relevance of the contexts, less penalties for unused ones and for missing items (Mastra 1.10).
+    """The relevance of the contexts minus penalties for unused contexts and missing items (Mastra 1.10).
 
-    A context's level is its grade (3 high, 2 medium, 1 low, 0 none). It was used if it supports a claim of the answer;
-    a claim that no context supports is a missing item.
+    A context's level is its grade: 3 is high, 2 medium, 1 low, 0 none. A context is used if it supports a
+    claim of the answer. A claim that no context supports is a missing item.
     """
 
     measure_name = "context_relevance"
 
     def _measured(self, row: dict[str, Json]) -> Result:
-        """Return the relevance score with penalties for unused and missing contexts."""
+        """Return the relevance score minus penalties for unused contexts and missing items."""
         if self.parity and not row["contexts"]:
             return Result(score=1.0 * self.scale, reason="no context was available")
-        # the answer stands where the reference does: the question is which of its claims the contexts support
+        # as the reference, the answer is split into claims, and the judge says which are supported
         row["reference"] = required(row.pop("response"), "output", type(self).__name__)
         relevant, used = self._judge.measure(row, [self.measure_name, "context_recall"], "query")
         reason = f"{relevant.reason}; {used.reason}"
@@ -176,7 +188,7 @@ class ContextRelevanceScorer(_Scorer):
 
 
 def _level(check: Mapping[str, Json]) -> Level:
-    """Return the level of a grade; a yes of a binary judge counts as high."""
+    """Return the relevance level of one context; a yes from a binary judge is "high"."""
     if check["relevant"]:
         return "medium" if check["grade"] == 2 else "high"
     return "low" if check["grade"] == 1 else "none"

@@ -1,4 +1,4 @@
-"""Metrics and an `evaluate` that are called like Ragas', with its column names.
+"""Metrics and a function `evaluate` with the interface and the column names of Ragas.
 
 ::
 
@@ -6,9 +6,11 @@
     result = evaluate(dataset, metrics=[context_precision, context_recall], llm=judge)
     result["context_recall"], result.means, result.why, result.to_pandas()
 
-`llm` is a judge or its name; without one GERMANE_JUDGE or the config names it. Differences from Ragas: what could not be measured
-is None with its reason, never NaN, and is in no mean; all metrics of a data set are one evaluation, which asks each question once
-(`result.reports` holds germane's own reports).
+`llm` is a judge or a judge's name; without it, GERMANE_JUDGE or the config names the judge.
+
+Differences from Ragas: A score that could not be computed is None, never NaN. Its reason is in `why`, and it
+is left out of the mean. All metrics of a data set are computed in one evaluation, which asks each question
+once; `result.reports` holds germane's own reports.
 """
 
 from __future__ import annotations
@@ -28,14 +30,18 @@ from germane.types import Json
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A measure under Ragas' name; relevance is judged against `against` (auto: query and reference)."""
+    """A measure under the name that Ragas uses.
+
+    `name` is Ragas' name and `measure` germane's. Relevance is judged against the query and the field
+    `against` of a sample; "auto" is the reference.
+    """
 
     name: str
     measure: str
     against: str = "auto"
 
     def score(self, row: Any, llm: Any = None) -> float | None:
-        """Return the value of one row; None if it could not be measured."""
+        """Return the score of one row; None if it could not be computed."""
         return evaluate([row], [self], llm=llm)[self.name][0]
 
 
@@ -49,10 +55,12 @@ answer_relevancy = Metric("answer_relevancy", "answer_relevancy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationResult:
-    """Scores by row and their means.
+    """The scores of each row, and the mean of each metric.
 
-    `scores[i]` are row i's values by metric, `result["context_recall"]` one metric's values, `means` over what was
-    measured (None if nothing was), `why[i]` the reasons of missing values, `rows` the rows as given, `reports` germane's own.
+    `scores[i]` maps metrics to the scores of row i, and `why[i]` maps metrics to the reasons for missing
+    scores of row i. `result["context_recall"]` is the list of one metric's scores. `means` are the means over
+    the scores that could be computed; a mean is None if there are none. `rows` are the rows of the data set,
+    and `reports` are germane's own reports.
     """
 
     scores: tuple[dict[str, float | None], ...]
@@ -62,7 +70,10 @@ class EvaluationResult:
     rows: tuple[dict[str, Json], ...] = ()
 
     def to_pandas(self) -> Any:
-        """Return a DataFrame: the columns of the data set, then one for each metric."""
+        """Return a DataFrame with the columns of the data set, followed by a column for each metric.
+
+        Raises MissingPart if pandas is not installed.
+        """
         try:
             import pandas as pd
         except ImportError:
@@ -87,8 +98,10 @@ def evaluate(
 ) -> EvaluationResult:
     """Score every row of a data set.
 
-    `dataset` is an iterable of mappings or of objects with attributes (a Ragas EvaluationDataset), a mapping of columns, or
-    anything with `to_dict("records")`. `column_map` maps field names to the data set's own (`{"question": "Query"}`).
+    `dataset` is an iterable of mappings or of objects with attributes (such as a Ragas EvaluationDataset), a
+    mapping of columns, or an object with the method `to_dict("records")`. `column_map` maps names of fields
+    to the data set's names of columns (`{"question": "Query"}`). Raises InputError if a metric is not one of
+    germane's or occurs twice.
     """
     if other := next((metric for metric in metrics if not isinstance(metric, Metric)), None):
         problem = f"{getattr(other, '__name__', type(other).__name__)} is not one of germane's metrics"
@@ -116,7 +129,10 @@ def evaluate(
 
 
 def _rows(dataset: Any) -> Iterator[dict[str, Json]]:
-    """Yield the rows as mappings; a list of ground truths, as in the oldest data sets, becomes one reference."""
+    """Yield the rows of a data set as mappings.
+
+    `ground_truths`, a list in old data sets, becomes one `ground_truth`.
+    """
     if isinstance(dataset, Mapping):
         columns = zip(*dataset.values(), strict=True)
         dataset = [dict(zip(dataset, row, strict=True)) for row in columns]

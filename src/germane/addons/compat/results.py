@@ -1,4 +1,4 @@
-"""Results of Inspect, promptfoo and DeepEval, for `germane compare`."""
+"""Read the results of Inspect, promptfoo and DeepEval for `germane compare`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ Object: TypeAlias = Mapping[str, Any]
 # Inspect
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
-"""The values of Inspect's grades correct, partial, incorrect and no answer, as in Inspect's own metrics."""
+"""The values of Inspect's grades (correct, partial, incorrect, no answer), as in Inspect's own metrics."""
 _ZSTANDARD = 93
 
 
 def inspect_results(rows: Sequence[Object]) -> Iterator[MeasuredRow]:
-    """Return the results in an Inspect log: a JSON object, or the file names of an archive with its path.
+    """Yield the results in an Inspect log.
 
-    Raises InputError if the archive is damaged.
+    `rows` contains one object: a JSON log, or a mapping of the names of the files in a ZIP archive to the
+    archive's path. Raises InputError if the archive is damaged.
     """
     (log,) = rows
     if isinstance(log.get("eval"), Mapping):
@@ -50,9 +51,10 @@ def inspect_results(rows: Sequence[Object]) -> Iterator[MeasuredRow]:
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any:
-    """Return the JSON value of a file in an Inspect log (a ZIP archive).
+    """Return the JSON value of one file in an Inspect log, which is a ZIP archive with this `name`.
 
-    Zstandard is decompressed here, since `zipfile` can do so only from Python 3.14 on.
+    Files compressed with Zstandard are decompressed here, because `zipfile` can do this only from Python 3.14
+    on. Raises InputError if the package zstandard is missing, and BadZipFile if the file is damaged.
     """
     where = f"{name}/{member.filename}"
     if member.compress_type != _ZSTANDARD:
@@ -75,7 +77,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any
 
 
 def _inspect(evaluation: Object, samples: Sequence[Object]) -> Iterator[MeasuredRow]:
-    """Yield the results of an Inspect log: a row per sample, epoch, scorer and named value of the scorer."""
+    """Yield the results of an Inspect log: one per sample, epoch, scorer, and named value of the scorer."""
     tables = list(map(_values_of, samples))
     own = {key: canonical_measure(key[1] or key[0]) for table in tables for key in table}
     times = Counter(own.values())
@@ -91,7 +93,10 @@ def _inspect(evaluation: Object, samples: Sequence[Object]) -> Iterator[Measured
 
 
 def _values_of(sample: Object) -> dict[tuple[str, str], Any]:
-    """Return an Inspect sample's scores by (scorer, name of the value); the name of a single value is ""."""
+    """Return the scores of an Inspect sample by (scorer, name of the value).
+
+    If a scorer returned a single value, its name is "".
+    """
     result: dict[tuple[str, str], Any] = {}
     for scorer, score in (sample.get("scores") or {"score": sample.get("score")}).items():
         value = score.get("value") if isinstance(score, Mapping) else score
@@ -108,10 +113,12 @@ _ERROR = 2
 
 
 def promptfoo_results(rows: Sequence[Object]) -> Iterator[MeasuredRow]:
-    """Yield the results of promptfoo, whose rows may be in one object: one per test and score.
+    """Yield the results of promptfoo: one per test and score.
 
-    A test's scores are the named ones and one per type of unnamed assertion, or else the score of the test.
-    The system is the provider, with the prompt's label if there are several. A repeated test is a new trial.
+    `rows` are the rows of the results, or one object that contains them. The scores of a test are its named
+    scores and the mean score of each type of unnamed assertion; if no test has any of them, it is the score
+    of the test. The system is the provider, followed by the prompt's label if there are several prompts. A
+    repeated test is a new trial.
     """
     results = rows[0]["results"]["results"] if "results" in rows[0] else rows
     prompts = {(row.get("promptIdx"), _provider(row)) for row in results}
@@ -150,7 +157,7 @@ def _provider(row: Object) -> str:
 def _named_scores(row: Object) -> dict[str, Any]:
     """Return the named scores in a row of promptfoo, and the mean score of each type of unnamed assertion.
 
-    If a grader failed, the value is its error message.
+    If a grader failed, the value is its error message instead of a score.
     """
     scores: dict[str, Any] = dict(row.get("namedScores") or {})
     others: dict[str, list[float]] = {}
@@ -170,9 +177,10 @@ def _named_scores(row: Object) -> dict[str, Any]:
 
 
 def deepeval_results(rows: Sequence[Object]) -> Iterator[MeasuredRow]:
-    """Yield the results of DeepEval: a row per test case and metric, without a value if the metric failed.
+    """Yield the results of DeepEval: one per test case and metric.
 
-    The cases may be in one object. Whether more is better follows from score, threshold and success.
+    `rows` are the test cases, or one object that contains them. If a metric failed, its result has no value.
+    Whether higher values are better is found by comparing the score with the threshold and the success.
     """
     cases = rows
     if {"metrics_data", "metricsData"}.isdisjoint(rows[0]):
