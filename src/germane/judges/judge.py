@@ -160,7 +160,7 @@ class LocalJudge(Judge):
     _together = 200
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Divide the questions into groups (of 200 by default), so that a run can report progress and stop."""
+        """Divide the questions into groups (default: of 200), so that a run can report progress and stop."""
         size = self._together
         return [tuple(questions[start : start + size]) for start in range(0, len(questions), size)]
 

@@ -1,1 +1,1 @@
-"""The HTTP client of LLMJudge: providers, transport, limits, retries, output modes, parsing, prices."""
+"""The client of LLMJudge: providers, transport, rate limits, retries, output modes, parsing and prices."""

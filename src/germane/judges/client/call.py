@@ -1,8 +1,9 @@
 """Ask a model one group of questions until each question has an answer or an error.
 
-After an unusable answer, the model is asked again and told what was wrong. If a list of texts keeps failing,
-each text is asked about alone; if a request with several questions does, each question is asked alone.
-Contexts that are too long for the model are asked about in halves.
+After an unusable answer, the model is asked again and told what was wrong. If requests about several texts
+keep failing, one request per text is sent. If requests with several questions keep failing, one request per
+question is sent. If the contexts are too long for the model, each half of them is sent in a request of its
+own.
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ _CUT = AnswerError("the answer was cut off at the token limit")
 _FREE = Usage(cost_usd=0.0)
 _NO_ANSWER = Reply(error="the model gave no answer")
 _SHOWN = 4000  # characters of an unusable answer that are shown to the model again
-_PROBLEM = 300  # characters of what was wrong with it
+_PROBLEM = 300  # maximum characters of the description of the problem with it
 
 
 class GroupCall(ModelCall):
-    """The requests of LLMJudge for one group of questions: one FusedRequest, or several asked as a list."""
+    """All requests of LLMJudge for one group of questions: a FusedRequest, or a batch of several.
+
+    `run` sends the requests; then `replies` returns the answers.
+    """
 
     def __init__(self, client: ModelClient, prompts: Prompts, items: Sequence[FusedRequest]) -> None:
         super().__init__(client.policy.deadline)
@@ -44,9 +48,9 @@ class GroupCall(ModelCall):
         self._spent = self._unended = False
 
     async def run(self) -> None:
-        """Ask all questions together, then failed ones in smaller requests (by text, by question)."""
+        """Ask all questions together, then ask the failed questions again in smaller requests."""
         requests = [self.items]
-        for items in requests:  # grows by the smaller ones
+        for items in requests:  # the loop adds smaller requests
             self._spent = self._unended = False
             try:
                 try:
@@ -60,13 +64,18 @@ class GroupCall(ModelCall):
                 self._fail(str(error), items)
             except GermaneError:
                 raise
-            except Exception as error:  # noqa: BLE001 - one answer fails its own questions alone
+            except Exception as error:  # noqa: BLE001 - an unreadable answer must not fail other questions
                 why = f"the answer could not be read: {type(error).__name__}: {str(error)[:_PROBLEM]}"
                 self._fail(why, items)
             requests += [[item] for item in self._split_questions(items)]
 
     def replies(self, questions: Sequence[AnyQuestion], price: Price | None) -> list[Reply]:
-        """Return one reply per question, in order; the first one has the usage and time of the whole call."""
+        """Return one reply per question, in order.
+
+        The first reply contains the usage and time of all requests.
+
+        `price` is the model's price, None if it is unknown.
+        """
         used, replies = self.used, list[Reply]()
         sent, back = used["input"], used["output"]
         cost = None if price is None else price.cost(sent, back, used["cached"])
@@ -81,7 +90,7 @@ class GroupCall(ModelCall):
             **{name: used[name] for name in ("reasked", "waits", "faults")},
             "tokens": "estimated" if self.estimated else "",
         }
-        common = {name: value for name, value in common.items() if value}  # what is as usual is left out
+        common = {name: value for name, value in common.items() if value}  # leaves out the usual values
         for question in questions:
             stored = self._results[id(question)]
             reply = replace(stored, request=self.id, provenance=FrozenDict(common | stored.provenance))
@@ -99,7 +108,7 @@ class GroupCall(ModelCall):
                     self._results[id(question)] = Reply(error=why)
 
     def _open(self, items: Sequence[FusedRequest]) -> Iterator[FusedRequest]:
-        """Yield requests for the questions that have no answer yet."""
+        """Yield requests with those questions of `items` that have no answer yet."""
         for item in items:
             left = [question for question in item.questions if self._results[id(question)].payload is None]
             if len(left) == len(item.questions):
@@ -108,7 +117,7 @@ class GroupCall(ModelCall):
                 yield from fused_requests(left, self.prompts)
 
     def _split_questions(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
-        """Return the failed questions as smaller requests; [] in an outage, or if these cannot help."""
+        """Return smaller requests for the failed questions; [] in an outage, or if they cannot help."""
         left = list(self._open(items))
         if not left or self.client.breaker.open:
             return []
@@ -122,7 +131,11 @@ class GroupCall(ModelCall):
         return fused_requests(questions, self.prompts, fuse=False)
 
     async def _in_windows(self, question: AnyQuestion, error: GaveUp) -> None:
-        """Ask about parts of the contexts and merge the answers. Raises GaveUp if a part gets no answer."""
+        """Ask a question about each part of its contexts, and merge the answers.
+
+        `error` is the failure of the whole question, which is raised again if its contexts cannot be divided.
+        Raises GaveUp if a part gets no answer.
+        """
         if not isinstance(question, Support) or not (todo := question.halves()):
             raise error
         answered: list[tuple[Support, Reply]] = []
@@ -149,7 +162,7 @@ class GroupCall(ModelCall):
         self._results[id(question)] = Reply(payload=payload, provenance=how, children=tuple(answered))
 
     async def _attempts(self, items: Sequence[FusedRequest]) -> None:
-        """Ask until an answer is usable or no attempt is left, showing the model each previous mistake."""
+        """Ask until all answers are usable or no attempt is left. Tell the model what was wrong each time."""
         note: Correction | None = None
         problem: AnswerError | None = None
         self.failures = self.room = attempt = 0  # of this question
@@ -163,7 +176,7 @@ class GroupCall(ModelCall):
             if len(items) > 1 and attempt > 1 and problem is not _CUT:
                 break
             if self._unended and (sum(len(item.questions) for item in items) > 1 or attempt > 1):
-                break  # who repeats himself does so again
+                break  # a model whose answer did not end would repeat itself again
             if len(items) == 1 and left[0] is not items[0]:
                 items, note = left[:1], ("", str(problem)[:_PROBLEM])
         self._spent = True
@@ -173,7 +186,10 @@ class GroupCall(ModelCall):
     async def _attempt(
         self, ask: Ask, note: Correction | None
     ) -> tuple[AnswerError | None, Correction | None]:
-        """Ask once, with the correction `note`; store usable answers. Return the mistake and a correction."""
+        """Send one request, with the correction `note` of the previous answer, and store the usable answers.
+
+        Return what was wrong with the answer (None if nothing was) and the correction to send next.
+        """
         try:
             got = await self.client.complete(ask, self, note)
         except AnswerError as error:
@@ -181,7 +197,7 @@ class GroupCall(ModelCall):
         except GaveUp as error:
             if note is None or not error.too_long:
                 raise
-            # the correction made it too long, not the texts
+            # the request is too long because of the correction, not because of the texts
             return AnswerError("the correction of the previous answer is too long for the model"), None
         if got.cut and (ask.schema or self.own_limit):
             if self.client.widen(got, ask, self):
@@ -202,7 +218,7 @@ class GroupCall(ModelCall):
         return problem, (text, str(problem)[:_PROBLEM])
 
     def _keep(self, ask: Ask, got: Completion) -> AnswerError | None:
-        """Store the usable answers in a completion; return what is wrong with the others, or None."""
+        """Store the usable answers in a completion; return the error of an unusable answer, or None."""
         problem: AnswerError | None = None
         try:
             payload = got.payload() if ask.schema else {"text": got.text}

@@ -1,11 +1,11 @@
 """Chat completions: build the body of a request, and read the model's answer from the response.
 
-An answer is asked for in the first output mode that the endpoint accepts: a strict JSON Schema, a call of a
-tool with that schema, or the schema in the prompt. Refusals are remembered per endpoint and model.
+A request uses the first output mode that the endpoint accepts: a strict JSON Schema, a call of a tool with
+that schema, or the schema in the prompt. The client remembers which modes an endpoint refuses for a model.
 
-Of an answer, the one JSON object in its text counts. A code fence, reasoning and a short lead-in before it are
-skipped, and so is text after it without a second object. Anything else is an AnswerError, whose text can be
-sent back to the model.
+The answer must contain exactly one JSON object. A code fence, reasoning or a short lead-in before the object
+is skipped, and so is text after it. Any other answer raises an AnswerError, whose text can be sent to the
+model.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = ["MODES", "PROMPT", "Completion", "completion_in"]
 MODES = ("schema", "tool", "prompt")
 PROMPT = MODES.index("prompt")
 
-LIMIT_NAMES = ("max_tokens", "max_completion_tokens")  # OpenAI renamed it, and not all servers have followed
-BYTES_PER_TOKEN = 4  # the estimate where the endpoint does not count tokens; most texts have fewer bytes each
-ROOM = 4096  # tokens to ask for after an answer was cut off though the request named no limit
-_IGNORED_ANSWERS = 2  # first answers not of the schema after which the server is assumed to ignore it
+LIMIT_NAMES = ("max_tokens", "max_completion_tokens")  # OpenAI's older and newer name; servers accept either
+BYTES_PER_TOKEN = 4  # the estimate if the endpoint reports no token counts
+ROOM = 4096  # token limit after an answer was cut off although the request set no limit
+_IGNORED_ANSWERS = 2  # if this many first answers do not match the schema, the server seems to ignore it
 
 _MENTIONS = {
     "schema": re.compile(
@@ -39,11 +39,11 @@ _MENTIONS = {
     ),
     "tool": re.compile("tool|function|grammar|maxlength|maxitems"),
 }
-"""How refusals name each mode with a schema, or the limits in the schema."""
+"""Words in error messages that refuse an output mode, or the limits in its schema, by mode."""
 _WHOLLY = re.compile(
     r"(?:response.?format|structured.?outputs?|tools?|function.?calling)\W{0,3}(?: json_schema)? (?:is |are )?(?:not |un)support"
 )
-"""Refusals of the mode itself, whatever the schema holds."""
+"""Error messages that refuse an output mode itself, with any schema."""
 _SYSTEM = re.compile(
     r"system.*(?:role|message)|(?:role|message).*system|developer (?:instruction|message|role)|roles? must alternate",
     re.DOTALL,
@@ -51,21 +51,21 @@ _SYSTEM = re.compile(
 
 _log = logging.getLogger("germane")
 
-Correction: TypeAlias = tuple[str, str]  # an unusable answer and what was wrong with it, to show to the model
+Correction: TypeAlias = tuple[str, str]  # an unusable answer and its problem, to show to the model
 
 
 @dataclass(slots=True, kw_only=True)
 class ModelCapabilities:
-    """The forms of request that a model at an endpoint accepts, as learned from its responses."""
+    """What requests to a model at an endpoint may contain, as learned from the endpoint's responses."""
 
     model: str
-    temperature: float | None = None  # None sends none
+    temperature: float | None = None  # None: requests contain no temperature
     parameters: Mapping[str, Json] = field(default_factory=dict)  # the user's own, sent unchanged
-    max_tokens: int | None = None  # the user's limit of an answer; None sends none, unless one was cut off
-    limit_names: tuple[str, ...] = LIMIT_NAMES  # those that may still be accepted; the first is sent
-    schema_limits: bool = False  # the schema limits the length of lists and texts
-    token_limits: bool = False  # requests set a limit computed from the question, where the user set none
-    thoughts: int = 0  # tokens added to that limit for the model's reasoning
+    max_tokens: int | None = None  # the user's token limit; None: no limit, unless an answer was cut off
+    limit_names: tuple[str, ...] = LIMIT_NAMES  # names that the endpoint has not refused; the first is sent
+    schema_limits: bool = False  # the schema limits the length of lists and strings
+    token_limits: bool = False  # without `max_tokens`, requests set a limit computed from the question
+    thoughts: int = 0  # tokens added to the computed limit for the model's reasoning
     mode: int = 0  # the current output mode, as an index in MODES
     proven: bool = False  # an answer in that mode was usable
     system: bool = True  # system messages are accepted
@@ -73,7 +73,7 @@ class ModelCapabilities:
     _ignored: int = 0
 
     def __post_init__(self) -> None:
-        """Move a token limit in `parameters` to `max_tokens`, and try the user's name for it first."""
+        """Move a token limit from `parameters` to `max_tokens`. Its name there is the first to be tried."""
         own = dict(self.parameters)
         for name in LIMIT_NAMES:
             if type(own.get(name)) is int:
@@ -86,7 +86,8 @@ class ModelCapabilities:
     ) -> bytes:
         """Return the JSON body of a request, with the constant instructions first and the text last.
 
-        `limit` is the token limit of the answer: 0 sends none, None is the usual one.
+        `note` is the correction of the previous answer, `limit` the token limit of the answer (0: no limit,
+        None: the usual limit), and `mode` the lowest output mode to use, as an index in MODES.
         """
         mode, limit = max(mode, self.mode), self.limit(ask) if limit is None else limit
         request: dict[str, Json] = {"model": self.model, "messages": self._messages(ask, note, mode)}
@@ -107,7 +108,7 @@ class ModelCapabilities:
         return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
     def limit(self, ask: Ask) -> int:
-        """Return the token limit of an answer: the user's, else one computed from the question; 0 = none."""
+        """Return the token limit of an answer: the user's, else the computed one; 0 means no limit."""
         return self.max_tokens or (ask.room + self.thoughts if self.token_limits and ask.room else 0)
 
     def _messages(self, ask: Ask, note: Correction | None, mode: int) -> list[Json]:
@@ -129,9 +130,10 @@ class ModelCapabilities:
         return messages
 
     def learn(self, error: str, mode: int, *, limited: bool = False) -> bool:
-        """Leave out what an error message refuses from later requests; return False if it names nothing.
+        """Remember which feature of a request the error message refuses, so that it is not sent again.
 
-        `mode` is the output mode of the refused request; `limited` is True if it had a token limit.
+        Return False if the message names no such feature. `mode` is the output mode of the refused request,
+        and `limited` is True if the request set a token limit.
         """
         text = error.lower()
         if "temperature" in text and self.temperature is not None:
@@ -151,7 +153,10 @@ class ModelCapabilities:
         return True
 
     def drop_limits(self, *, tokens: bool = True) -> bool:
-        """Stop sending length limits in schemas and, with `tokens`, token limits; False if none were sent."""
+        """Stop sending length limits in schemas and, with `tokens`, token limits.
+
+        Return False if no such limits were sent before.
+        """
         sent = self.schema_limits or (tokens and self.token_limits)
         if self.schema_limits:
             self.left_out += ("limits",)
@@ -159,7 +164,10 @@ class ModelCapabilities:
         return sent
 
     def lower(self, mode: int, why: str) -> None:
-        """Use output mode `mode` from now on; if that has the schema only in the prompt, log `why`."""
+        """Use the output mode `mode` (an index in MODES) from now on, unless a later mode is already in use.
+
+        If the new mode puts the schema only into the prompt, log a warning with the reason `why`.
+        """
         if mode <= self.mode:
             return
         self.mode = mode
@@ -168,13 +176,16 @@ class ModelCapabilities:
             _log.warning(told, self.model, why[:200])
 
     def usable(self, mode: int) -> None:
-        """Record that an answer in this output mode was usable."""
+        """Remember that an answer in this output mode was usable, and use the mode from now on."""
         if not self.proven:
             self.proven = True
             self.lower(mode, "the endpoint accepted no other form of request")
 
     def schema_ignored(self) -> None:
-        """Count an answer that does not match the schema; after two, send schemas in the prompt."""
+        """Count an answer that does not match the schema. After two, put schemas into the prompt.
+
+        Once an answer was usable, this has no effect.
+        """
         if not self.proven:
             self._ignored += 1
             if self._ignored >= _IGNORED_ANSWERS:
@@ -187,7 +198,7 @@ def _schema(ask: Ask) -> str:
 
 _ENDLESS = "the answer is reasoning that does not end"
 _CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
-"""Finish reasons of an answer that ended at a token limit: OpenAI, Anthropic and Gemini, Responses, Mistral, Anthropic."""
+"""Finish reasons of answers that were cut off at a token limit, as different providers name them."""
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")  # fields with a model's reasoning, not its answer
 
@@ -196,18 +207,18 @@ _REASONING = ("reasoning_content", "reasoning", "thinking")  # fields with a mod
 class Completion:
     """One answer of a model, as read from a chat completion."""
 
-    text: str  # or the arguments of the tool call
-    cut: bool = False  # it ended at the token limit
+    text: str  # the answer, or the arguments of the tool call
+    cut: bool = False  # the answer was cut off at the token limit
     model: str = ""  # the model that answered, as the endpoint names it
-    problem: str = ""  # why the text cannot be an answer; "" if nothing is known against it
-    refusal: str = ""  # why the model or its provider declined to answer; "" if it did not
-    input_tokens: int | None = None  # None if the endpoint does not count
+    problem: str = ""  # why the text cannot be used as an answer; "" if no reason is known
+    refusal: str = ""  # why the model or its provider declined to answer; "" if neither declined
+    input_tokens: int | None = None  # None if the endpoint does not report it
     output_tokens: int | None = None
     cached_tokens: int = 0  # input tokens that came from the provider's prompt cache
 
     @property
     def fault(self) -> str:
-        """The reason why the text is not a JSON object; "" if it is one."""
+        """The reason why the answer contains no usable JSON object; "" if it contains one."""
         try:
             self.payload()
         except AnswerError as error:
@@ -216,12 +227,18 @@ class Completion:
 
     @property
     def thought(self) -> bool:
-        """True if the tokens went into reasoning: it has no end, or the text has fewer bytes than tokens."""
+        """True if the model probably spent its tokens on reasoning.
+
+        That is assumed if the text is empty, is reasoning that does not end, or has fewer bytes than tokens.
+        """
         few = len(self.text.encode("utf-8", "replace")) < (self.output_tokens or 0)
         return few or not self.text.strip() or self.fault == _ENDLESS
 
     def payload(self) -> dict[str, Json]:
-        """Return the JSON object in the answer. Raises AnswerError if there is none."""
+        """Return the JSON object in the answer.
+
+        Raises AnswerError if the answer contains no usable object.
+        """
         if self.problem:
             raise AnswerError(self.problem)
         if not self.text.strip():
@@ -233,7 +250,10 @@ class Completion:
 def chat_completion(
     message: Mapping[str, Json], finish: str | None, model: str | None, used: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """Return the body of a chat completion from a message and LangChain's or pydantic-ai's token counts."""
+    """Return the body of a chat completion with this message, finish reason and model name.
+
+    `used` are the token counts, with the field names of LangChain and pydantic-ai.
+    """
     result: dict[str, Json] = {
         "choices": [{"message": message, "finish_reason": finish}],
         "model": model or "",
@@ -248,7 +268,10 @@ def chat_completion(
 
 
 def completion_in(body: Mapping[str, Json], name: str) -> Completion:
-    """Return the model's answer in a response's JSON; `name` is the name of the requested schema or tool."""
+    """Return the model's answer in the body of a response.
+
+    `name` is the name of the requested schema or tool.
+    """
     choices = body.get("choices")
     choice = _object(choices[0]) if isinstance(choices, list) and choices else {}
     message = _object(choice.get("message"))
@@ -280,7 +303,10 @@ def _text(value: Json) -> str:
 
 
 def _called(calls: Json, name: str) -> tuple[str, str]:
-    """Return the arguments of the call to `name`, and "" or the problem: no call, or several that differ."""
+    """Return the arguments of the tool call to `name`, and "".
+
+    If there is no such call, or several calls with different arguments, return "" and the problem.
+    """
     functions = [_object(_object(call).get("function")) for call in calls] if isinstance(calls, list) else []
     given = [function.get("arguments") for function in functions if function.get("name") in {name, None, ""}]
     if not given or any(arguments != given[0] for arguments in given):
@@ -289,7 +315,11 @@ def _called(calls: Json, name: str) -> tuple[str, str]:
 
 
 def tokens_in(body: Mapping[str, Json]) -> tuple[int | None, int | None, int]:
-    """Return the input, output and cached input tokens; None if not counted (or if 0 input tokens were)."""
+    """Return the numbers of input, output and cached input tokens that a response reports.
+
+    Input and output are None if they are not reported; 0 input tokens count as not reported. Cached is then
+    0.
+    """
     usage = _object(body.get("usage"))
     sent, back = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     cached = _count(_object(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
@@ -311,19 +341,20 @@ def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_once, strict=False)
 _WORD = r"(?:think(?:ing)?|thought|reasoning)"
 _MARK = re.compile(rf"(?P<opens><{_WORD}>)|(?P<ends></{_WORD}>)|\{{", re.IGNORECASE)
-"""The marks at which a thought begins or ends, or an object begins."""
+"""The beginning or end of a model's reasoning, or the beginning of an object."""
 _END = re.compile(rf"</{_WORD}>", re.IGNORECASE)
 _FENCE = re.compile(r"(?:`+|~{3,})\w*\s*\Z|<\w{1,20}>\s*\Z")
 _REST = re.compile(r"\s*(?:(?:`+|~{3,})\s*)?(?:(?:<\|?\w{1,20}\|?>|</\w{1,20}>)\s*)*")
-"""Text that ends the object: its fence, the tag around it, and control tokens that end a turn."""
+"""Text that may follow the object: the end of its code fence or tag, and control tokens that end a turn."""
 _OBJECT_BEGINS = re.compile(r"""\{\s*(?:["'}]|\w+\s*:|\Z)""")
-LEAD_IN = 300  # characters before the object ("Here is my verdict:"); a longer text argues, and may quote it
+LEAD_IN = 300  # maximum characters before the object; in a longer text, the object may be only a quotation
 
 
 def object_in(text: str) -> dict[str, Json]:
-    """Return the one JSON object in a model's answer, which may have reasoning or a short lead-in before it.
+    """Return the JSON object in a model's answer. Reasoning or a short lead-in before the object is skipped.
 
-    Raises AnswerError if there is none or more than one, a long text before it, or a sentence around it.
+    Raises AnswerError if the answer contains no object or several objects, if a long text precedes the
+    object, or if the object is part of a sentence.
     """
     try:
         value = _DECODER.decode(text)
@@ -337,14 +368,14 @@ def object_in(text: str) -> dict[str, Json]:
 
 
 def _last_object(text: str) -> dict[str, Json]:
-    """Return the JSON object after the model's reasoning; tags in the object's strings do not count."""
+    """Return the JSON object after the model's reasoning. Tags inside the object's strings are ignored."""
     begin = 0
     while (mark := _MARK.search(text, begin)) is not None:
         if mark["opens"]:
             if (end := _END.search(text, mark.end())) is None:
                 raise AnswerError(_ENDLESS)
             begin = end.end()
-        elif mark["ends"]:  # the prompt's template began this thought
+        elif mark["ends"]:  # the reasoning began in the chat template, before the answer
             begin = mark.end()
         else:
             before = _FENCE.sub("", text[begin : mark.start()]).strip()
@@ -359,13 +390,16 @@ def _last_object(text: str) -> dict[str, Json]:
 
 
 def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, Json]:
-    """Return `value`. Raises AnswerError if it is None or the text around it suggests a quotation."""
+    """Return the object `value`, found between the texts `before` and `after`.
+
+    Raises AnswerError if it is None, or if the text around it suggests that it is only a quotation.
+    """
     if value is None:
         raise AnswerError("the answer is not valid JSON: an object begins, but is broken or cut off")
     words = after[_REST.match(after).end() :]  # type: ignore[union-attr]  # it matches everything
     if _OBJECT_BEGINS.search(words):
         raise AnswerError("after the JSON object comes another JSON object; answer with one object")
-    marked = set(before) & set("<[|\u25c1")  # a thought that begins with a mark of another kind
+    marked = set(before) & set("<[|\u25c1")  # reasoning that begins with an unknown mark
     quoted = before.endswith((",", "(", '"', "'")) or words.startswith(("]", ",", ")", '"', "'", ":"))
     in_sentence = before and words.strip(" .!\n") and "\n" not in after[: len(after) - len(words)]
     if marked or quoted or in_sentence or _END.search(words) or len(before) > LEAD_IN:

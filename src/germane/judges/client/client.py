@@ -1,8 +1,9 @@
 """The client of one model endpoint: it sends requests, and decides from each response what to do next.
 
-It waits and retries as RetryPolicy says. When failures come in a row, all requests are held back and fewer
-are sent, until an answer comes or the endpoint is given up. An error that no other request can avoid (invalid
-key, unknown model, no credit) is raised as JudgeError in all calls. The caller counts unusable answers.
+It waits and retries as RetryPolicy says. After several failures in a row, all requests pause and fewer
+requests are sent, until a response arrives or the client gives up. An error that would affect every request
+(invalid key, unknown model, no credit) is raised as JudgeError in all calls. The caller counts unusable
+answers.
 """
 
 from __future__ import annotations
@@ -45,42 +46,45 @@ if TYPE_CHECKING:
     Transport: TypeAlias = HTTPTransport | FunctionTransport | PydanticAITransport
     """What sends requests: it has a `url` (the name in error messages) and `secrets`, and can `send` and `close`."""
 
-MOST_THOUGHTS = 1 << 14  # tokens for a model's reasoning at most, where the user has named no limit
-_HOPELESS = 30  # requests that an endpoint which never answered may refuse before it is given up
-_DOWN = 2  # failures after which the backoff equals the pause between requests to an endpoint that is down
+MOST_THOUGHTS = 1 << 14  # maximum tokens for a model's reasoning if the user set no limit
+_HOPELESS = 30  # refused requests after which the client gives up an endpoint that has never answered
+_DOWN = 2  # the pause between requests to an endpoint that is down is the backoff after this many failures
 
-_LONG_CHARACTERS, _SMALLEST_TOKENS = 4000, 512  # of a text that no server cuts off; of the smallest context
+_LONG_CHARACTERS, _SMALLEST_TOKENS = 4000, 512  # no server cuts off a shorter text, or has a smaller context
 _CUT_OFF_CHARACTERS, _FULL_CHARACTERS = 8, 5
-"""Characters per token that no script reaches, and that few texts reach. Above the first a prompt was cut off; above the
-second it was where the server read exactly as many tokens as a context of a usual size holds."""
+"""Characters per token. Above the first number, the server must have cut the prompt off.
+
+Above the second, it has done so if the tokens that it read exactly fill a context of a usual size.
+"""
 _CONTEXT_TOKENS = {1024 << n for n in range(8)}
-_SAME_TOKENS = 16  # tokens by which two counts of a full context differ
+_SAME_TOKENS = 16  # maximum difference between two token counts of a full context
 
 _log = logging.getLogger("germane")
 
 
 @dataclass(slots=True)
 class ModelCall:
-    """The state of one call, which the client reads and changes from its first request to its last.
+    """The state of one call (all requests for one group of questions), which the client updates.
 
-    `used` counts `requests`, responses that ask to wait (`waits`), failures in transit (`faults`), retries
-    after unusable answers (`reasked`), and tokens (`input`, `output`, `cached` input).
+    `used` counts the `requests`, the responses that ask to wait (`waits`), the requests that failed in
+    transit (`faults`), the retries after unusable answers (`reasked`), and the tokens (`input`, `output`,
+    `cached` input).
     """
 
     left: float  # seconds until the deadline
     used: Counter[str] = field(default_factory=Counter)
-    estimated: bool = False  # tokens were estimated from bytes: the endpoint does not count them
+    estimated: bool = False  # tokens were estimated from bytes, because the endpoint does not report them
     model: str = ""  # the model that gave the last answer, as the endpoint names it
     mode: int = 0  # index in MODES of the next request, unless the capabilities name a later one
-    limit: int = 0  # token limit of the last request's answer; 0 if it named none
-    own_limit: bool = False  # that limit was computed from the question, not set by the user
-    limited: bool = False  # the schema of the last request limits the length of lists and texts
-    thrown_away: int = 0  # answers with a schema that the endpoint discarded
+    limit: int = 0  # token limit that the last request set; 0 if it set none
+    own_limit: bool = False  # germane computed that limit from the question; the user did not set it
+    limited: bool = False  # the schema of the last request limits the length of lists and strings
+    thrown_away: int = 0  # number of answers that the endpoint discarded because of the schema
     failures: int = 0  # attempts that failed in transit for the current question
-    room: int = 0  # token limit of the next answer, after one was cut off; 0 if none was
+    room: int = 0  # token limit of the next answer after an answer was cut off, else 0
     sent: float = 0.0  # the time of the last request
-    taken: float = 0.0  # its tokens, as the rate limit counted them
-    held: bool = False  # it counts as in flight: until the next one, or until the answers are stored
+    taken: float = 0.0  # the tokens of the last request, as the rate limit counted them
+    held: bool = False  # the last request counts as in flight, until the next one or until answers are stored
 
 
 class ModelClient:
@@ -102,11 +106,11 @@ class ModelClient:
         self._rejected = self._cuts_at = 0
 
     async def complete(self, ask: Ask, call: ModelCall, note: Correction | None = None) -> Completion:
-        """Return one answer of the model in the first output mode accepted; `note` corrects the last answer.
+        """Send a request, with retries, and return the model's answer. `note` corrects the previous answer.
 
         Raises:
-            GaveUp: The model or its provider declined, the texts are too long for the model, the endpoint
-                accepts the request in no output mode, or attempts or time are used up.
+            GaveUp: The model or its provider declined to answer, the texts are too long for the model, the
+                endpoint refuses the request in every output mode, or the attempts or the time are used up.
             AnswerError: The endpoint itself discarded the answer.
             JudgeError: The endpoint cannot be used at all.
             LimitReached: The endpoint asks to wait longer than a call may take.
@@ -137,9 +141,9 @@ class ModelClient:
                         self._change(decision, call)
 
     async def _admit(self, ask: Ask, call: ModelCall, pause: float) -> None:
-        """Wait `pause` seconds and for all limits, and count a request as in flight.
+        """Wait `pause` seconds and until all limits allow a request, then count the request as in flight.
 
-        Raises JudgeError or GaveUp if the endpoint was given up meanwhile, so that no request is sent.
+        Raises JudgeError or GaveUp if the client has given up the endpoint meanwhile.
         """
 
         def tokens() -> float:
@@ -171,7 +175,7 @@ class ModelClient:
                     raise self._no_answer(self.breaker.exhausted)
 
     def release(self, call: ModelCall) -> None:
-        """Count the last request of a call as no longer in flight; further calls do nothing."""
+        """Count the last request of `call` as no longer in flight. Repeating this has no effect."""
         if call.held:
             call.held = False
             self._concurrency.release()
@@ -179,7 +183,10 @@ class ModelClient:
                 self._limiter.release()
 
     def _compose(self, ask: Ask, note: Correction | None, call: ModelCall) -> bytes:
-        """Return a request's body, built just before it is sent to reflect what other calls have learned."""
+        """Return the body of the next request, in the form that the endpoint is now known to accept.
+
+        Raises GaveUp if the last answer was cut off and the endpoint accepts no token limit.
+        """
         capabilities = self.capabilities
         if call.room and not capabilities.limit_names:
             raise GaveUp(
@@ -192,7 +199,7 @@ class ModelClient:
         return capabilities.body(ask, note, call.limit, call.mode)
 
     async def _send(self, body: bytes, call: ModelCall) -> RetryDecision:
-        """Send one request, and return what to do next according to its response."""
+        """Send one request, and return the decision on what to do next."""
         started, seconds = monotonic(), min(self.policy.read, call.left)
         secrets = self.transport.secrets
         try:
@@ -207,7 +214,7 @@ class ModelClient:
             decision = RetryDecision("retry", str(error))
         finally:
             call.left -= monotonic() - started
-        if decision.action != "retry":  # any answer, even a refusal, shows that the endpoint is up
+        if decision.action != "retry":  # any response, even a refusal, shows that the endpoint is up
             self.breaker.succeeded()
         if decision.action == "take":
             self._worked = True
@@ -218,10 +225,11 @@ class ModelClient:
         return decision._replace(text=secrets.mask_text(decision.text))
 
     def _count(self, got: Completion, call: ModelCall, size: int) -> Completion:
-        """Count an answer's tokens and return it, marked as cut off if it filled its limit and is not JSON.
+        """Count the tokens of an answer and return the answer.
 
-        `size` is the estimate of the request's tokens, for an endpoint that counts none. Raises GaveUp if the
-        model declined to answer.
+        It is marked as cut off if it reached the token limit and is not valid JSON. `size` is the estimated
+        number of the request's tokens, which is used if the endpoint reports none. Raises GaveUp if the model
+        declined to answer.
         """
         sent, back = got.input_tokens, got.output_tokens
         if sent is None or back is None:
@@ -236,14 +244,14 @@ class ModelClient:
             self._limiter.correct(sent + back - call.taken)
         if got.refusal:
             raise GaveUp(got.refusal)
-        full = call.limit and (got.output_tokens or 0) >= call.limit  # whatever the server calls it
+        full = call.limit and (got.output_tokens or 0) >= call.limit  # whatever the finish reason is
         return replace(got, cut=True) if full and got.fault else got
 
     def _check_read(self, read: int, ask: Ask, sent: int) -> None:
-        """Raise GaveUp if the server cut the prompt off: it read far fewer tokens than it was sent."""
+        """Raise GaveUp if the server cut the prompt off: `read` is far less than `sent` (both in tokens)."""
         size = len(" ".join(ask.user.split()))
         if read > self._cuts_at + _SAME_TOKENS:
-            self._cuts_at = 0  # it reads more after all
+            self._cuts_at = 0  # the server can read longer prompts than assumed
         sparse = read >= _SMALLEST_TOKENS and read * _CUT_OFF_CHARACTERS < size
         full = read in _CONTEXT_TOKENS and read * _FULL_CHARACTERS < size
         if sparse or full or (self._cuts_at and self._cuts_at - read < _SAME_TOKENS):
@@ -255,10 +263,10 @@ class ModelClient:
             )
 
     def widen(self, got: Completion, ask: Ask, call: ModelCall) -> bool:
-        """Raise the token limit for the next answer after one was cut off; return False if that cannot help.
+        """Raise the token limit of the next answer after `got` was cut off; return False if that cannot help.
 
-        The computed limit is generous: an answer that used it up gets more only if the model spent it on
-        reasoning. An answer that was cut off below the limit met a lower one of the server.
+        The computed limit is generous. If an answer used it up, it is raised only if the model spent the
+        tokens on reasoning. An answer that was cut off below the limit reached a lower limit of the server.
         """
         capabilities, used, limit = self.capabilities, got.output_tokens, call.limit
         if call.own_limit and 2 * (used or limit) > limit:
@@ -267,16 +275,17 @@ class ModelClient:
             return got.thought
         limit = 0 if call.own_limit else limit
         if not limit and (used or ROOM) < ROOM and capabilities.max_tokens is None:
-            capabilities.max_tokens = ROOM  # the server's own is short: named in every request from now on
+            capabilities.max_tokens = ROOM  # every request sets this limit, since the server's default is low
         call.room = max(2 * max(used or 0, limit), ROOM)
         return True
 
     def _pause(self, decision: RetryDecision, call: ModelCall) -> float:
-        """Return the seconds to wait before a request is sent again, within the time left for the call.
+        """Return the seconds to wait before the request is sent again, and subtract them from `call.left`.
 
-        A Retry-After costs no attempt. A failure in transit costs one, unless the circuit is open: then all
-        requests pause. Raises LimitReached if the endpoint asks to wait longer than a call may take, GaveUp or
-        JudgeError if attempts, the time of an outage or the call's own time are used up.
+        A Retry-After costs no attempt. A failure in transit costs an attempt, unless the circuit is open;
+        then all requests pause. Raises LimitReached if the endpoint asks to wait longer than a call may take.
+        Raises GaveUp or JudgeError if the attempts, the time for an outage or the time of the call are used
+        up.
         """
         policy, breaker, why = self.policy, self.breaker, decision.why
         if decision.action == "wait":
@@ -309,7 +318,7 @@ class ModelClient:
         return pause
 
     def _no_answer(self, why: str) -> GaveUp | JudgeError:
-        """Return the error to raise: JudgeError if the endpoint has never answered, else GaveUp."""
+        """Return the error after failed attempts: GaveUp if the endpoint ever answered, else JudgeError."""
         return GaveUp(why, spent=True) if self.breaker.reached else self._stop(f"does not answer: {why}")
 
     def _stop(self, why: str) -> JudgeError:
@@ -318,10 +327,10 @@ class ModelClient:
         return JudgeError(self._unusable)
 
     def _refused(self, decision: RetryDecision, call: ModelCall, size: int) -> None:
-        """Raise the error of a refused request, or drop the limit or schema if that was what was refused.
+        """Raise an error for a refused request, or stop sending the limit or schema that was refused.
 
-        `size` is the request's length in tokens. Raises GaveUp, or AnswerError if the endpoint discarded an
-        answer and the question is to be asked again in the same form.
+        `size` is the request's length in tokens. Raises GaveUp if no other form of the request can help, and
+        AnswerError if the endpoint discarded an answer, so that the question can be asked again.
         """
         capabilities, too_long, why = self.capabilities, decision.action == "too long", decision.why
         if call.limit and is_over_limit(decision.text):
@@ -338,7 +347,7 @@ class ModelClient:
             )
         if decision.action == "filtered":
             raise GaveUp(f"the provider's content filter refused the texts ({why})")
-        if decision.action == "ask again":  # without a schema where two answers with one were thrown away
+        if decision.action == "ask again":  # after two discarded answers, put the schema into the prompt
             capabilities.schema_ignored()
             call.thrown_away += call.mode < PROMPT
             if call.mode == PROMPT or call.thrown_away < min(2, self.policy.attempts):
@@ -348,9 +357,11 @@ class ModelClient:
             call.mode = PROMPT
 
     def _change(self, decision: RetryDecision, call: ModelCall) -> None:
-        """Drop what a refusal names from later requests; if it names nothing, use a simpler form of request.
+        """Change the form of later requests after a refusal.
 
-        Raises GaveUp if no form is left, JudgeError if an endpoint that never answered refused too many requests.
+        The feature that the refusal names is not sent again; if it names none, a simpler form is used. Raises
+        GaveUp if no form is left, and JudgeError if the endpoint has refused many requests and never
+        answered.
         """
         capabilities = self.capabilities
         if capabilities.learn(decision.text, call.mode, limited=call.limit > 0):

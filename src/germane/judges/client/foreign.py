@@ -1,8 +1,8 @@
-"""Providers with a protocol other than OpenAI's, through pydantic-ai's direct requests.
+"""Requests to providers whose protocol differs from OpenAI's, sent through pydantic-ai.
 
-A request body is translated to pydantic-ai's messages, and the response back to a chat completion; the rest
-of the client is the same. The provider's own library is an optional dependency (`anthropic`, ...). Its
-retries are switched off, so that every request is counted (boto3's cannot be switched off).
+A request body is converted to pydantic-ai's messages, and the response is converted to a chat completion; the
+rest of the client is the same. The provider's own library is an optional dependency (`anthropic`, ...). Its
+retries are switched off, so that every request is counted. Only boto3's retries cannot be switched off.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ _NO_KEY = "none"  # sent as the key, where a provider's library would otherwise 
 
 
 class PydanticAITransport:
-    """A transport to a provider with its own protocol; bodies are those of OpenAI's chat completions."""
+    """A transport to a provider with a protocol of its own.
+
+    `send` takes and returns bodies in the format of OpenAI's chat completions.
+    """
 
     def __init__(self, service: Service, key: str, headers: Mapping[str, str]) -> None:
         self.url = mask_urls(service.url)
@@ -76,18 +79,18 @@ class PydanticAITransport:
             )
         except ModelHTTPError as error:
             return error.status_code, error.headers or {}, _error_body(error.body, str(error))
-        except UserError as error:  # what this model does not take: as a server would say with a 400
+        except UserError as error:  # the model does not accept the request; a server would respond with 400
             return 400, {}, _error_body(None, str(error))
         except (ModelAPIError, UnexpectedModelBehavior) as error:
             raise TransportError(f"{type(error).__name__}: {error}") from None
-        except Exception as error:  # noqa: BLE001 - a provider's library raises whatever it likes
+        except Exception as error:  # noqa: BLE001 - a provider's library may raise any exception
             if "credential" in type(error).__name__.lower():
                 return 401, {}, _error_body(None, str(error))
             raise TransportError(f"{type(error).__name__}: {error}") from None
         return 200, {}, json.dumps(_completion(response), ensure_ascii=False).encode("utf-8", "replace")
 
     def _settings(self, request: Mapping[str, Json]) -> ModelSettings:
-        """Return a request's parameters as pydantic-ai's settings; unknown ones go into `extra_body`."""
+        """Return a request's parameters as pydantic-ai's settings; unknown parameters go to `extra_body`."""
         settings: dict[str, Json] = {} if self.provider == "bedrock" else {"max_retries": 0}
         settings |= {name: request[name] for name in ("max_tokens", "temperature") if name in request}
         if "max_completion_tokens" in request:
@@ -111,11 +114,14 @@ class PydanticAITransport:
 
 
 def _model(service: Service, key: str) -> Model:
-    """Return pydantic-ai's model. Raises ImportError if a library is missing, JudgeError if a setting is."""
+    """Return the pydantic-ai model of a service.
+
+    Raises ImportError if the provider's library is not installed, and JudgeError if a setting is missing.
+    """
     options = {"api_key": key} if key else {}
     if service.custom:
         options["base_url"] = service.custom
-        if service.provider != "bedrock":  # it has AWS's own chain of credentials
+        if service.provider != "bedrock":  # boto3 finds AWS credentials by itself
             options.setdefault("api_key", _NO_KEY)
     provider: Any = infer_provider_class(service.provider)
     try:
@@ -125,7 +131,7 @@ def _model(service: Service, key: str) -> Model:
 
 
 def _completion(response: ModelResponse) -> dict[str, Json]:
-    """Return a response of pydantic-ai as the body of a chat completion."""
+    """Return a pydantic-ai response as the body of a chat completion."""
     texts = (part.content for part in response.parts if isinstance(part, TextPart))
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     message: dict[str, Json] = {"content": "".join(texts)}
@@ -162,6 +168,9 @@ def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
 
 
 def _error_body(body: object, text: str) -> bytes:
-    """Return an error as a JSON body that `errors.message_of` can read."""
+    """Return an error as a JSON body, which `retry.message_of` can read.
+
+    `text` is used if `body` is no dict.
+    """
     result = body if isinstance(body, dict) else {"error": {"message": text}}
     return json.dumps(result, ensure_ascii=False, default=str).encode("utf-8", "replace")

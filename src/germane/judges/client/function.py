@@ -1,4 +1,4 @@
-"""A model of the user's own as a transport: a LangChain chat model, or any function that answers a prompt."""
+"""A transport to the user's own model: a LangChain chat model, or any function that answers a prompt."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _AT_ONCE = 4  # concurrent calls of a function that runs in threads: it may be a
 
 
 class FunctionTransport:
-    """A transport that calls a model of the user's own; bodies are those of OpenAI's chat completions.
+    """A transport that calls the user's own model. `send` uses the format of OpenAI's chat completions.
 
-    `at_once` is the default number of concurrent calls: 4 for a function in threads, else None (adaptive).
-    Raises InputError if the model cannot be called.
+    `at_once` is the default number of concurrent calls: 4 for a function that runs in threads, otherwise None
+    (adaptive). Raises InputError if the model cannot be called.
     """
 
     secrets = Secrets({})
@@ -57,7 +57,7 @@ class FunctionTransport:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings of a chat model that can change an answer: its plain values, without keys."""
+        """The settings of a chat model that can change an answer: strings, numbers and booleans, no keys."""
         params = getattr(self._model, "_identifying_params", None)
         if not isinstance(params, Mapping):
             return {}
@@ -68,14 +68,15 @@ class FunctionTransport:
     async def send(self, body: bytes) -> Response:
         """Call the model once and return its answer as a chat completion.
 
-        An exception with an HTTP status becomes a response with that status, any other a TransportError.
+        If the model raises an exception with an HTTP status, return a response with that status. Other
+        exceptions become a TransportError.
         """
         turns = [(message["role"], message["content"]) for message in json.loads(body)["messages"]]
         try:
             answer = await self._call(turns)
         except (AnswerError, GaveUp):
             raise
-        except Exception as error:  # noqa: BLE001 - a model of the user's own raises whatever it likes
+        except Exception as error:  # noqa: BLE001 - the user's own model may raise any exception
             text, status = f"{type(error).__name__}: {error}", getattr(error, "status_code", None)
             if type(status) is int and status >= 400:
                 headers = getattr(getattr(error, "response", None), "headers", {})
@@ -84,7 +85,10 @@ class FunctionTransport:
         return 200, {}, json.dumps(_completion(answer), ensure_ascii=False).encode("utf-8", "replace")
 
     async def _call(self, turns: Sequence[tuple[str, str]]) -> Any:
-        """Return the model's answer to messages of (role, text); a synchronous function runs in a thread."""
+        """Return the model's answer to a list of (role, text) messages.
+
+        Synchronous functions run in a thread.
+        """
         value: Any = turns if self._chats else prompt_of(turns)
         if self._awaits:
             return await self._function(value)
@@ -92,16 +96,19 @@ class FunctionTransport:
         return await answer if inspect.isawaitable(answer) else answer
 
     async def close(self) -> None:
-        """Do nothing, since no connection is open."""
+        """Do nothing, because this transport opens no connection."""
 
 
 def prompt_of(turns: Iterable[tuple[str, str]]) -> str:
-    """Return messages of (role, text) as one prompt, in which earlier answers are marked as such."""
+    """Return (role, text) messages as one prompt, in which "You answered:" precedes each earlier answer."""
     return "\n\n".join(f"You answered:\n{text}" if role == "assistant" else text for role, text in turns)
 
 
 def _completion(answer: Any) -> dict[str, Json]:
-    """Return a model's answer (a text, or a LangChain message with token counts) as a chat completion."""
+    """Return a model's answer (a string or a LangChain message) as the body of a chat completion.
+
+    Raises TransportError if the answer contains no string.
+    """
     content = answer if isinstance(answer, str) else getattr(answer, "content", answer)
     if isinstance(content, list):
         content = "".join(

@@ -1,7 +1,7 @@
 """The providers of models: `provider:model` names, base URLs, keys, headers, prices.
 
-An API key is sent to its provider's own host, or to a base URL given in a call, by flag or by environment;
-never to a base URL that comes from a file.
+An API key is sent only to its provider's own host, or to a base URL from a call, a flag or the environment.
+It is never sent to a base URL from a file.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = ["PROVIDERS", "Service"]
 class Provider:
     """One provider: its base URL, its environment variables, and the details in which it differs from others."""
 
-    url: str  # "" if the user must give one
+    url: str  # the base URL; "" if the user must give one
     key: str  # the environment variable with the key
     base: str  # the environment variable with another base URL
     model: str = ""  # the default model
     path: str = ""  # added to a base URL without a path
-    header: str = "authorization"  # the header that has the key
+    header: str = "authorization"  # the header in which the key is sent
     local: bool = False  # no key is needed
-    extra: bool = False  # it has a protocol of its own, supported by the extra of the same name
+    extra: bool = False  # the provider uses its own protocol, supported by germane's extra of the same name
 
 
 _GOOGLE = "https://generativelanguage.googleapis.com"
@@ -72,7 +72,11 @@ _OWN = Provider("", "", "", local=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """The endpoint of one model, without the key. `custom` is its base URL unless that is the provider's."""
+    """The endpoint of one model, without the key.
+
+    `custom` is the base URL if it is not the provider's own. `trusted` is False if the URL comes from a file,
+    so that no key from the environment is sent to it.
+    """
 
     provider: str
     model: str
@@ -91,19 +95,25 @@ class Service:
         return PROVIDERS.get(self.provider, _OWN)
 
     def at(self, path: str) -> str:
-        """Return the URL of a path below the base URL; the base URL's query stays at the end."""
+        """Return the base URL with `path` added to its path; a query of the base URL is preserved."""
         scheme, host, base, query, _ = urlsplit(self.url)
         return urlunsplit((scheme, host, f"{base}/{path}", query, ""))
 
     def headers(self, api_key: str | None, own: Mapping[str, str]) -> dict[str, str]:
-        """Return the `own` headers, plus the API key's if there is a key and `own` lacks that header."""
+        """Return the headers in `own`, plus the header with the API key if there is a key.
+
+        A header of that name in `own` is not replaced.
+        """
         header, result = self.traits.header, {name.lower(): value for name, value in own.items()}
         if header not in result and (key := self.secret(api_key)):
             result[header] = key if header != "authorization" else f"Bearer {key}"
         return result
 
     def secret(self, api_key: str | None) -> str:
-        """Return the API key, from the call or the environment. Raises JudgeError without a required key."""
+        """Return `api_key` or the key from the environment; "" if no key is needed.
+
+        Raises JudgeError if a required key is missing or the key contains invalid characters.
+        """
         variable = self.traits.key
         key = api_key or (os.environ.get(variable, "").strip() if self.trusted else "")
         if not (key or self.traits.local or self.custom):
@@ -117,10 +127,10 @@ class Service:
 
 
 def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Service:
-    """Return the service that `provider:model`, `provider` or `provider:model@URL` names.
+    """Return the service for a `spec` of the form `provider:model`, `provider` or `provider:model@URL`.
 
-    Set `trusted` to False if `spec` comes from a file: a URL in it is then asked without the environment's
-    key. Raises InputError if the provider is unknown, or lacks a model or base URL.
+    Set `trusted` to False if `spec` comes from a file, so that no key from the environment is sent to a URL
+    in it. Raises InputError if the provider is unknown, or if the model or the base URL is missing.
     """
     name, url = _split(spec.strip())
     provider_name, _, model = map(str.strip, name.partition(":"))
@@ -163,7 +173,7 @@ _URL = re.compile(r"@(https?://.*)", re.DOTALL | re.IGNORECASE)
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Raise InputError for a header that cannot be sent; its value is not shown, since it may be a key."""
+    """Raise InputError if a header cannot be sent. The message omits its value, because it may be a key."""
     for name, value in headers.items():
         if not (re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) and re.fullmatch(r"[\t -~]*", value)):
             raise InputError(
@@ -173,7 +183,10 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
 
 def _split(spec: str) -> tuple[str, str]:
-    """Split `NAME@URL` into the name and the URL (or ""). Raises InputError for a URL without http://."""
+    """Split `NAME@URL` into the name and the URL ("" without a URL).
+
+    Raises InputError if the URL does not begin with http:// or https://.
+    """
     if match := _URL.search(spec):
         return spec[: match.start()], match[1]
     name, _, server = spec.partition("@")
@@ -185,7 +198,7 @@ def _split(spec: str) -> tuple[str, str]:
 
 
 def _ollama(host: str) -> str:
-    """Return the URL in OLLAMA_HOST, with the scheme, host and port that Ollama allows to be left out."""
+    """Return the value of OLLAMA_HOST as a URL; a missing scheme, host or port is added."""
     scheme, _, rest = host.rpartition("://")
     address, slash, path = rest.partition("/")
     address = re.sub(r"\A(?:0\.0\.0\.0)?(?=:|\Z)", "127.0.0.1", address)
@@ -194,7 +207,7 @@ def _ollama(host: str) -> str:
 
 
 def _tidy(url: str, provider: Provider) -> str:
-    """Return a base URL in canonical form. Raises InputError if it has no host, or a password."""
+    """Return a base URL in canonical form. Raises InputError if it is invalid or contains a password."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
         valid = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port)
@@ -220,8 +233,8 @@ MILLION = 1_000_000
 class Price:
     """A price in US dollars per million tokens.
 
-    `cached` is the price of input from the provider's prompt cache; None if it is the same. Raises InputError
-    if a price is negative or not a finite number.
+    `cached` is the price of input tokens from the provider's prompt cache; None means the price of other
+    input. Raises InputError if a price is negative or not a finite number.
     """
 
     input: float
@@ -229,14 +242,14 @@ class Price:
     cached: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise InputError for an invalid price now, not after the first paid answer."""
+        """Raise InputError if a price is invalid, before the first paid answer."""
         for name in ("input", "output", "cached"):
             rate = getattr(self, name)
             if rate is not None or name != "cached":
                 check_number(name, rate, least=0)
 
     def times(self, rate: float) -> Price:
-        """Return the price multiplied by `rate`, as for a cheaper service tier."""
+        """Return the price multiplied by `rate`, for example for a cheaper service tier."""
         cached = None if self.cached is None else self.cached * rate
         return self if rate == 1 else Price(input=self.input * rate, output=self.output * rate, cached=cached)
 
@@ -248,8 +261,8 @@ class Price:
 
 
 def price_of(provider: str, model: str) -> Price | None:
-    """Return the price of a provider's model from genai-prices (offline); None if it is unknown."""
-    from genai_prices import Usage, calc_price  # half a second of CPU time
+    """Return the price of a provider's model, from the price list in genai-prices; None if it is unknown."""
+    from genai_prices import Usage, calc_price  # imported here because it takes half a second
 
     def rate(**tokens: int) -> float:
         calculation = calc_price(Usage(**tokens), model, provider_id=provider)

@@ -1,4 +1,4 @@
-"""Limits of an endpoint: concurrency, pauses, requests and tokens per minute, circuit breaker."""
+"""Limits on requests to an endpoint: concurrency, pauses, rates per minute, and a circuit breaker."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from time import monotonic
 
 from germane.judges.client.retry import RetryPolicy, check_number
 
-SLOW = 2.5  # latency of this many times the lowest one means that more requests would only queue
-FORGOTTEN = 1.02  # growth of the lowest latency per answer: one very fast answer does not count for good
-MINUTE = 61.0  # seconds in which a minute's units leave: one more, for requests that are on their way
+SLOW = 2.5  # if the latency exceeds the lowest one by this factor, more requests would only queue
+FORGOTTEN = 1.02  # factor by which the lowest latency grows per answer, so that one fast answer is forgotten
+MINUTE = 61.0  # seconds over which a minute's limit is spread; one more because of delays on the network
 
 
 class AdaptiveConcurrency:
-    """A semaphore that finds its own size: slow start, then additive increase, multiplicative decrease.
+    """A semaphore that adapts its size: slow start, then additive increase, multiplicative decrease (AIMD).
 
-    The size begins at `start` (default: the limit) and grows by one per answer (doubling per round trip) until
-    the endpoint throttles, and by one per round trip from then on (AIMD). Answers that take `SLOW` times as
-    long as the fastest do not make it grow. A throttled request halves it, at most once per round trip.
+    The size begins at `start` (default: `limit`) and never exceeds `limit`. It grows by one per answer, so
+    that it doubles per round trip, until the endpoint throttles a request; from then on it grows by one per
+    round trip. Slow answers (`SLOW` times the lowest latency) do not increase it. A throttled request halves
+    it, at most once per round trip.
 
-    A pause holds all requests back until the time of a Retry-After, or for the backoff of an endpoint that is
-    down. An answer to a request that was sent after the refused one ends the pause early.
+    A pause delays all requests, for the time of a Retry-After or the backoff of an endpoint that is down. An
+    answer to a request that was sent after the refused request ends the pause early.
     """
 
     def __init__(self, limit: int, start: int | None = None) -> None:
@@ -40,19 +41,19 @@ class AdaptiveConcurrency:
 
     @property
     def paused(self) -> bool:
-        """True while all requests are held back."""
+        """True while a pause delays all requests."""
         return self._paused_until > monotonic()
 
     async def pause(self) -> None:
-        """Wait until the endpoint's pause ends, plus a random delay (at most 1 s) against bursts."""
+        """Wait until the pause ends, plus up to 1 s at random, so that not all requests start at once."""
         left = self._paused_until - monotonic()
         late = random.random() * min(1.0, left / 10)  # noqa: S311 - no secret
         while self._paused_until and left > 0:
-            await asyncio.sleep(min(left, 0.1))  # it may end early
+            await asyncio.sleep(min(left, 0.1))  # in short steps, because the pause may end early
             left = self._paused_until + late - monotonic()
 
     async def acquire(self) -> None:
-        """Wait until fewer requests are in flight than the current size, then count one more."""
+        """Wait until fewer requests are in flight than the current size, then count one more as in flight."""
         if not self._waiting and self.in_flight < int(self.size):
             self.in_flight += 1
             return
@@ -62,11 +63,11 @@ class AdaptiveConcurrency:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                self.release()  # it was admitted and cancelled at once
+                self.release()  # the request was admitted and cancelled at the same time
             raise
 
     def release(self) -> None:
-        """Count one request less in flight, and let the next waiting request go."""
+        """Count one request less in flight, and admit the next waiting request."""
         self.in_flight -= 1
         self._admit()
 
@@ -78,7 +79,10 @@ class AdaptiveConcurrency:
                 future.set_result(None)
 
     def succeeded(self, sent: float) -> None:
-        """Increase the size after an answer to a request sent at the monotonic time `sent`; end a pause."""
+        """Increase the size after an answer, and end a pause that began before its request was sent.
+
+        `sent` is the monotonic time at which the request was sent.
+        """
         if sent >= self._refused:
             self._paused_until = 0.0
         latency = monotonic() - sent
@@ -88,7 +92,10 @@ class AdaptiveConcurrency:
             self._admit()
 
     def throttled(self, sent: float, seconds: float | None = None) -> None:
-        """Halve the size, at most once per round trip, and pause, after a request sent at `sent` failed."""
+        """Halve the size after a throttled request, at most once per round trip, and pause for `seconds`.
+
+        `sent` is the monotonic time at which the request was sent. If `seconds` is None, there is no pause.
+        """
         self._slow_start = False
         if sent > self._halved_at:
             self._halved_at = monotonic()
@@ -99,11 +106,13 @@ class AdaptiveConcurrency:
 
 
 class RateLimiter:
-    """A limit of requests and tokens per minute, and of requests in flight, which several judges may share.
+    """Limits on requests and tokens per minute and on requests in flight.
 
-    `rpm` and `tpm` are requests and tokens per minute, used evenly over the minute; `in_flight` is the
-    maximum of requests in flight; None is no limit. Requests are sent in the order of their arrival. Raises
-    InputError unless a rate is above 0.
+    Several judges may use the same object.
+
+    `rpm` and `tpm` are the maximum requests and tokens per minute, spread evenly over the minute. `in_flight`
+    is the maximum number of requests in flight. None means no limit. Requests are sent in the order of their
+    arrival. Raises InputError if a rate is not above 0.
     """
 
     def __init__(
@@ -119,21 +128,24 @@ class RateLimiter:
         self._turn = asyncio.Lock()
 
     async def acquire(self, tokens: Callable[[], float]) -> float:
-        """Wait until a request may be sent; return the tokens counted for it: `tokens()`, called then."""
+        """Wait until a request may be sent; return the number of tokens that is counted for it.
+
+        `tokens` computes this number, after the wait. If there is no limit per minute, return 0.
+        """
         await self._in_flight.acquire()
         if not any(self._seconds):
             return 0.0
         if not self._turn.locked():
-            self._turn = asyncio.Lock()  # one that was waited for belongs to the event loop of then
+            self._turn = asyncio.Lock()  # a used lock belongs to the event loop that used it
         try:
             async with self._turn:  # the first in line waits for the rates, the others for the lock
                 while True:
                     if (wait := max(self._free_at) - monotonic()) <= 0:
                         break
-                    await asyncio.sleep(min(wait, 1.0))  # what others took may turn out to be less
+                    await asyncio.sleep(min(wait, 1.0))  # `correct` may shorten the wait meanwhile
                 used, now = (1, tokens()), monotonic()
                 for which, seconds in enumerate(self._seconds):
-                    # more than a minute's units delay the next ones by no more than a minute
+                    # a request larger than the limit of a minute delays the next by no more than a minute
                     coming = max(self._free_at[which], now) + used[which] * seconds
                     self._free_at[which] = min(coming, now + max(MINUTE, seconds))
                 return used[1]
@@ -142,7 +154,10 @@ class RateLimiter:
             raise
 
     def correct(self, tokens: float, requests: int = 0) -> None:
-        """Count more tokens and requests as used (fewer if negative) than before they were sent."""
+        """Add to the tokens and requests that count as used, once the actual numbers are known.
+
+        Negative numbers reduce them.
+        """
         self._free_at[0] += requests * self._seconds[0]
         self._free_at[1] += tokens * self._seconds[1]
 
@@ -152,9 +167,10 @@ class RateLimiter:
 
 
 class CircuitBreaker:
-    """Counts an endpoint's failures in a row: if `open`, requests slow down; if `exhausted`, no more go out.
+    """Counts the failures of an endpoint in a row, to decide when to send fewer requests and when to give up.
 
-    A circuit only opens for an endpoint that has answered before.
+    While it is `open`, requests slow down. Once it is `exhausted`, no more requests are sent. It opens only
+    if the endpoint has answered before.
     """
 
     def __init__(self, policy: RetryPolicy) -> None:
@@ -171,13 +187,13 @@ class CircuitBreaker:
 
     @property
     def exhausted(self) -> str:
-        """The reason to give the endpoint up, if it failed for more than `outage` seconds; else ""."""
+        """The reason to give up the endpoint if it has failed for more than `outage` seconds, else ""."""
         if self._opened is None or self._failed_at - self._opened < self._policy.outage:
             return ""
         return f"{self._failures} requests in a row failed, the last with: {self._last}; no more are sent"
 
     def succeeded(self) -> None:
-        """Close the circuit, since an answer (even a refusal) shows that the endpoint is up."""
+        """Close the circuit, because a response (even a refusal) shows that the endpoint is up."""
         self._failures, self._opened, self.reached = 0, None, True
 
     def failed(self, why: str) -> bool:

@@ -1,8 +1,8 @@
-"""Decide what follows from a response of a model endpoint: accept, retry, wait, change the request, stop.
+"""Decide what to do after a response of a model endpoint: accept, retry, wait, change the request, or stop.
 
-`next_action` holds the table of rules. The regular expressions above it match the error messages of OpenAI,
-Azure, Anthropic, Google, OpenRouter, vLLM, llama.cpp and Ollama, and of other servers with the same wording.
-`RetryPolicy` has the timeouts, attempts and waits.
+`next_action` contains the table of rules. The regular expressions above it match the error messages of
+OpenAI, Azure, Anthropic, Google, OpenRouter, vLLM, llama.cpp and Ollama, and of other servers with the same
+wording. `RetryPolicy` contains the timeouts, attempts and waits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ __all__ = ["TransportError", "message_of"]
 
 
 def check_number(name: str, value: object, *, least: float | None = None, whole: bool = False) -> None:
-    """Raise InputError unless a setting is a finite number of at least `least` (if None: above 0)."""
+    """Raise InputError unless a setting is a finite number of at least `least` (above 0 if `least` is None).
+
+    With `whole`, it must be a whole number. `name` is the setting's name in the message.
+    """
     number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not number or not (value > 0 if least is None else least <= value) or value == math.inf:  # type: ignore[operator]
         limit = "above 0" if least is None else f"from {least:g}"
@@ -37,32 +40,34 @@ def check_number(name: str, value: object, *, least: float | None = None, whole:
 class RetryPolicy:
     """The client's timeouts, waits and attempts. Times are in seconds, counts are whole numbers from 1.
 
-    A 429, 503 or 529 costs waiting time but no attempt. A timeout, a broken connection or a 5xx costs one of
-    `attempts`; unusable answers are counted separately, up to the same number. The `deadline` is for one call:
-    all of its requests and the waits between them, but not the wait for its turn; a longer Retry-After ends
-    the run. Raises InputError if a time is not above 0, or a count is not a whole number from 1.
+    After a 429, 503 or 529, the client waits and uses up no attempt. A timeout, a broken connection or a 5xx
+    uses up one of `attempts`. Unusable answers are counted separately, up to the same number. The `deadline`
+    limits the time of one call: its requests and the waits between them, but not the wait for rate limits. If
+    a Retry-After is longer than the deadline, the run ends. Raises InputError if a time is not above 0 or a
+    count is not a whole number from 1.
     """
 
-    connect: float = 10.0  # to open a connection
-    read: float = 120.0  # for one whole answer
-    deadline: float = 600.0
-    attempts: int = 3  # failed requests, and unusable answers, per question
+    connect: float = 10.0  # time to open a connection
+    read: float = 120.0  # time for one whole answer
+    deadline: float = 600.0  # time for one call
+    attempts: int = 3  # maximum failed requests, and maximum unusable answers, per question
     backoff: float = 0.5  # the n-th wait is a random time up to backoff * 2**n (full jitter)
     longest: float = 60.0  # the longest such wait
-    circuit_failures: int = 10  # failures in a row, over all calls, that open the circuit breaker
-    outage: float = 30.0  # for which an endpoint that has answered before is still tried after that
+    circuit_failures: int = 10  # number of failures in a row, over all calls, that open the circuit breaker
+    outage: float = 30.0  # time for which the client keeps trying after the circuit breaker has opened
 
     def __post_init__(self) -> None:
-        """Raise InputError for an invalid value: a judge without time or attempts fails every question."""
+        """Raise InputError if a value is invalid; without time or attempts, every question would fail."""
         for field in fields(self):
             count = field.name in {"attempts", "circuit_failures"}
             check_number(field.name, getattr(self, field.name), least=1 if count else None, whole=count)
 
     def wait(self, asked: float | None, failures: int) -> float:
-        """Return the seconds to wait after the n-th failure: exponential backoff with full jitter.
+        """Return how many seconds to wait before the request is sent again, after `failures` failures.
 
-        After a Retry-After of `asked` seconds it is these and a random tenth, so that waiting requests do not
-        come back all at once; from the second one on, it is at least the backoff.
+        If the server asked for `asked` seconds, wait that long plus a random time of up to 10% (at most 1 s),
+        so that not all waiting requests return at once; from the second such request on, wait at least the
+        backoff. If `asked` is None, return the backoff, which is exponential with full jitter.
         """
         backoff = random.uniform(0, min(self.longest, self.backoff * 2.0**failures))  # noqa: S311 - no secret
         if asked is None:
@@ -75,14 +80,14 @@ _IN_WORDS = re.compile(
     r"(?:retrydelay\W{1,8}|(?:retry|try again) (?:in|after) )(?:(\d+)h)?(?:(\d+)m)?(\d+(?:\.\d+)?)\s?(ms|s(?:econds?)?)\b",
     re.IGNORECASE,
 )
-"""A waiting time in a body: Google's `retryDelay`, or as in "Please try again in 7m26.4s"."""
+"""The waiting time in the body of a response: Google's `retryDelay`, or "Please try again in 7m26.4s"."""
 
 
 def retry_after(headers: Mapping[str, str], body: str = "") -> float | None:
-    """Return the seconds that a response asks to wait; None if it does not say.
+    """Return how many seconds a response asks the client to wait; None if it names no time.
 
-    The header `retry-after-ms` goes first, then `retry-after` (seconds or a date), then the longest time in
-    the body. A negative time and a past date are ignored.
+    The first of these is used: the header `retry-after-ms`, the header `retry-after` (seconds or a date), the
+    longest time in the body. A negative time and a past date are ignored.
     """
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         with suppress(ValueError):
@@ -99,18 +104,21 @@ def retry_after(headers: Mapping[str, str], body: str = "") -> float | None:
 
 
 class TransportError(Exception):
-    """Raised if a request got no complete response: no connection, or a broken or oversized body."""
+    """Raised if a request got no complete response: no connection, or a broken or too long body."""
 
 
 UNKNOWN = 200  # the status of a body that is neither an answer nor an error that can be recognized
 
 _TAG = re.compile(r"<(?:script|style).*?</(?:script|style)>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _WORDS_OF_ERRORS = "error errors message detail code param metadata raw cause innererror"
-"""Names under which servers put the words of an error; OpenRouter has the provider's own in `metadata.raw`."""
+"""Fields in which servers put error messages; OpenRouter puts the provider's message into `metadata.raw`."""
 
 
 def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None = None) -> str:
-    """Return the error message in a response's body, on one line, with advice if the base URL seems wrong."""
+    """Return the error message in the body `raw` of a response, as one line of text.
+
+    If the status suggests that the base URL is wrong, advice is added.
+    """
     if 300 <= status < 400 and (location := (headers or {}).get("location")):
         return f"the server redirects to {location[:300]}; write that address as the base URL"
     text = raw[:4000].decode("utf-8", "replace")
@@ -125,7 +133,7 @@ def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None 
 
 
 def _words(error: Json) -> Iterator[str]:
-    """Yield the messages, codes and parameter names in an error's JSON, wherever the server puts them."""
+    """Yield the messages, codes and parameter names in the JSON of an error, at any depth."""
     if isinstance(error, list):
         for inner in error:
             yield from _words(inner)
@@ -137,10 +145,11 @@ def _words(error: Json) -> Iterator[str]:
 
 
 def failure_in(body: Mapping[str, Json]) -> tuple[int, Json] | None:
-    """Return the error in the body of a 2xx response with the status it should have had, or None.
+    """Return the error in the body of a 2xx response, after the status that the response should have had.
 
-    The error is beside the choices, in the first choice (OpenRouter), or alone. The status is the error's own
-    number, or else 500. A body with neither choices nor an error is returned itself, with UNKNOWN.
+    Return None if the body contains no error. The error may be next to the choices, in the first choice
+    (OpenRouter), or alone. The status is the code in the error if it is 4xx or 5xx, otherwise 500. If the
+    body contains neither choices nor an error, return UNKNOWN and the body.
     """
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
@@ -171,7 +180,7 @@ _NO_MODEL = re.compile(
 _UNSUPPORTED = re.compile(
     r"support\w*\b.{0,60}(?:tool|function|json|schema|structured|response.format)|requested parameters|response_format"
 )
-"""OpenRouter's 404 where no model supports what the request asks for."""
+"""OpenRouter's message, with status 404, if no model supports a feature of the request."""
 
 _REFUSED = re.compile(
     r"un(?:supported|recogni[sz]ed|known)[ _](?:value|param|argument|field|key|request|response|schema|tool)"
@@ -187,9 +196,9 @@ _PARAMETER = re.compile(
 # a content filter of the provider refused the texts
 FILTERED = re.compile("content_filter|content management policy|moderation|flagged", re.IGNORECASE)
 UNFIT = re.compile("json_validate_failed|tool_use_failed", re.IGNORECASE)
-"""The server threw an answer away that did not match the schema (Groq's words, by way of OpenRouter)."""
+"""The server discarded an answer that did not match the schema (Groq's words, also through OpenRouter)."""
 UNFINISHED = re.compile("try again with higher max_tokens|output limit was reached", re.IGNORECASE)
-"""The answer was longer than its limit, and nothing of it came back (OpenAI)."""
+"""The answer was longer than the token limit, so that the server returned nothing of it (OpenAI)."""
 
 _LENGTH = re.compile(r"max_(?:completion_|output_)?tokens|(?:completion|output) tokens|in the completion")
 _OVER = re.compile(r"too (?:large|big|high)|at most|less than|maximum|exceed|greater than|>|up to")
@@ -204,55 +213,55 @@ def is_over_limit(text: str) -> bool:
 Action: TypeAlias = Literal[
     "take", "retry", "wait", "more room", "too long", "filtered", "ask again", "change", "stop"
 ]
-"""The client's next step after a request: `take` its answer, `change` its form, or what `next_action` says."""
+"""The client's next step after a request: `take` the answer, `change` the request, or see `next_action`."""
 
 
 def next_action(status: int, text: str, body: str, *, worked: bool) -> Action:
     """Return what to do after a response without an answer: the action of the first rule that applies.
 
-    `text` is the error message, `body` the beginning of the whole body; `worked` is True if the endpoint
-    has answered before.
+    `text` is the error message, and `body` is the beginning of the response's body. `worked` is True if the
+    endpoint has answered before.
     """
     low, busy = text.lower(), status in {429, 503, 529}
-    # a quota per minute recovers, but Google words it as OpenAI words an empty account: the whole body tells
-    # them apart; a quota per day, or of 0, does not recover soon enough
+    # Google's message for a used-up quota per minute is the same as OpenAI's for an empty account, so the
+    # whole body is searched; a quota per minute recovers, a quota per day or of 0 does not do so soon enough
     whole = (body or text).lower()
     spent = _QUOTA in low and (_FOR_GOOD.search(whole) is not None or not _FOR_NOW.search(whole))
     poor = _BROKE.search(low) or spent
-    # the refusal of a parameter or schema with the status of a fault, which no repetition mends
+    # a parameter or schema was refused with a status of 500 or more; sending it again would not help
     refused = status >= 500 and ((_REFUSED.search(low) and _PARAMETER.search(low)) or UNFIT.search(low))
     long = status == 413 or (status not in {401, 402, 403, 404} and _TOO_LONG.search(low))
     forbidden = status == 403 and not FILTERED.search(low)
     missing = _NO_MODEL.search(low) or (status == 404 and not _UNSUPPORTED.search(low))
     rules: tuple[tuple[Action, object], ...] = (
-        # the texts are more than the model takes at once (of a 429: than the limit per minute): ask about less
+        # the texts are longer than the model accepts (for a 429: than the limit per minute): send less
         ("too long", ("request too large" in low if busy else long) and not UNFINISHED.search(text)),
-        # send it again when the endpoint asks to, which costs no attempt
+        # the endpoint asks to wait: send the request again after that time, without using up an attempt
         ("wait", busy and not refused and not poor),
-        # no request to this endpoint will be answered: no money, no key, no such path
+        # this endpoint will answer no request: there is no credit, no valid key or no such path
         ("stop", not refused and (poor or status in {401, 402} or _KEY.search(low))),
         ("stop", status == 405 or 300 <= status < 400),
-        # of an endpoint that has worked this may be a hiccup, or about one text
+        # if the endpoint has worked before, the fault may be temporary or concern only one text
         ("stop", not worked and not refused and (forbidden if status == 403 else missing)),
-        # it failed on the way: send it again, which costs an attempt
+        # the request failed in transit: send it again, which uses up an attempt
         ("retry", not refused and (status >= 500 or status in {UNKNOWN, 408, 409, 425})),
-        # the answer did not fit into its limit, and nothing of it came back
+        # the answer was longer than the token limit, and the server returned nothing of it
         ("more room", UNFINISHED.search(text)),
         # a content filter of the provider refused the texts: this question gets no answer
         ("filtered", FILTERED.search(text)),
-        # the endpoint threw an answer away that did not match the schema
+        # the endpoint discarded an answer that did not match the schema
         ("ask again", UNFIT.search(text)),
     )
     return next((action for action, applies in rules if applies), "change")
 
 
 class RetryDecision(NamedTuple):
-    """The client's next step after a request, with the response that it follows from."""
+    """The client's next step after a request, with the details of the response that led to it."""
 
     action: Action
     text: str = ""  # the endpoint's error message, or the failure in transit
-    status: int = 0  # 0 if there was no response
-    seconds: float | None = None  # of Retry-After
+    status: int = 0  # the HTTP status; 0 if there was no response
+    seconds: float | None = None  # the time that the endpoint asks to wait
     body: Mapping[str, Json] = FrozenDict()
 
     @property
