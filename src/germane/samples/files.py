@@ -221,8 +221,8 @@ def _delete_copy(name: str) -> None:
 def opened(path: str | Path) -> Iterator[BinaryIO]:
     """Context manager that opens a file for reading, decompressed and without a byte-order mark.
 
-    `-` is standard input. Raises InputError if the file is missing or damaged, is encoded as UTF-16, or if
-    the package for its compression is not installed.
+    `-` is standard input. Raises InputError if the file is missing or damaged, is an archive, is encoded as
+    UTF-16, or has a compression that is not supported.
     """
     name = shown_name(path)
     try:
@@ -313,7 +313,7 @@ def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
 
 
 def _refuse_packed(stream: io.BufferedReader, name: str) -> None:
-    """Raise InputError if the first bytes of a stream are those of an archive or of an unsupported compression."""
+    """Raise InputError if a stream begins like an archive or a file with an unsupported compression."""
     start = stream.peek(1 << 16)
     kind = next((kind for magic, kind in _PACKED.items() if start.startswith(magic)), "")
     if start[_TAR] == b"ustar":
