@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
+from germane.measures.explaining import facts
 from germane.measures.measure import Definition, Param, definitions
 
 PAGE = Path(__file__).parents[1] / "docs" / "measures.md"
@@ -98,7 +99,7 @@ def _brief(reference: str) -> str:
 
 def _own_params(one: Definition, shared: set[Shared]) -> Iterator[str]:
     """Yield the parameters that few other measures have, with their defaults."""
-    for name, _ in one.facts():
+    for name, _ in facts(one):
         param, _, _ = name.partition("=")
         if param != name and _param(param, one.options[param]) not in shared:
             meaning = one.options[param].meaning
@@ -123,9 +124,9 @@ def _param(name: str, param: Param) -> Shared:
 
 def _common_facts(one: Definition) -> list[str]:
     """Return the facts that are left out of a measure where they are usual for its family."""
-    facts = dict(one.facts())
-    needs, _, calls = facts["needs"].partition("; ")
-    return [f"needs {needs}", calls, f"range {facts['range']}", f"empty: {_nothing(one)}"]
+    texts = dict(facts(one))
+    needs, _, calls = texts["needs"].partition("; ")
+    return [f"needs {needs}", calls, f"range {texts['range']}", f"empty: {_nothing(one)}"]
 
 
 def _nothing(one: Definition) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from germane.measures import Measure
-from germane.measures.ranked import MOST, bounds, values
+from germane.measures.bounds import MOST, bounds, values
 from germane.places.table import RankedLabels
 
 Known = list[list[int | None]]

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.measures import ranked
+from germane.measures import bounds
 from germane.measures.measure import Measure
-from germane.places.places import chances_table
-from germane.places.table import RankedLabels, pointers_of
+from germane.places.table import RankedLabels, chances_table, pointers_of
 
 GRADES = st.lists(st.integers(0, 3), min_size=1, max_size=7)
 CHANCES = st.lists(st.floats(0, 1), min_size=1, max_size=6)
@@ -58,8 +57,8 @@ def test_a_sure_judge_scores_as_its_grades(lists: list[list[int]]) -> None:
     """A distribution with all its weight on one grade is that grade, for every measure."""
     sure = probable([[np.eye(4)[grade].tolist() for grade in row] for row in lists])
     for measure in MEASURES:
-        expected = ranked.values(measure, certain(lists))
-        assert ranked.values(measure, sure) == pytest.approx(expected, abs=1e-12), str(measure)
+        expected = bounds.values(measure, certain(lists))
+        assert bounds.values(measure, sure) == pytest.approx(expected, abs=1e-12), str(measure)
 
 
 @given(CHANCES)
@@ -73,10 +72,10 @@ def test_sums_are_expectations(chances: list[float]) -> None:
     for name in ("P(labels=judge)@3", "RR(labels=judge)", "Success(labels=judge)@2", "RBP(labels=judge)",
                  "context_position", "context_relevance"):  # fmt: skip
         measure = Measure.parse(name)
-        expected = np.average(ranked.values(measure, possible), weights=weights)
-        assert ranked.values(measure, table)[0] == pytest.approx(expected, abs=1e-9), name
-    found = ranked.fraction(Measure.parse("context_precision"), table)
-    each = ranked.fraction(Measure.parse("context_precision"), possible)
+        expected = np.average(bounds.values(measure, possible), weights=weights)
+        assert bounds.values(measure, table)[0] == pytest.approx(expected, abs=1e-9), name
+    found = bounds.fraction(Measure.parse("context_precision"), table)
+    each = bounds.fraction(Measure.parse("context_precision"), possible)
     assert found is not None
     assert each is not None
     for side, sides in zip(found, each, strict=True):
@@ -90,8 +89,8 @@ def test_a_value_has_the_same_bits_in_any_batch(lists: list[list[float]]) -> Non
     for measure in MEASURES:
         if measure.name == "ERR" or measure.settings.get("dcg") == "exp-log2":
             continue  # refused over uncertain labels
-        alone = [ranked.values(measure, table.rows_from(n, n + 1))[0] for n in range(len(lists))]
-        assert ranked.values(measure, table).tolist() == alone
+        alone = [bounds.values(measure, table.rows_from(n, n + 1))[0] for n in range(len(lists))]
+        assert bounds.values(measure, table).tolist() == alone
 
 
 DISTRIBUTION = (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane import evaluate
-from germane.measures.evidence import cover, tokens
+from germane.measures.gold import cover, tokens
 from germane.types import Context, Evidence
 
 DOC = "The mill stands by the river. It was built in 1820 by two brothers. It ground flour until 1950 and is a museum now."

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from germane.errors import MeasureError
 from germane.measures import Measure
-from germane.measures.ranked import values
+from germane.measures.bounds import values
 from germane.places.table import RankedLabels
 from tests.measures.tables import Row, every_ranked_measure, rows, table
 

@@ -16,7 +16,7 @@ from germane import evaluate
 from germane.errors import MeasureError
 from germane.judges import FakeJudge
 from germane.measures import Measure, parse_measures
-from germane.measures.explaining import as_json, listing
+from germane.measures.explaining import as_json, described, listing
 from germane.measures.measure import definitions
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ def test_every_measure_says_what_it_is(known):
     """Meaning, formula, needs, cost, what nothing-to-count gives and its source, in every list."""
     assert all([known.doc, known.formula, known.needs, known.nothing, known.reference, known.calls])
     assert "\n" not in known.doc.partition("\n\n")[0].strip() or known.family == "ranked"
-    assert known.formula in known.described()
+    assert known.formula in described(known)
     assert known.formula in listing([known])
     json.dumps(as_json(known), allow_nan=False)
     assert all(param.meaning for param in known.params.values())

@@ -12,8 +12,8 @@ import pytest
 import germane.measures as public
 from germane.errors import MeasureError
 from germane.measures import AP, Measure, P, context_precision, context_relevance, nDCG, parse_measures
+from germane.measures.bounds import values
 from germane.measures.measure import definitions
-from germane.measures.ranked import values
 from germane.places.table import RankedLabels
 
 RANKED = [known for known in definitions() if known.family == "ranked"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from germane.cli.output import print_document, print_lines
 from germane.measures import Measure  # noqa: F401 - importing the package defines all measures
 from germane.measures.declaration import find_measure, install
-from germane.measures.explaining import as_json, listing
+from germane.measures.explaining import as_json, described, listing
 from germane.measures.measure import definitions
 
 
@@ -17,4 +17,4 @@ def measures(name: str | None, *, json: bool) -> None:
         print_document([as_json(definition) for definition in chosen])
     else:
         value = chosen[0]
-        print_lines(listing(chosen) if name is None else f"{value.heading}  {value.described()}")
+        print_lines(listing(chosen) if name is None else described(value))

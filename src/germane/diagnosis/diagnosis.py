@@ -26,11 +26,11 @@ from msgspec import UNSET, UnsetType
 from germane.encoding import Line
 from germane.errors import InputError
 from germane.judging.recorded import StoredAnswers
+from germane.measures.bounds import least_level, open_holes, sample_means
 from germane.measures.eligibility import applicable
 from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.ranked import least_level, open_holes, sample_means
 from germane.measures.scoring import Block, Job
 from germane.places.places import Places
 from germane.places.settings import Settings

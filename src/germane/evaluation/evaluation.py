@@ -134,7 +134,7 @@ class Working:
                 rows.append_labels(job.labels)
         for (index, name), result in block.graded(results).items():
             rows.judgements.add(result_row(block.jobs[index].sample, name, result.as_json()))
-        for system, measure, values in block.companions(results):
+        for system, measure, values in block.companions():
             rows.beside.setdefault((system, measure), array("d")).extend(values)
         return rows
 

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from germane.errors import InputError, MeasureError, SourceLocation
 from germane.folder.rows import BlockRows, merge
+from germane.measures.bounds import values
 from germane.measures.declaration import parse_measures
 from germane.measures.measure import Measure
-from germane.measures.ranked import values
 from germane.places.table import RankedLabels, relevant_known
 from germane.reports.gates import Gate
 from germane.reports.report import Report
@@ -91,7 +91,21 @@ def rank_part(
     """
     checked = _checked(measures)
     name, hits = hits_of(run, qrels, **how)
-    return _scored(name, hits, checked, system, missing)
+    counted = (hits.lengths >= 0) | (missing == "zero")
+    lengths = np.maximum(hits.lengths, 0)
+    table = RankedLabels.of_hits(
+        hits.row, hits.rank, hits.grade, lengths, hits.gold.sizes, hits.gold.rows.number
+    )
+    skipped: Noted = ("skipped", _ABSENT, None)
+    left_out = np.flatnonzero(np.repeat(~counted, len(checked))).tolist()
+    scores = ScoreTable.of_columns(
+        [(query, system, 0) for query in hits.gold.queries],
+        [(str(measure), str(measure)) for measure in checked],
+        [np.where(counted, values(measure, table), np.nan) for measure in checked],
+        dict.fromkeys(left_out, skipped),
+    )
+    nothing = relevant_known(table, rel=1) == 0
+    return BlockRows(scores=scores, notes=Counter(_remarks(name, hits, nothing, missing)))
 
 
 def hits_of(
@@ -166,30 +180,6 @@ def _missed_queries(
             first, end = int(ends[row] - hits.gold.sizes[row]), int(ends[row])
             gold = {hits.gold.rows.doc[at]: bool(missed[at]) for at in range(first, end)}
             yield [doc for doc, miss in gold.items() if miss], (doc for doc in listed if doc not in gold)
-
-
-def _scored(
-    name: str, hits: Hits, measures: Sequence[Measure], system: str, missing: Literal["zero", "skip"]
-) -> BlockRows:
-    """Return the scores of all queries with gold, and the notes on the run, as rows of a report."""
-    counted = (hits.lengths >= 0) | (missing == "zero")
-    lengths = np.maximum(hits.lengths, 0)
-    table = RankedLabels.of_hits(
-        hits.row, hits.rank, hits.grade, lengths, hits.gold.sizes, hits.gold.rows.number
-    )
-    computed = np.empty((len(counted), len(measures)))
-    for number, measure in enumerate(measures):
-        computed[:, number] = np.where(counted, values(measure, table), np.nan)
-    noted: dict[int, Noted] = {}
-    for row in np.flatnonzero(~counted).tolist():
-        rows = range(row * len(measures), (row + 1) * len(measures))
-        noted |= dict.fromkeys(rows, ("skipped", _ABSENT, None))
-    samples = [(query, system, 0) for query in hits.gold.queries]
-    columns = [(str(measure), str(measure)) for measure in measures]
-    scores = ScoreTable.of_columns(samples, columns, computed, noted)
-    return BlockRows(
-        scores=scores, notes=Counter(_remarks(name, hits, relevant_known(table, rel=1) == 0, missing))
-    )
 
 
 def _remarks(

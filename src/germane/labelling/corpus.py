@@ -15,7 +15,7 @@ from pathlib import Path
 from germane.clean import fold
 from germane.encoding import Line, internal
 from germane.errors import InputError, SourceLocation
-from germane.measures.evidence import EDGE, tokens
+from germane.measures.gold import EDGE, tokens
 from germane.samples.fields import id_in
 from germane.samples.files import Notices, dataset_files, read_text
 from germane.samples.reading import READERS, suffix_of

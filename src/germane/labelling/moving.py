@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType, structs
 from germane.encoding import Line
 from germane.labelling.corpus import Corpus, TextMatch
 from germane.labelling.unmatched import gold_ids
-from germane.measures.evidence import tokens
+from germane.measures.gold import tokens
 from germane.places.lists import labelled_contexts, turns
 from germane.tables.labels import UNSURE, Label, newest_labels, relevance_item
 from germane.types import Sample

@@ -118,11 +118,14 @@ def _add_passages(
     `number` is the sample's number in `places`.
     """
     questions = places.questions(number)
-    for call, rank, at in places.ranks_of(number):
+    ranks = (
+        (call, *of) for call, span in enumerate(places.spans_of(number, None), 1) for of in enumerate(span, 1)
+    )
+    for call, rank, at in ranks:
         asked = places.verdict[at]
         item, grade = questions.items[asked], float(places.grades[at])
         if (sample.id, item) not in tasks:
-            doubt = _doubt(grade, binary=places.scales[places.scale[at]] == "binary")
+            doubt = _doubt(grade, binary=places.scale[at] == "binary")
             tasks[sample.id, item] = _task(
                 sample, item, questions[asked], verdict=grade, doubt=doubt, call=call or None, rank=rank
             )

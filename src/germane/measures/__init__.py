@@ -13,15 +13,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from germane.measures.bounds import values
 from germane.measures.declaration import measure, parse_measures
 from germane.measures.measure import FINDERS, Measure, Param
 from germane.measures.ranked import *
-from germane.measures.ranked import values
 from germane.places.table import RankedLabels
 
 if TYPE_CHECKING:
     from germane.measures.context import *
-    from germane.measures.evidence import *
     from germane.measures.gold import *
     from germane.measures.outcome import *
     from germane.measures.response import *
@@ -32,7 +31,6 @@ _LATER = (
     "germane.questions.asking",
     "germane.measures.outcome",
     "germane.measures.gold",
-    "germane.measures.evidence",
     "germane.measures.context",
     "germane.measures.response",
     "germane.measures.scoring",

@@ -20,6 +20,7 @@ from germane.measures.measure import Param, one_of
 from germane.measures.outcome import (
     NO_CONTEXT,
     NO_IDS,
+    Decided,
     Item,
     Outcome,
     error,
@@ -45,12 +46,19 @@ from germane.questions.text import folded
 from germane.types import Context, Sample
 
 
-def nothing_in(contexts: Sequence[Context]) -> Outcome | None:
-    """Return a score of 0 if there are no contexts, or only contexts with blank texts; else None."""
+def contexts_of(
+    sample: Sample, k: int | None = None, *, nothing: Outcome | None = None
+) -> tuple[Context, ...]:
+    """Return the distinct contexts, the first k of each search.
+
+    Raises Decided with `nothing`, or a score of 0, if there are no contexts, or only blank texts.
+    """
+    contexts = distinct_contexts(sample, k)
     if not contexts:
-        return NO_CONTEXT
-    empty = all(context.text and blank(context.text) for context in contexts)
-    return ok(0.0, items=[Item("The contexts are empty", held=False)]) if empty else None
+        raise Decided(nothing or NO_CONTEXT)
+    if all(context.text and blank(context.text) for context in contexts):
+        raise Decided(nothing or ok(0.0, items=[Item("The contexts are empty", held=False)]))
+    return contexts
 
 
 def claims_of(sample: Sample, text: str) -> Claims:
@@ -79,9 +87,7 @@ def supported_share(
     at least one claim. `what` describes the supported items in explanations. The score is 0 without contexts,
     and the outcome is skipped without claims.
     """
-    contexts = distinct_contexts(sample)
-    if empty := nothing_in(contexts):
-        return empty
+    contexts = contexts_of(sample)
     claims, support = yield from supported_claims(sample, getattr(sample, name) or "", contexts)
     if not claims:
         return skipped(f"the {name} makes no claims")
@@ -155,9 +161,7 @@ def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> P
     reference if the sample has one. With `--against query`, it sees only the query, as with DeepEval. If an
     answer is missing, the score is incomplete, with bounds 0 and 1.
     """
-    contexts = distinct_contexts(sample, k)
-    if nothing := nothing_in(contexts):
-        return nothing
+    contexts = contexts_of(sample, k)
     texts = settings.shown_with(sample)
     answers = yield from ask_all(
         StatementRelevance(query=sample.query, passage=text, history=turns(sample), **texts)
@@ -183,9 +187,7 @@ def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> P
 )
 def context_sufficiency(sample: Sample) -> Program[Outcome]:
     """1 if the contexts together suffice to answer the query, else 0. Needs no reference."""
-    contexts = distinct_contexts(sample)
-    if nothing := nothing_in(contexts):
-        return nothing
+    contexts = contexts_of(sample)
     verdict = yield from ask(_sufficiency(sample, contexts))
     item = Item("The contexts together", verdict.sufficient, verdict.reasoning)
     return proportion([item], what="sufficient to answer")
@@ -201,20 +203,18 @@ _Matrix: TypeAlias = tuple[tuple[str, ...], list[list[Column]]]
 """The claims of the reference; and for each ranking a list with a column for each rank."""
 
 
-def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Program[_Matrix | Outcome]:
+def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Program[_Matrix]:
     """Ask which claims of the reference are supported by each context.
 
     Return the claims, and for each ranking a list with a column for each rank: the numbers of the claims that
     are supported by the context at that rank. If `repeats` is false, the column of a repeated passage is
-    empty. With `final`, only the final list is returned. Without contexts the result is a score of 0, and
-    without claims a skipped outcome.
+    empty. With `final`, only the final list is returned. Raises Decided with a score of 0 without contexts,
+    and with a skipped outcome without claims.
     """
-    contexts = distinct_contexts(sample)
-    if nothing := nothing_in(contexts):
-        return nothing
+    contexts = contexts_of(sample)
     claims, support = yield from supported_claims(sample, sample.reference or "", contexts)
     if not claims:
-        return skipped("the reference makes no claims")
+        raise Decided(skipped("the reference makes no claims"))
     columns = {
         passage_key(context): frozenset(n for n, verdict in enumerate(support) if at in verdict.contexts)
         for at, context in enumerate(contexts, 1)
@@ -232,40 +232,22 @@ def covered(columns: Iterable[Column]) -> Column:
     return frozenset[int]().union(*columns)
 
 
-def _gain(column: Column, seen: Counter[int], alpha: float) -> float:
-    """Return a context's gain in alpha-DCG: the sum of (1 - alpha)**n over the claims it supports.
+def alpha_dcg(columns: Iterable[Column], alpha: float, k: int, *, greedy: bool = False) -> float:
+    """Return alpha-DCG: the sum over the first k ranks of gain / log2(rank + 1).
 
-    n is the number of contexts above it that support the same claim; `seen` maps each claim to this number.
+    A claim gains (1 - alpha)**(times supported above). With `greedy`, the column with the largest gain comes
+    next each time, which approximates the ideal order.
     """
-    return fsum((1.0 - alpha) ** seen[claim] for claim in sorted(column))
+    left, seen, terms = list(columns), Counter[int](), list[float]()
 
+    def gain(at: int) -> float:
+        return fsum((1.0 - alpha) ** seen[claim] for claim in sorted(left[at]))
 
-def alpha_dcg(columns: Iterable[Column], alpha: float) -> float:
-    """Return alpha-DCG: the sum over ranks of the gain of the context at that rank / log2(rank + 1)."""
-    seen, terms = Counter[int](), []
-    for rank, column in enumerate(columns, 1):
-        terms.append(_gain(column, seen, alpha) / log2(rank + 1))
-        seen.update(column)
+    while left and len(terms) < k:
+        at = max(range(len(left)), key=gain) if greedy else 0
+        terms.append(gain(at) / log2(len(terms) + 2))
+        seen.update(left.pop(at))
     return fsum(terms)
-
-
-def greedy(columns: Iterable[Column], alpha: float, k: int) -> list[Column]:
-    """Return the first k columns of an approximately ideal order: each next column has the largest gain."""
-    left, chosen, seen = list(columns), list[Column](), Counter[int]()
-    while left and len(chosen) < k:
-        best = max(range(len(left)), key=lambda at: _gain(left[at], seen, alpha))
-        chosen.append(left.pop(best))
-        seen.update(chosen[-1])
-    return chosen
-
-
-def alpha_ndcg(columns: Sequence[Column], alpha: float, k: int, pool: Sequence[Column]) -> float:
-    """Return alpha-nDCG at k: the alpha-DCG of `columns` divided by that of an ideal order of `pool`.
-
-    Returns 0 if no context in `pool` supports a claim.
-    """
-    ideal = alpha_dcg(greedy(pool, alpha, k), alpha)
-    return alpha_dcg(columns[:k], alpha) / ideal if ideal else 0.0
 
 
 @measure(
@@ -278,10 +260,8 @@ def alpha_ndcg(columns: Sequence[Column], alpha: float, k: int, pool: Sequence[C
 )
 def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
     """Subtopic recall: share of the reference's claims that are supported by a context in the top k."""
-    matrix = yield from _matrix(sample, final=over == "final")
-    if isinstance(matrix, Outcome):
-        return matrix
-    items, (claims, columns) = [], matrix
+    items = []
+    claims, columns = yield from _matrix(sample, final=over == "final")
     for n, claim in enumerate(claims):
         ranks = [r for ranking in columns for r, column in enumerate(ranking, 1) if n in column]
         first = min(ranks, default=inf)
@@ -310,13 +290,12 @@ def alpha_nDCG(sample: Sample, *, alpha: float, over: str, k: int) -> Program[Ou
     distinct retrieved passages. For each claim that is not supported by any of these passages, the ideal
     order contains an imagined passage that supports it.
     """
-    matrix = yield from _matrix(sample, final=over == "final", repeats=False)
-    if isinstance(matrix, Outcome):
-        return matrix
-    claims, columns = matrix
+    claims, columns = yield from _matrix(sample, final=over == "final", repeats=False)
     absent = set(range(len(claims))) - covered(c for ranking in columns for c in ranking)
     imagined = [frozenset([claim]) for claim in sorted(absent)]
-    results = [alpha_ndcg(ranking, alpha, k, [*ranking, *imagined]) for ranking in columns]
+    ideals = [alpha_dcg([*ranking, *imagined], alpha, k, greedy=True) for ranking in columns]
+    gains = [alpha_dcg(ranking, alpha, k) for ranking in columns]
+    results = [gain / ideal if ideal else 0.0 for gain, ideal in zip(gains, ideals, strict=True)]
     items = []
     for call, ranking in enumerate(columns, 1):
         head = f"Call {call}, position" if len(columns) > 1 else "Position"
@@ -351,9 +330,7 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
     match=fuzzy, similar spellings and partial names ("Curie", "Marie Curie") are equal too if they contain
     the same digits.
     """
-    contexts = distinct_contexts(sample)
-    if nothing := nothing_in(contexts):
-        return nothing
+    contexts = contexts_of(sample)
     texts, history = [sample.reference or "", *texts_of(contexts)], turns(sample)
     of_reference, *of_contexts = yield from ask_all(Entities(sample.query, text, history) for text in texts)
     if isinstance(of_reference, Unanswered):
@@ -461,10 +438,7 @@ def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
 
     With call=0, the score is the mean over all searches.
     """
-    matrix = yield from _matrix(sample)
-    if isinstance(matrix, Outcome):
-        return matrix
-    claims, columns = matrix
+    claims, columns = yield from _matrix(sample)
     results = [[claims[n] for n in covered(ranking)] for ranking in columns]
     return _marginal(claims, results, call, "claims")
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from germane.addons import all_of, load
 from germane.errors import GermaneError, InputError, MeasureError, SourceLocation
 from germane.measures.measure import FINDERS, Definition, Measure, Param, define
+from germane.places.table import RankedLabels
 from germane.samples.files import check_trusted
 from germane.types import FrozenDict
 
@@ -70,6 +71,29 @@ def measure(name: str | Body = "", /, **options: Any) -> Measure | Declare:
         return Measure(new.name, FrozenDict(new.when))
 
     return declare(name) if callable(name) else declare
+
+
+def ranked_measure(name: str, formula: Callable[..., Any], /, **options: Any) -> Measure:
+    """Define a ranked measure by its formula, which takes the table and any of the measure's parameters.
+
+    The formula returns a value per row, or a pair (numerator, denominator).
+    """
+    takes = tuple(inspect.signature(formula).parameters)[1:]
+
+    def compute(table: RankedLabels, params: Mapping[str, Any], k: int | None) -> Any:
+        if params.get("holes") == "condensed":
+            table = table.condensed
+        arguments = {name: k if name == "k" else params[name] for name in takes}
+        if "rel" in arguments and arguments["rel"] is None:
+            arguments["rel"] = table.rel
+        return formula(table, **arguments)
+
+    usual = {
+        "nothing": "0 if nothing relevant is retrieved",
+        "cutoff": "optional" if "k" in takes else "none",
+    }
+    new = Definition(name=name, family="ranked", needs=("contexts",), compute=compute, **{**usual, **options})
+    return Measure(name, FrozenDict(define(new).when))
 
 
 def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:

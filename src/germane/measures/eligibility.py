@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from typing import TypeAlias
@@ -42,37 +42,31 @@ def refusals(
 
     `known` caches the results of the checks. Pass the same dictionary for all measures of these samples.
     """
+    definition, labels, rel = measure.definition, measure.labels, measure.settings.get("rel", 0)
+    ranked = definition.family == "ranked"
+    of_gold = ranked and labels == "gold"
+    rules: dict[object, Callable[[], Broken]] = {
+        "error": lambda: {n: error(row.error or "") for n, row in enumerate(samples) if row.failed}
+    }
+    rules |= {need: partial(_lacking, need, samples) for need in definition.needs}
+    if definition.answerable or ranked:
+        why = skipped("the question is unanswerable: nothing can be relevant")
+        rules["answerable"] = lambda: {n: why for n, row in enumerate(samples) if row.answerable is False}
+    if of_gold:
+        rules["qrels", rel or 1] = partial(_without_gold, rel or 1, samples)
+    if (of_gold and measure.name not in _COUNTS) or _OF_IDS & {*definition.needs}:
+        rules["ids"] = partial(_without_ids, samples)
+    if ranked and labels in {"human", "best"}:
+        read = partial(_unlabelled, settings, samples, best=labels == "best", open_rel=rel is None)
+        rules[labels, rel is None] = read
+    if ranked and labels in {"judge", "best"} and measure.settings.get("against") != "call":
+        rules["asked"] = partial(_unasked, settings.against, samples)
     outcomes: Broken = {}
-    for name, rule in _rules(measure, settings):
+    for name, rule in rules.items():  # the first failed check decides
         if name not in known:
-            known[name] = rule(samples)
+            known[name] = rule()
         outcomes = {**known[name], **outcomes}
     return outcomes
-
-
-def _rules(
-    measure: Measure, settings: Settings
-) -> Iterator[tuple[object, Callable[[Sequence[Sample]], Broken]]]:
-    """Yield (cache key, check) for each requirement of a measure.
-
-    If a sample fails several checks, the first of these gives its outcome.
-    """
-    definition, labels = measure.definition, measure.labels
-    ranked, rel = definition.family == "ranked", measure.settings.get("rel", 0)
-    yield "error", lambda some: {n: error(row.error or "") for n, row in enumerate(some) if row.failed}
-    for need in definition.needs:
-        yield need, partial(_lacking, need)
-    if definition.answerable or ranked:
-        yield "answerable", _unanswerable
-    if ranked and labels == "gold":
-        yield ("qrels", rel or 1), partial(_without_gold, rel or 1)
-    if (ranked and labels == "gold" and measure.name not in _COUNTS) or _OF_IDS & {*definition.needs}:
-        yield "ids", _without_ids
-    if ranked and labels in {"human", "best"}:
-        read = partial(_unlabelled, settings, best=labels == "best", open_rel=rel is None)
-        yield (labels, rel is None), read
-    if ranked and labels in {"judge", "best"} and measure.settings.get("against") != "call":
-        yield "asked", partial(_unasked, settings.against)
 
 
 def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, open_rel: bool) -> Broken:
@@ -84,7 +78,7 @@ def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, op
     people, judged, broken = Places(LabelChoice("human", "need", final=False), settings), settings.scale, {}
     people.add(samples)
     for number in range(len(samples)):
-        labelled = people.labelled[people.span_of(number)]
+        labelled = people.labelled[people.read(number, None)]
         other = sorted(people.scales_of(number) - ({judged} if best else {"graded", "binary"}))
         if other and best:
             broken[number] = skipped(
@@ -109,11 +103,6 @@ def _lacking(need: str, samples: Sequence[Sample]) -> Broken:
         lacking = [n for n, sample in enumerate(samples) if getattr(sample, need, None) in (None, "", ())]
     why = skipped(_ABSENT.get(need, f"the sample has no {need}"))
     return {n: error(fault) if (fault := samples[n].error) else why for n in lacking}
-
-
-def _unanswerable(samples: Sequence[Sample]) -> Broken:
-    why = skipped("the question is unanswerable: nothing can be relevant")
-    return {n: why for n, sample in enumerate(samples) if sample.answerable is False}
 
 
 def _without_gold(rel: int, samples: Sequence[Sample]) -> Broken:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import isinf
 
 from germane.clean import shorten
+from germane.measures.bounds import least_level, open_holes
 from germane.measures.measure import Definition, Measure
 from germane.measures.outcome import Item, Outcome
-from germane.measures.ranked import least_level, open_holes
 from germane.places.places import Places
 from germane.types import FrozenDict, Json
 
@@ -131,10 +131,8 @@ def _check(rank: int, places: Places, at: int, measure: Measure, call: int) -> F
     if context.id is not None:
         check["id"] = context.id
     if labelled:
-        binary = places.scales[int(places.scale[at])] == "binary"
-        grade = float(places.worth[at]) if binary else max(level, 0.0)
+        grade = float(places.grades[at])
         if probabilities := places.probabilities.get(at):
-            grade = float(min(level, len(probabilities) - 1))
             check["probabilities"] = list(probabilities)
         source = places.choice.source
         if source == "best":
@@ -241,11 +239,40 @@ def as_json(definition: Definition) -> dict[str, Json]:
     }
 
 
+def facts(definition: Definition) -> Iterator[tuple[str, str]]:
+    """Yield (name, text) for each fact about a measure; a parameter's name is `name=default`."""
+    low, high = definition.range
+    ends = f"{low:g} and up" if isinf(high) else f"{low:g} to {high:g}"
+    gold = ("qrels",) if definition.family == "ranked" and definition.labels == "gold" else ()
+    calls = "no judge calls" if definition.cost == "0" else f"judge calls: {definition.cost}"
+    yield "formula", definition.formula
+    yield "range", ends if definition.better == "higher" else f"{ends}, lower is better"
+    yield "needs", f"{', '.join((*definition.needs, *gold)) or 'nothing'}; {calls}"
+    if definition.nothing:
+        yield "nothing to count", definition.nothing
+    for name, param in definition.options.items():
+        text = str(param.default).lower() if param.type is bool else str(param.default)
+        if param.default is None:
+            text = "(none)" if param.type is float else "(by the labels)"
+        choices = f" ({' | '.join(map(str, param.choices))})" if param.choices else ""
+        yield f"{name}={text}", f"{param.meaning}{choices}"
+    if definition.spellings:
+        yield "also spelled", ", ".join(definition.spellings)
+    if definition.reference:
+        yield "source", definition.reference
+
+
+def described(definition: Definition) -> str:
+    """Return the description that `germane measures NAME` prints: name, meaning, then one fact per line."""
+    texts = (f"{name}: {text}" for name, text in facts(definition))
+    return "\n".join([f"{definition.heading}  {definition.doc}", "", *texts])
+
+
 def listing(definitions: Iterable[Definition]) -> str:
     """Return a text with one paragraph per measure: its name, formula, required fields and source."""
     paragraphs = []
     for definition in definitions:
-        needs = dict(definition.facts())["needs"]
+        needs = dict(facts(definition))["needs"]
         lower = "; lower is better" if definition.better == "lower" else ""
         source = f"; from {definition.reference}" if definition.reference else ""
         first = definition.doc.partition("\n")[0]  # "" without a docstring

@@ -8,7 +8,7 @@ differ from their defaults, in sorted order, and ends with `@k`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isinf
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -152,32 +152,6 @@ class Definition:
         if "labels" in params:
             params["labels"] = replace(params["labels"], choices=self.sources)
         return params
-
-    def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield (name, text) for each fact about the measure; a parameter's name is `name=default`."""
-        low, high = self.range
-        ends = f"{low:g} and up" if isinf(high) else f"{low:g} to {high:g}"
-        gold = ("qrels",) if self.family == "ranked" and self.labels == "gold" else ()
-        calls = "no judge calls" if self.cost == "0" else f"judge calls: {self.cost}"
-        yield "formula", self.formula
-        yield "range", ends if self.better == "higher" else f"{ends}, lower is better"
-        yield "needs", f"{', '.join((*self.needs, *gold)) or 'nothing'}; {calls}"
-        if self.nothing:
-            yield "nothing to count", self.nothing
-        for name, param in self.options.items():
-            text = str(param.default).lower() if param.type is bool else str(param.default)
-            if param.default is None:
-                text = "(none)" if param.type is float else "(by the labels)"
-            choices = f" ({' | '.join(map(str, param.choices))})" if param.choices else ""
-            yield f"{name}={text}", f"{param.meaning}{choices}"
-        if self.spellings:
-            yield "also spelled", ", ".join(self.spellings)
-        if self.reference:
-            yield "source", self.reference
-
-    def described(self) -> str:
-        """Return the description that `germane measures NAME` prints: the meaning, then one fact per line."""
-        return "\n".join([self.doc, "", *(f"{name}: {text}" for name, text in self.facts())])
 
     def covers(self, params: Mapping[str, Value]) -> bool:
         """Return True if `params`, with defaults for missing values, agree with `when`."""

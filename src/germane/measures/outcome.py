@@ -59,6 +59,14 @@ def ok(value: float, *, items: Iterable[Item] = (), what: str = "") -> Outcome:
     return Outcome(value=float(value), items=tuple(items), what=what)
 
 
+class Decided(Exception):
+    """Raised to end a measure with an outcome before anything is counted, by what several begin with."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+
+
 NO_CONTEXT = ok(0.0, items=[Item("No context retrieved", held=False)])
 NO_IDS = "the contexts have no document ids"
 """The reason for skipping a sample whose contexts have no ids: they cannot be compared with gold ids."""
@@ -138,6 +146,8 @@ def safely(name: str, start: Callable[[], Program[Result] | Result]) -> Program[
         started = start()
         result = (yield from started) if isinstance(started, Generator) else started
         return result if isinstance(result, Outcome) else ok(float(result))
+    except Decided as end:
+        return end.outcome
     except Missing as missing:
         return error(missing.why)
     except Exception as fault:  # noqa: BLE001 - a measure may be a user's own; its fault is one sample's error

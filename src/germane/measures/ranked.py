@@ -1,4 +1,4 @@
-"""The ranked measures: their formulas, parameters and sources, and the bounds of scores with missing labels.
+"""The ranked measures: their formulas, parameters and sources.
 
 Each formula is a vectorised function from a table of labels to one value per ranking:
 
@@ -13,21 +13,29 @@ Each formula is a vectorised function from a table of labels to one value per ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from inspect import signature
-from itertools import pairwise
-from math import fsum, inf
+from functools import partial
+from math import inf
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import TypeIs
 
 from germane.errors import MeasureError
-from germane.measures.measure import Definition, Measure, Param, define, one_of
-from germane.places.table import Bools, Floats, Ints, RankedLabels, pointers_of, reached, relevant_known
-from germane.types import FrozenDict
+from germane.measures.declaration import ranked_measure
+from germane.measures.measure import Measure, Param, one_of
+from germane.places.table import (
+    CERTAINTY,
+    Bools,
+    Floats,
+    Ints,
+    RankedLabels,
+    ratio,
+    reached,
+    relevant_known,
+    so_far,
+)
 
 _GOLD = one_of("source of the labels", "gold", "judge", "human", "best")
 LABELS = replace(_GOLD, default="judge")
@@ -59,10 +67,6 @@ _TOP = Param(int, None, "the highest grade of the scale; default 4 of gold, else
 _PERSISTENCE = Param(float, 0.8, "persistence: the chance of looking at the next place", low=0.0, high=0.999)
 _PART = one_of("the score, or how much more it could be", "score", "residual")
 
-ENUMERATED = 12
-"""The most uncertain labels in one person's ranking up to which all yes/no combinations are tried."""
-_CERTAINTY = 1e-9
-"""A probability this close to 0 or 1 counts as certain, because it is a sum of rounded numbers."""
 _HIGHEST = 1000
 """The highest grade with an exponential gain: 2**1024 is infinite."""
 
@@ -72,94 +76,10 @@ _USUAL = {"rel": REL, "holes": _HOLES, **_OVER_GOLD}
 _OF_CONTEXTS = {"rel": REL, "holes": _HOLES, "labels": LABELS, "over": OVER, "against": _AGAINST}
 
 
-def values(measure: Measure, table: RankedLabels) -> Floats:
-    """Return the values of a ranked measure, one for each ranking (row) of the table."""
-    result = measure.definition.compute(table, measure.settings, measure.k)
-    found = np.asarray(_ratio(*result) if isinstance(result, tuple) else result, dtype=np.float64)
-    return found if table.several is None or _graded(measure) else _with_expectations(measure, table, found)
-
-
-def sample_means(measure: Measure, table: RankedLabels, rows: Sequence[int]) -> Floats:
-    """Return a measure's mean over the rankings of each sample, 0 for a sample without rankings.
-
-    The rankings of sample n are the rows `rows[n]` to `rows[n + 1] - 1` of the table.
-    """
-    of_rankings, counts = values(measure, table), np.diff(rows)
-    if counts.max(initial=0) <= 1:
-        means = np.zeros(len(counts))
-        means[counts == 1] = of_rankings
-        return means
-    listed = of_rankings.tolist()
-    return np.array([fsum(listed[a:b]) / (b - a) if b > a else 0.0 for a, b in pairwise(rows)])
-
-
-def least_level(measure: Measure) -> float:
-    """Return the lowest grade that counts as relevant: the measure's `rel`, or the default for its labels."""
-    from germane.questions.relevance import HELPS  # not at the top: `germane rank` has no judge
-
-    return measure.settings.get("rel") or (1 if measure.labels == "gold" else HELPS)
-
-
-def open_holes(measure: Measure) -> bool:
-    """Return True if an unjudged passage makes the score incomplete; False if it counts as not relevant."""
-    settings = measure.settings
-    about_holes = measure.name == "Judged" or settings.get("part") == "residual"
-    return measure.labels == "human" and not about_holes and settings.get("holes", "zero") == "zero"
-
-
-def _uncertain(measure: Measure, table: RankedLabels) -> tuple[Floats, Bools]:
-    """Return the probability that each passage is relevant, and a mask of passages to try as yes and as no.
-
-    The mask marks uncertain passages within the cut-off, if several people labelled the sample.
-    """
-    chance = reached(table.level, table.chances, measure.settings["rel"] or table.rel).astype(np.float64)
-    open_ = (chance > _CERTAINTY) & (chance < 1 - _CERTAINTY) & table.judged
-    if table.several is not None:
-        open_ &= table.several[table.row]
-    if measure.k is not None and measure.settings.get("holes") != "condensed":
-        open_ &= table.rank <= measure.k
-    return chance, open_
-
-
-def _with_expectations(measure: Measure, table: RankedLabels, found: Floats) -> Floats:
-    """Return `found`, the values of the rows, with new values for rows that have a few uncertain labels.
-
-    A new value is the expected value over all yes/no combinations of the row's uncertain labels.
-    """
-    chance, open_ = _uncertain(measure, table)
-    uncertain = np.bincount(table.row[open_], minlength=table.rows)
-    rows = np.flatnonzero((uncertain > 0) & (uncertain <= ENUMERATED))
-    if not len(rows):
-        return found
-    found, number = found.copy(), _so_far(table, open_) - 1  # numbers uncertain places in a row from 0
-    level = np.where(table.judged, np.where(chance >= 0.5, inf, 0.0), np.nan)
-    sizes = np.cumsum(np.diff(table.pointers)[rows] << uncertain[rows])
-    for batch in np.split(rows, np.flatnonzero(np.diff(sizes // _PLACES)) + 1):
-        copies = 1 << uncertain[batch]
-        row = np.repeat(batch, copies)
-        pointers = pointers_of(np.diff(table.pointers)[row])
-        copy = np.repeat(np.arange(len(row)), np.diff(pointers))
-        at = table.pointers[row][copy] + np.arange(len(copy)) - pointers[copy]
-        bits = np.arange(len(row)) - np.repeat(pointers_of(copies)[:-1], copies)
-        yes = (bits[copy] >> np.where(open_, number, 0)[at] & 1).astype(np.bool_)
-        tried = np.where(open_[at], np.where(yes, inf, 0.0), level[at])
-        weight = np.where(open_[at], np.where(yes, chance[at], 1.0 - chance[at]), 1.0)
-        one = RankedLabels.of_columns(pointers, tried, table.gain[at], rel=table.rel)
-        means = values(measure, one) * np.multiply.reduceat(weight, pointers[:-1])
-        found[batch] = np.add.reduceat(means, pointers_of(copies)[:-1])
-    return found
-
-
 Marks: TypeAlias = Bools | Floats
 """For each place, a boolean that says whether it counts, or the probability that it counts."""
 Fraction: TypeAlias = tuple[Floats, Floats]
 """The numerator and the denominator for each row of a table."""
-
-
-def fraction(measure: Measure, table: RankedLabels) -> Fraction | None:
-    """Return a measure's numerators and denominators, one per row; None if its formula is not a fraction."""
-    result: Fraction | Floats = measure.definition.compute(table, measure.settings, measure.k)
-    return result if isinstance(result, tuple) else None
 
 
 def _top_size(table: RankedLabels, k: int | None) -> Ints:
@@ -175,11 +95,6 @@ def _within(table: RankedLabels, k: int | None) -> Bools:
 def _relevant(table: RankedLabels, rel: float, k: int | None) -> Marks:
     """Return for each passage whether it is relevant and in the top k, as a boolean or a probability."""
     return reached(table.level, table.chances, rel) * _within(table, k)
-
-
-def _certain(marks: Marks) -> TypeIs[Bools]:
-    """Return True if the marks are booleans, False if they are probabilities."""
-    return marks.dtype == np.bool_
 
 
 def _hits(table: RankedLabels, rel: float, k: int | None) -> Floats:
@@ -200,21 +115,14 @@ def _running(
     return np.asarray(total(rows, axis=1)[table.row, positions], np.float64)
 
 
-def _first(table: RankedLabels, relevant: Marks) -> Marks:
+def _first(table: RankedLabels, relevant: Any) -> Marks:
     """Return a mask that marks the first relevant passage of each row.
 
     If `relevant` holds probabilities, return the probability that each passage is the first relevant one.
     """
-    if _certain(relevant):
-        return np.asarray(relevant & (_so_far(table, relevant) == 1), np.bool_)
-    return relevant * _running(table, 1.0 - relevant, np.cumprod, 1.0)
-
-
-def _so_far(table: RankedLabels, marked: Bools) -> Ints:
-    """Return, for each passage, the number of marked passages at its rank or above in its row."""
-    running = np.concatenate([[0], np.cumsum(marked)])
-    before = np.repeat(running[table.pointers[:-1]], np.diff(table.pointers))
-    return np.asarray(running[1:] - before, dtype=np.int64)
+    if relevant.dtype == np.bool_:
+        return np.asarray(relevant & (so_far(table, relevant) == 1), np.bool_)
+    return np.asarray(relevant * _running(table, 1.0 - relevant, np.cumprod, 1.0))
 
 
 def _sum(table: RankedLabels, marked: Marks, values: NDArray[np.floating[Any]] | float = 1.0) -> Floats:
@@ -223,11 +131,6 @@ def _sum(table: RankedLabels, marked: Marks, values: NDArray[np.floating[Any]] |
     If the marks are probabilities, the values are multiplied by them.
     """
     return np.asarray(np.bincount(table.row, marked * values, table.rows), dtype=np.float64)
-
-
-def _ratio(numerator: Floats | Ints, denominator: Floats | Ints) -> Floats:
-    """Return numerator / denominator for each row, or 0 if the denominator is 0."""
-    return np.divide(numerator, denominator, out=np.zeros(len(denominator)), where=denominator > 0)
 
 
 def _ideal(table: RankedLabels, ideal: str) -> RankedLabels:
@@ -286,7 +189,7 @@ def _require_certain(table: RankedLabels) -> None:
     """
     uncertain = table.several is not None and table.several.any()
     if table.chances is not None:
-        uncertain |= ((table.chances > _CERTAINTY) & (table.chances < 1 - _CERTAINTY)).any()
+        uncertain |= ((table.chances > CERTAINTY) & (table.chances < 1 - CERTAINTY)).any()
     if uncertain:
         problem = "2**grade (ERR, dcg=exp-log2) needs one grade per context, not grades of several people or probabilities"
         raise MeasureError(problem, fix="use nDCG with dcg=log2, whose gain is the grade")
@@ -297,7 +200,7 @@ def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
     stops = _stops(table, top)
     graded = _within(table, k) & (stops > 0)
     row, rank, stops = table.row[graded], table.rank[graded], stops[graded]
-    nth = _so_far(table, graded)[graded]
+    nth = so_far(table, graded)[graded]
     value, continues = np.zeros(table.rows), np.ones(table.rows)
     for word in np.split(np.argsort(nth, kind="stable"), np.cumsum(np.bincount(nth))[1:-1]):
         at = row[word]
@@ -308,9 +211,9 @@ def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
 
 def _precisions(table: RankedLabels, rel: float, k: int | None) -> Floats:
     """Return the numerator of AP for each row: the sum of P@r over the ranks r of relevant passages."""
-    relevant = _relevant(table, rel, k)
-    if _certain(relevant):
-        return _sum(table, relevant, _so_far(table, relevant) / table.rank)
+    relevant: Any = _relevant(table, rel, k)
+    if relevant.dtype == np.bool_:
+        return _sum(table, relevant, so_far(table, relevant) / table.rank)
     return _sum(table, relevant, (1.0 + _running(table, relevant)) / table.rank)
 
 
@@ -318,17 +221,17 @@ def _r_precision(table: RankedLabels, rel: float) -> Floats:
     """Return the precision at rank R, the number of known relevant documents, for each row."""
     relevant = relevant_known(table, rel=rel)
     early = table.rank <= relevant[table.row]
-    return _ratio(_sum(table, early & (table.level >= rel)), relevant)
+    return ratio(_sum(table, early & (table.level >= rel)), relevant)
 
 
 def _interpolated(table: RankedLabels, rel: float, k: float) -> Floats:
     """Return the interpolated precision of each row: the highest precision at a rank with recall >= `k`."""
     relevant = table.level >= rel  # of gold: certain
-    so_far = _so_far(table, relevant)
+    count = so_far(table, relevant)
     least = np.floor(k * relevant_known(table, rel=rel) + 0.9)  # trec_eval's iprec_at_recall
-    reached = relevant & (so_far >= least[table.row])
+    reached = relevant & (count >= least[table.row])
     best = np.zeros(table.rows)
-    np.maximum.at(best, table.row[reached], so_far[reached] / table.rank[reached])
+    np.maximum.at(best, table.row[reached], count[reached] / table.rank[reached])
     return best
 
 
@@ -341,9 +244,9 @@ def _bpref(table: RankedLabels, rel: float) -> Floats:
     relevant, row = relevant_known(table, rel=rel), table.row
     nonrelevant = (table.ideal_level >= 0) & (table.ideal_level < rel)
     refused = np.bincount(table.ideal_row[nonrelevant], minlength=table.rows)
-    above = _so_far(table, table.judged & (table.level >= 0) & (table.level < rel))
-    lost = _ratio(np.minimum(above, relevant[row]), np.minimum(relevant, refused)[row])
-    return _ratio(_sum(table, table.level >= rel, 1.0 - lost), relevant)
+    above = so_far(table, table.judged & (table.level >= 0) & (table.level < rel))
+    lost = ratio(np.minimum(above, relevant[row]), np.minimum(relevant, refused)[row])
+    return ratio(_sum(table, table.level >= rel, 1.0 - lost), relevant)
 
 
 def _rank_biased(table: RankedLabels, rel: float, k: int | None, p: float, part: str) -> Floats:
@@ -363,37 +266,14 @@ def _position(table: RankedLabels, rel: float, k: int | None) -> Fraction:
     return _sum(table, _relevant(table, rel, k), 1.0 / table.rank), harmonic[positions]
 
 
-def _ranked(name: str, formula: Callable[..., Any], /, **options: Any) -> Measure:
-    """Define a ranked measure by its formula and return it; `options` are fields of its Definition.
-
-    The formula takes a table of labels and, by name, any parameters of the measure and `k`. It returns a
-    value per row, or a pair (numerators, denominators).
-    """
-    takes = tuple(signature(formula).parameters)[1:]
-
-    def compute(table: RankedLabels, params: Mapping[str, Any], k: int | None) -> Any:
-        if params.get("holes") == "condensed":
-            table = table.condensed
-        arguments = {name: k if name == "k" else params[name] for name in takes}
-        if "rel" in arguments and arguments["rel"] is None:
-            arguments["rel"] = table.rel
-        return formula(table, **arguments)
-
-    usual = {
-        "params": _USUAL,
-        "nothing": "0 if nothing relevant is retrieved",
-        "cutoff": "optional" if "k" in takes else "none",
-    }
-    new = Definition(name=name, family="ranked", needs=("contexts",), compute=compute, **{**usual, **options})
-    return Measure(name, FrozenDict(define(new).when))
-
-
 _OF_RECALL: Mapping[str, Any] = {
     "sources": ("gold",),
     "refusal": "the judge saw only what was retrieved; recall needs gold",
     "nothing": "0 if nothing relevant is retrieved or known",
 }
 """Options of a measure that needs the number of all relevant documents, which is known only with gold."""
+
+_ranked = partial(ranked_measure, params=_USUAL)
 
 nDCG = _ranked(
     "nDCG", _ndcg,
@@ -431,7 +311,7 @@ ERR = _ranked(
     aliases=("expected_reciprocal_rank",),
 )  # fmt: skip
 nERR = _ranked(
-    "nERR", lambda table, k, top, ideal: _ratio(
+    "nERR", lambda table, k, top, ideal: ratio(
         _stopping(table, k, top), _stopping(_ideal(table, ideal), k, top)
     ),
     formula="ERR@k / ERR@k of the ideal list",
@@ -457,7 +337,7 @@ R = _ranked(
     **_OF_RECALL,
 )  # fmt: skip
 F1 = _ranked(
-    "F1", lambda table, rel, k: _ratio(2 * _hits(table, rel, k), k + relevant_known(table, rel=rel)),
+    "F1", lambda table, rel, k: ratio(2 * _hits(table, rel, k), k + relevant_known(table, rel=rel)),
     formula="2 P@k R@k / (P@k + R@k)",
     doc="The harmonic mean of P@k and R@k.",
     reference="van Rijsbergen 1979; ranx f1",
@@ -501,7 +381,7 @@ bpref = _ranked(
     **_OF_RECALL,
 )  # fmt: skip
 Judged = _ranked(
-    "Judged", lambda table, k: _ratio(_sum(table, _within(table, k) & table.judged), _top_size(table, k)),
+    "Judged", lambda table, k: ratio(_sum(table, _within(table, k) & table.judged), _top_size(table, k)),
     formula="judged in the top k / places in the top k",
     doc="The share of retrieved documents that are judged. If it is low, other measures say little.",
     reference="ir_measures Judged",
@@ -538,7 +418,7 @@ SetR = _ranked(
     **_OF_RECALL,
 )  # fmt: skip
 SetF = _ranked(
-    "SetF", lambda table, rel: _ratio(2 * _hits(table, rel, None), table.length + relevant_known(table, rel=rel)),
+    "SetF", lambda table, rel: ratio(2 * _hits(table, rel, None), table.length + relevant_known(table, rel=rel)),
     formula="2 SetP SetR / (SetP + SetR)",
     doc="The harmonic mean of SetP and SetR.",
     reference="van Rijsbergen 1979; trec_eval set_F",
@@ -617,75 +497,3 @@ def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
                 judged = Judged(over=settings["over"])
                 result[judged if k is None or isinstance(k, float) else judged @ k] = None
     return [*result]
-
-
-MOST = 2**14
-"""The most combinations of missing labels to try; with more, `bounds` returns the measure's range."""
-
-_MOST_WORK = 2**18
-"""The most combinations of missing and uncertain labels together that `bounds` tries."""
-
-_PLACES = 2**20
-"""The most places in one call of a formula, which limits memory."""
-
-
-def bounds(
-    measure: Measure, table: RankedLabels, missing: Ints, *, binary: bool = False, top: int = 3
-) -> tuple[float, float]:
-    """Return the lowest and highest possible value of a measure for one sample with missing labels.
-
-    `table` holds the sample's rankings. `missing` has a value for each passage: -1 if its label is known,
-    else the number of its missing label. Passages with the same number (the same text twice) get the same
-    label. All combinations of labels are tried: grades from 0 to `top` or, if `binary`, yes and no. If there
-    are too many combinations, the bounds are the measure's range.
-    """
-    if measure.depth is not None:
-        kept = table.rank <= measure.depth
-        table, missing = table.kept(kept), missing[kept]
-    grades = [(float(grade), float(grade)) for grade in range(top + 1)]
-    yes_or_no = binary or not _graded(measure)
-    answers = np.array([(0.0, 0.0), (1.0, np.inf)] if yes_or_no else grades)
-    verdicts = np.unique(missing[missing >= 0])
-    combinations = len(answers) ** len(verdicts)
-    work = combinations
-    if table.several is not None and yes_or_no and combinations <= MOST and not _graded(measure):
-        _, open_ = _uncertain(measure, table)
-        uncertain = np.bincount(table.row[open_], minlength=table.rows)
-        work = combinations * int(2 ** int(uncertain[uncertain <= ENUMERATED].max(initial=0)))
-    if combinations > MOST or work > _MOST_WORK:
-        return measure.definition.range
-    step = max(1, _PLACES // max(1, len(missing)))
-    result, powers = [], len(answers) ** np.arange(len(verdicts))
-    for at in range(0, combinations, step):
-        numbers = np.arange(at, min(at + step, combinations))[:, None]
-        filled = _assigned(table, missing, verdicts, answers[numbers // powers % len(answers)])
-        result.append(values(measure, filled).reshape(-1, table.rows).mean(axis=1))
-    means = np.concatenate(result)
-    return float(means.min()), float(means.max())
-
-
-def _graded(measure: Measure) -> bool:
-    """Return True if the measure uses grades as gains, False if it only compares them with `rel`."""
-    return "rel" not in measure.definition.params
-
-
-def _assigned(table: RankedLabels, missing: Ints, verdicts: Ints, answers: Floats) -> RankedLabels:
-    """Return a table with a copy of the rankings for each combination of missing labels.
-
-    `missing` has the number of the missing label of each passage, or -1. `verdicts` are the distinct numbers.
-    `answers`, shape (combinations, verdicts, 2), holds the (gain, level) of each missing label. The ideal
-    ranking of each copy is made of the copy's own labels.
-    """
-    times, unknown = len(answers), missing >= 0
-    value = answers[:, np.searchsorted(verdicts, missing[unknown])]
-    level = np.tile(np.where(table.judged, table.level, np.nan), (times, 1))
-    gain = np.tile(table.gain, (times, 1))
-    level[:, unknown], gain[:, unknown] = value[..., 1], value[..., 0]
-    return RankedLabels.of_columns(
-        pointers_of(np.tile(np.diff(table.pointers), times)),
-        level.ravel(),
-        gain.ravel(),
-        rel=table.rel,
-        chances=None if table.chances is None else np.tile(table.chances, (times, 1)),
-        several=None if table.several is None else np.tile(table.several, times),
-    )

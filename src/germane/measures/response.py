@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from germane.clean import blank
-from germane.measures.context import claims_of, nothing_in, supported_share
+from germane.measures.context import claims_of, contexts_of, supported_share
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.measure import Param, one_of
-from germane.measures.outcome import Item, Outcome, complement, proportion, skipped, texts_of
-from germane.places.lists import distinct_contexts, field_text, rankings, turns
+from germane.measures.outcome import Item, Outcome, complement, proportion, safely, skipped, texts_of
+from germane.places.lists import field_text, rankings, turns
 from germane.questions.asking import Program, ask, ask_each
 from germane.questions.kinds import (
     CitationSupport,
@@ -52,7 +52,8 @@ def faithfulness(sample: Sample) -> Program[Outcome]:
 )
 def hallucination(sample: Sample) -> Program[Outcome]:
     """Share of the response's claims that are not supported by any retrieved context. Lower is better."""
-    return complement((yield from faithfulness.definition.compute(sample)))
+    supported = yield from safely("faithfulness", lambda: faithfulness.definition.compute(sample))
+    return complement(supported)
 
 
 @measure(
@@ -119,10 +120,8 @@ def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
     reference. `contexts` says which contexts count. With `irrelevant`, a wrong claim counts if it is
     supported by an irrelevant context and by no relevant context.
     """
-    results = distinct_contexts(sample)
-    if nothing_in(results):
-        return skipped("the sample has no contexts that could mislead")
-    retrieved = texts_of(results)
+    nothing = skipped("the sample has no contexts that could mislead")
+    retrieved = texts_of(contexts_of(sample, nothing=nothing))
     reference = sample.reference or ""
     claims, expected = yield from ask_each(
         claims_of(sample, text) for text in (sample.response or "", reference)
@@ -339,9 +338,7 @@ def nugget_recall(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outc
     judge decides which are vital; a single claim is always vital. By default, the score is AutoNuggetizer's
     V_strict.
     """
-    contexts = distinct_contexts(sample)
-    if nothing := nothing_in(contexts):
-        return nothing
+    contexts = contexts_of(sample)
     return (yield from _nuggets_held(sample, texts_of(contexts), "contexts", nuggets, strict=strict))
 
 

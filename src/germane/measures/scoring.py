@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, groupby, product
@@ -21,11 +21,12 @@ from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
 from germane.clean import blank
-from germane.measures import ranked
+from germane.measures.bounds import bounds, least_level, open_holes, sample_means
 from germane.measures.eligibility import NOTHING_RELEVANT, Broken, refusals
 from germane.measures.graders import STRICT, Grader, graders_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome, error, incomplete, ok, safely
+from germane.measures.ranked import belonging_to
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Floats, Ints, LabelChoice
@@ -85,21 +86,23 @@ class Block:
         self.jobs, self.settings, self._samples = jobs, settings, [job.sample for job in jobs]
         self.notes, self.labelled = Counter[str](), list[int]()
         self.programs, self.owners = list[Program[Any]](), list[tuple[int, tuple[str, ...]]]()
-        self._readings: dict[LabelChoice, _Reading] = {}
-        self._settled = False
+        self._places: dict[LabelChoice, Places] = {}
+        self._asked: dict[tuple[LabelChoice, int], int] = {}
         sets: dict[int, list[int]] = {}
         for number, job in enumerate(jobs):
             sets.setdefault(id(job.graders), []).append(number)
         self.grader_sets = [jobs[numbers[0]].graders for numbers in sets.values()]
-        self._columns: dict[int, list[_Column]] = {}
+        columns_of: dict[int, list[_Column]] = {}
         own, others = dict[int, _Column](), dict[Measure, _Column]()
         for graders, numbers in zip(self.grader_sets, sets.values(), strict=True):
             columns = [own.setdefault(id(grader), _Column(grader, len(jobs))) for grader in graders]
-            self._columns[id(graders)] = columns
-            more = ranked.belonging_to(grader.measure for grader in graders) if companions else ()
+            columns_of[id(graders)] = columns
+            more = belonging_to(grader.measure for grader in graders) if companions else ()
             added = [others.setdefault(m, _Column(Grader(measure=m), len(jobs))) for m in more]
             for column in (*columns, *added):
                 column.jobs = np.append(column.jobs, np.array(numbers, np.int64))
+        self._columns = [columns_of[id(job.graders)] for job in jobs]
+        """The column of scores of each grader of each job."""
         self._companions = list(others.values())
         self._every = [*own.values(), *self._companions]
         self._start()
@@ -109,19 +112,19 @@ class Block:
         """Set the outcomes that need no answers, and collect the programs that ask for the other scores."""
         known: dict[object, Broken] = {}
         unsure = {number for number, sample in enumerate(self._samples) if sample.unsure}
+        depths: dict[LabelChoice, Ints] = {}
         for column in self._every:
             if column.grader.by is None:
                 self._put_known(column, known, unsure)
-                if column.ranked:
-                    column.read = column.unnoted()
-                    choice, depth = column.grader.measure.choice, column.grader.measure.depth
-                    if choice not in self._readings:
-                        self._readings[choice] = _Reading(choice, self.settings, len(self.jobs))
-                    depths = self._readings[choice].depths
-                    depths[column.read] = np.maximum(depths[column.read], depth or sys.maxsize)
-        for reading in self._readings.values():
-            reading.places.add(self._samples, reading.depths.tolist())
-        judged = any(choice.source in {"judge", "best"} for choice in self._readings)
+            if column.ranked:
+                column.read = column.unnoted()
+                choice, depth = column.grader.measure.choice, column.grader.measure.depth
+                deepest = depths.setdefault(choice, np.zeros(len(self.jobs), np.int64))
+                deepest[column.read] = np.maximum(deepest[column.read], depth or sys.maxsize)
+        for choice, deepest in depths.items():
+            self._places[choice] = Places(choice, self.settings)
+            self._places[choice].add(self._samples, deepest.tolist())
+        judged = any(choice.source in {"judge", "best"} for choice in self._places)
         if (judged and not self.settings.judged_by) or not all(column.ranked for column in self._every):
             for number in range(len(self.jobs)):
                 self._ask(number)
@@ -140,39 +143,32 @@ class Block:
         for number in graded & unsure if unsure and reads_gold_alone(measure) else ():
             lacking = refused.get(number)
             if lacking is None or lacking.why == NOTHING_RELEVANT:
-                column.noted[number] = outcome = between(measure, self.jobs[number].sample, self.settings)
+                column.noted[number] = outcome = between(measure, self._samples[number], self.settings)
                 column.put(number, outcome)
 
     def _ask(self, number: int) -> None:
         """Add the programs of one job: one per judged measure, and one per choice of relevance labels."""
-        job, columns = self.jobs[number], self._columns_of(number)
-        for column in columns:
+        sample = self._samples[number]
+        for column in self._columns[number]:
             grader = column.grader
-            if grader.by is not None:
-                program = grader.by.grade_sample(job.sample, job.case)
-            elif not column.ranked and number not in column.noted:
-                program = program_of(grader.measure, job.sample, self.settings)
-            else:
-                continue
-            column.programs[number] = self._add_program(program, number, [str(grader.measure)])
-        for choice, reading in self._readings.items():
-            if reading.places.asks(number):
-                asked = _asked(reading.places.questions(number))
-                reading.programs[number] = self._add_program(asked, number, self._readers(choice, number))
-
-    def _add_program(self, program: Program[Any], number: int, measures: Iterable[str]) -> int:
-        self.programs.append(program)
-        self.owners.append((number, tuple(measures)))
-        return len(self.programs) - 1
+            if not column.ranked and number not in column.noted:
+                if grader.by is None:
+                    program = program_of(grader.measure, sample, self.settings)
+                else:
+                    program = grader.by.grade_sample(sample, self.jobs[number].case)
+                column.programs[number] = len(self.programs)
+                self.programs.append(program)
+                self.owners.append((number, (str(grader.measure),)))
+        for choice, places in self._places.items():
+            if places.asks(number):
+                self._asked[choice, number] = len(self.programs)
+                self.programs.append(_asked(places.questions(number)))
+                self.owners.append((number, self._readers(choice, number)))
 
     def _readers(self, choice: LabelChoice, number: int) -> tuple[str, ...]:
         """Return the canonical names of the measures of job `number` that read the labels of `choice`."""
-        columns = (c for c in self._columns_of(number) if c.ranked and c.grader.measure.choice == choice)
+        columns = (c for c in self._columns[number] if c.ranked and c.grader.measure.choice == choice)
         return tuple(dict.fromkeys(str(c.grader.measure) for c in columns if number not in c.noted))
-
-    def _columns_of(self, number: int) -> list[_Column]:
-        """Return the column of scores of each grader of the job with this index."""
-        return self._columns[id(self.jobs[number].graders)]
 
     def _look_at_contexts(self) -> None:
         """Find the samples with labels on contexts, and count empty searches and contexts without text."""
@@ -189,8 +185,8 @@ class Block:
         """Return the outcomes by grader name, a dictionary per sample; `results` are those of `programs`."""
         self._settle(results)
         return [
-            {column.grader.name: column.outcome(number) for column in self._columns_of(number)}
-            for number in range(len(self.jobs))
+            {c.grader.name: c.noted.get(number) or Outcome(float(c.values[number])) for c in columns}
+            for number, columns in enumerate(self._columns)
         ]
 
     def scores(self, results: Sequence[Any]) -> ScoreTable:
@@ -199,7 +195,7 @@ class Block:
         scores = ScoreTable()
         for _, some in groupby(range(len(self.jobs)), key=lambda number: id(self.jobs[number].graders)):
             numbers = list(some)
-            columns = self._columns_of(numbers[0])
+            columns = self._columns[numbers[0]]
             noted = {
                 row * len(columns) + at: (outcome.status, outcome.why, outcome.bounds)
                 for at, column in enumerate(columns)
@@ -208,32 +204,31 @@ class Block:
             }
             names = [(column.grader.name, str(column.grader.measure)) for column in columns]
             values = [column.values[numbers[0] : numbers[-1] + 1] for column in columns]
-            keys = [key_of(self.jobs[number].sample) for number in numbers]
+            keys = [key_of(self._samples[number]) for number in numbers]
             scores.extend(ScoreTable.of_columns(keys, names, values, noted), distinct=True)
         return scores
 
     def places(self, job: int, measure: Measure) -> tuple[Places, int] | None:
         """Return the labels that a ranked measure reads, and the index of the job in them.
 
-        Returns None if the measure reads no labels for this job. Call `scores` first.
+        Returns None if the measure reads no labels for this job. Call `outcomes` first.
         """
-        reading = self._readings.get(measure.choice)
-        return (reading.places, job) if reading is not None and reading.depths[job] else None
+        columns = (column for column in self._columns[job] if column.grader.measure == measure)
+        return (self._places[measure.choice], job) if any(job in c.read for c in columns) else None
 
     def read_as_verdicts(self) -> Iterator[tuple[int, Passages, tuple[str, ...]]]:
         """Yield (job, questions, measure names) for each job for which labels replace a judge's verdicts."""
-        for choice, reading in self._readings.items():
+        for choice, places in self._places.items():
             if self.settings.judged_by and choice.source in {"judge", "best"}:
                 for number in range(len(self.jobs)):
-                    if reading.places.cells[number]:
-                        yield number, reading.places.questions(number), self._readers(choice, number)
+                    if places.cells[number]:
+                        yield number, places.questions(number), self._readers(choice, number)
 
-    def companions(self, results: Sequence[Any]) -> Iterator[tuple[str, str, list[float]]]:
-        """Yield (system, measure, values) for the measures that are reported along with gold measures."""
-        self._settle(results)
+    def companions(self) -> Iterator[tuple[str, str, list[float]]]:
+        """Yield (system, measure, values) for measures reported along with gold ones, after `scores`."""
         systems: dict[str, list[int]] = {}
-        for number, job in enumerate(self.jobs if self._companions else ()):
-            systems.setdefault(job.sample.system, []).append(number)
+        for number, sample in enumerate(self._samples if self._companions else ()):
+            systems.setdefault(sample.system, []).append(number)
         for column in self._companions:
             for system, numbers in systems.items():
                 counted = np.intersect1d(numbers, column.unnoted(), assume_unique=True)
@@ -246,31 +241,27 @@ class Block:
         Ranked graders that read the same labels use the same program. For these, `new passages` are the
         indices of the passages that no earlier grader of the job reads; for other graders, it is None.
         """
-        for number in range(len(self.jobs)):
+        for number, columns in enumerate(self._columns):
             read: dict[LabelChoice, set[int]] = {}
-            for column in self._columns_of(number):
+            for column in columns:
                 name, measure = column.grader.name, column.grader.measure
-                if (program := column.programs.get(number)) is not None:
-                    yield number, name, program, None
-                elif column.ranked and number not in column.noted:
-                    reading = self._readings[measure.choice]
-                    if (program := reading.programs.get(number)) is not None:
-                        before = read.setdefault(measure.choice, set())
-                        cells = reading.places.cells_read(number, measure.depth)
-                        yield number, name, program, [cell for cell in cells if cell not in before]
-                        before.update(cells)
+                if number in column.programs:
+                    yield number, name, column.programs[number], None
+                elif column.ranked and number not in column.noted and (measure.choice, number) in self._asked:
+                    before = read.setdefault(measure.choice, set())
+                    cells = self._places[measure.choice].cells_read(number, measure.depth)
+                    new = [cell for cell in cells if cell not in before]
+                    yield number, name, self._asked[measure.choice, number], new
+                    before.update(cells)
 
     def _settle(self, results: Sequence[Any]) -> None:
-        """Store the results of the programs and compute ranked scores; do nothing if called again."""
-        if self._settled:
-            return
-        self._settled = True
+        """Store the results of the programs and compute the scores of ranked measures."""
+        for (choice, number), program in self._asked.items():
+            self._places[choice].take(number, results[program])
         mixed, repeated = np.zeros(len(self.jobs), np.bool_), 0
-        for reading in self._readings.values():
-            for number, program in reading.programs.items():
-                reading.places.take(number, results[program])
-            mixed |= reading.places.mixed
-            repeated += reading.places.repeated
+        for places in self._places.values():
+            mixed |= places.mixed
+            repeated += places.repeated
         self.notes.update({_MIXED: int(mixed.sum()), REPEATED: repeated})
         self.notes = +self.notes
         for column in self._every:
@@ -278,15 +269,14 @@ class Block:
                 result = results[program]
                 column.put(number, result.outcome if column.grader.by else result)
             if len(column.read):
-                self._readings[column.grader.measure.choice].fill(column)
+                column.fill(self._places[column.grader.measure.choice])
 
     def graded(self, results: Sequence[Any]) -> dict[tuple[int, str], Any]:
         """Return the results of graders that are not measures, by job index and grader name."""
-        cases = range(len(self.jobs) if any(column.grader.by for column in self._every) else 0)
         return {
             (number, column.grader.name): results[column.programs[number]]
-            for number in cases
-            for column in self._columns_of(number)
+            for number, columns in enumerate(self._columns)
+            for column in columns
             if column.grader.by is not None
         }
 
@@ -367,103 +357,69 @@ class _Column:
         if outcome.status != "ok" or outcome.why is not None or outcome.items:
             self.noted[number] = outcome
 
-    def outcome(self, number: int) -> Outcome:
-        """Return the outcome of a job; if only a value is stored, it is an ok outcome with that value."""
-        return self.noted.get(number) or Outcome(float(self.values[number]))
-
     def unnoted(self) -> Ints:
         """Return the indices of the jobs whose outcome is a value without a note."""
         return self.jobs[~np.isin(self.jobs, [*self.noted])] if self.noted else self.jobs
 
-
-class _Reading:
-    """The labels from one source for a batch of samples, from which ranked measures are computed.
-
-    `places` holds the labels of the first `depths[job]` ranks of each list of a job. `programs` maps a job's
-    index to the index of the program that asks for its labels.
-    """
-
-    def __init__(self, choice: LabelChoice, settings: Settings, jobs: int) -> None:
-        self.places, self.depths = Places(choice, settings), np.zeros(jobs, np.int64)
-        self.programs: dict[int, int] = {}
-        self._values: dict[Measure, Floats | None] = {}
-
-    def fill(self, column: _Column) -> None:
-        """Set the scores of a ranked measure in its column.
-
-        If a label is missing, the score is incomplete, with bounds.
-        """
-        grader, measure, jobs = column.grader, column.grader.measure, column.read
-        values, holes = self._values_of(measure), ranked.open_holes(measure)
+    def fill(self, places: Places) -> None:
+        """Set the scores of a ranked measure; those with a missing label become incomplete, with bounds."""
+        grader, measure, jobs = self.grader, self.grader.measure, self.read
+        values = None
+        with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
+            values = sample_means(measure, places.table.within(measure.depth), places.rows)
         noted = np.ones(len(jobs), np.bool_)
         with_notes = measure.labels == "best" or grader.strict or grader.expected_relevant_count
         if values is not None and not with_notes:
-            column.values[jobs] = values[jobs]
+            self.values[jobs] = values[jobs]
             noted = ~np.isfinite(values[jobs])
             if measure.labels != "gold":
-                noted |= self.places.missing_in(measure.depth, holes=holes)[jobs]
+                noted |= places.missing_in(measure.depth, holes=open_holes(measure))[jobs]
         for number in jobs[noted].tolist():
-            column.values[number] = nan
-            column.put(number, self._outcome(grader, number))
+            self.values[number] = nan
+            self.put(number, _ranked_outcome(grader, places, number, values))
 
-    def _values_of(self, measure: Measure) -> Floats | None:
-        """Return a measure's value for each sample: the mean over the sample's rankings.
 
-        Returns None if the formula raises an exception.
-        """
-        if measure not in self._values:
-            self._values[measure] = None
-            with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
-                table = self.places.table.within(measure.depth)
-                self._values[measure] = ranked.sample_means(measure, table, self.places.rows)
-        return self._values[measure]
+def _ranked_outcome(grader: Grader, places: Places, sample: int, values: Floats | None) -> Outcome:
+    """Return a sample's outcome of a ranked measure, with notes; `values` are all samples', if known."""
+    measure = grader.measure
+    read = places.read(sample, measure.depth)
+    try:
+        if values is None:
+            table = places.table_of(sample).within(measure.depth)
+            outcome = ok(float(sample_means(measure, table, [0, table.rows])[0]))
+        else:
+            outcome = ok(float(values[sample]))
+        if measure.labels != "gold":
+            outcome = _incomplete(measure, places, sample, read) or outcome
+    except Exception as fault:  # noqa: BLE001 - a user's own formula may fail, on labels that are tried too
+        return error(f"{measure} raised {type(fault).__name__}: {fault}")
+    if outcome.status != "ok":
+        return outcome
+    notes, relevant = [], int((places.level[read] >= least_level(measure)).sum())
+    if grader.strict and relevant < len(read):
+        notes.append(f"{STRICT}{len(read) - relevant} of {len(read)} contexts are not relevant")
+    if relevant < (grader.expected_relevant_count or 0):
+        notes.append(f"{relevant} relevant contexts found, {grader.expected_relevant_count} expected")
+    if measure.labels == "best" and (human := sum(map(places.by_people, read))):
+        notes.append(f"{'mixed: ' if human < len(read) else ''}{human / len(read):.0%} human")
+    elif measure.labels != "best" and outcome.why:
+        notes.append(outcome.why)
+    return replace(outcome, why="; ".join(notes) or None)
 
-    def _outcome(self, grader: Grader, sample: int) -> Outcome:
-        """Return the outcome of a ranked measure for one sample, with notes."""
-        measure, places = grader.measure, self.places
-        try:
-            values = self._values_of(measure)
-            if values is None:
-                table = places.table_of(sample).within(measure.depth)
-                value = ranked.sample_means(measure, table, [0, table.rows])[0]
-            else:
-                value = values[sample]
-            outcome = ok(float(value))
-            if measure.labels != "gold":
-                outcome = self._incomplete(measure, sample) or outcome
-        except Exception as fault:  # noqa: BLE001 - a user's own formula may fail, on labels that are tried too
-            return error(f"{measure} raised {type(fault).__name__}: {fault}")
-        if outcome.status != "ok":
-            return outcome
-        read = places.read(sample, measure.depth)
-        notes, relevant = [], int((places.level[read] >= ranked.least_level(measure)).sum())
-        if grader.strict and relevant < len(read):
-            notes.append(f"{STRICT}{len(read) - relevant} of {len(read)} contexts are not relevant")
-        if relevant < (grader.expected_relevant_count or 0):
-            notes.append(f"{relevant} relevant contexts found, {grader.expected_relevant_count} expected")
-        if measure.labels == "best" and (human := sum(map(places.by_people, read))):
-            notes.append(f"{'mixed: ' if human < len(read) else ''}{human / len(read):.0%} human")
-        elif measure.labels != "best" and outcome.why:
-            notes.append(outcome.why)
-        return replace(outcome, why="; ".join(notes) or None)
 
-    def _incomplete(self, measure: Measure, sample: int) -> Outcome | None:
-        """Return an outcome if a label that the measure reads is missing, else None.
-
-        It is incomplete, with bounds, or an error if all labels are missing.
-        """
-        places, holes = self.places, ranked.open_holes(measure)
-        read = places.read(sample, measure.depth)
-        failed = [places.failed[position] for position in read if position in places.failed]
-        unjudged = int((~places.labelled[read]).sum()) - len(failed) if holes else 0
-        if not failed and not unjudged:
-            return None
-        what, first = "labels" if holes else "verdicts", failed[0] if failed else "no label"
-        why = f"{len(failed) + unjudged} of {len(read)} {what} missing: {first}"
-        if len(failed) == len(read):
-            return error(why)
-        scales = places.scales_of(sample)
-        top = max((int(scale.rpartition("-")[2]) for scale in scales if "-" in scale), default=3)
-        binary = "binary" in scales or places.settings.scale == "binary"
-        table, missing = places.table_of(sample), places.missing_verdicts(sample, holes=holes)
-        return incomplete(why, ranked.bounds(measure, table, missing, binary=binary, top=top))
+def _incomplete(measure: Measure, places: Places, sample: int, read: Sequence[int]) -> Outcome | None:
+    """Return an incomplete outcome with bounds if a label of the rows `read` is missing, or None."""
+    holes = open_holes(measure)
+    failed = [places.failed[position] for position in read if position in places.failed]
+    unjudged = int((~places.labelled[read]).sum()) - len(failed) if holes else 0
+    if not failed and not unjudged:
+        return None
+    what, first = "labels" if holes else "verdicts", failed[0] if failed else "no label"
+    why = f"{len(failed) + unjudged} of {len(read)} {what} missing: {first}"
+    if len(failed) == len(read):
+        return error(why)
+    scales = places.scales_of(sample)
+    top = max((int(scale.rpartition("-")[2]) for scale in scales if "-" in scale), default=3)
+    binary = "binary" in scales or places.settings.scale == "binary"
+    table, missing = places.table_of(sample), places.missing_verdicts(sample, holes=holes)
+    return incomplete(why, bounds(measure, table, missing, binary=binary, top=top))

@@ -8,7 +8,7 @@ these arrays.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, pairwise, repeat
 from math import fsum
@@ -19,7 +19,7 @@ import numpy as np
 from germane.encoding import relevance_items
 from germane.places.lists import rankings, turns
 from germane.places.settings import Settings
-from germane.places.table import LEVELS, Bools, Floats, Ints, LabelChoice, RankedLabels, reached
+from germane.places.table import Bools, Floats, Ints, LabelChoice, RankedLabels, chances_table, reached
 from germane.questions.asking import Unanswered
 from germane.questions.relevance import HELPS, HIGHEST, Grade, Passages, Relevance
 from germane.tables.labels import UNNAMED, Label
@@ -30,35 +30,33 @@ Rankings: TypeAlias = Sequence[tuple[str, Sequence[Context]]]
 
 _MOST_GRADES = 1000
 """The highest grade in a combination of several people's grades; higher grades are cut, to limit memory."""
-_GRADED, _BINARY = 0, 1
-"""The indices of the scales "graded" and "binary" in `Places.scales`."""
 
 
 class Places:
     """The labels of all retrieved passages from one source: gold, people or a judge.
 
-    There is one row per list and rank, and properties such as `level` hold a value per row. `lists` holds the
-    query and the contexts of each ranked list. `repeated` is the number of contexts that were left out
-    because a chunk of the same document ranks higher. `cells` holds, for each sample, the distinct (query,
-    passage) pairs to ask a judge about. `failed` maps a row to the reason why its label is missing: the judge
-    failed, or the sample has no label. `probabilities` maps a row with an uncertain label to the
-    probabilities of its grades from 0 up, or of no and yes.
+    There is one row per list and rank; properties such as `level` hold a value per row. `lists` has the query
+    and the contexts of each ranked list, `pointers` the index of its first row, and `rows` the index of each
+    sample's first list; both end with the number of all. `repeated` counts contexts left out because a chunk
+    of the same document ranks higher. `cells` has, for each sample, the distinct (query, passage) pairs to ask
+    a judge about. By row, `verdict` is the index of the passage in `cells` or -1 (empty for gold), `failed` the
+    reason for a missing label (the judge failed, or the sample lacks it), and `probabilities` the probability
+    of each grade from 0 up (or of no and yes) if a label is uncertain.
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings) -> None:
         self.samples, self.choice, self.settings = list[Sample](), choice, settings
-        self.scales = ["graded", "binary"]
         self.failed: dict[int, str] = {}
         self.cells: list[Sequence[tuple[str, str]]] = []
         self.repeated = 0
         self.lists: list[tuple[str, Sequence[Context]]] = []
-        self._counts: list[int] = []
-        self._lengths: list[int] = []
+        self.rows, self.pointers = [0], [0]
         self._level: list[float | None] = []
-        self._scale: list[int] = []
+        self.scale: list[str] = []
+        """The scale of each row's label: "graded", "binary" or people's, such as "0-4"; empty for gold."""
         self._several: list[bool] = []
         """For each list, True if its labels are one of several people's; empty if labels are not by item."""
-        self._verdict: list[int] = []
+        self.verdict: list[int] = []
         self._reasons: dict[int, str] = {}
         self._worth: dict[int, float] = {}
         self.probabilities: dict[int, tuple[float, ...]] = {}
@@ -85,8 +83,9 @@ class Places:
                 for sample, some, depth in zip(samples, lists, depths, strict=False)
             ]
             self.lists += chain.from_iterable(lists)
-        self._lengths += [len(contexts) for _, contexts in self.lists[len(self._lengths) :]]
-        self._counts += map(len, lists)
+        lengths = [len(contexts) for _, contexts in self.lists[len(self.pointers) - 1 :]]
+        self.pointers += accumulate(lengths, initial=self.pointers.pop())
+        self.rows += accumulate(map(len, lists), initial=self.rows.pop())
         self.samples += samples
 
     def _add_gold(self, samples: Sequence[Sample], lists: Sequence[Rankings]) -> None:
@@ -115,8 +114,9 @@ class Places:
         else:
             count = sum([len(contexts) for _, contexts in lists])
             self._level += [None] * count
-            self._scale += [_GRADED] * count
+            self.scale += ["graded"] * count
         if source == "human":
+            self.verdict += [-1] * (len(self._level) - start)
             return lists
         need, cells = self.choice.against == "need", dict[tuple[str, str], int]()
         cells_of_lists = ((query, context) for query, contexts in lists for context in contexts)
@@ -124,13 +124,12 @@ class Places:
             number = -1
             if source == "judge" or self._level[position] is None:
                 number = cells.setdefault((sample.query if need else query, context.text), len(cells))
-            if not read:
-                self._verdict.append(number)
-            elif number >= 0 and not need and query != sample.query:
+            self.verdict.append(-1 if read else number)
+            if read and number >= 0 and not need and query != sample.query:
                 self._level[position], self.failed[position] = None, "no label"
-            elif number >= 0 and self._level[position] is None:
+            elif read and number >= 0 and self._level[position] is None:
                 self._read_label(sample, context, position)
-            elif number >= 0:
+            elif read and number >= 0:
                 self._read_vote(position)
         self.cells.append(tuple(cells))
         return lists
@@ -145,12 +144,12 @@ class Places:
         `_read_label` reads the labels on contexts later.
         """
         low, high = sample.grade_scale or (0, 3)
-        scale = self._number_of("graded" if (low, high) == (0, 3) else f"{low}-{high}")
+        scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
         contexts = [context for _, some in lists for context in some]
         book = self.settings.labels
         if not book:
             for context in contexts:
-                self._add_own(context, scale)
+                self._set_label(*_own_label(context, scale))
             return lists
         items = relevance_items([(sample.query, context.passage) for context in contexts], turns(sample))
         own = (context for context, item in zip(contexts, items, strict=True) if item not in book)
@@ -161,9 +160,9 @@ class Places:
                 if votes := book.by_person(item):
                     self._add_vote(votes, book.answers(item, who))
                 elif self.choice.source == "judge":
-                    self._set_label(None, _GRADED)
+                    self._set_label(None, "graded")
                 else:
-                    self._add_own(context, scale)
+                    self._set_label(*_own_label(context, scale))
         return [*lists] * len(people)
 
     def add_items(self, lists: Sequence[Sequence[str]]) -> None:
@@ -174,8 +173,8 @@ class Places:
         for who in people:
             for item in items:
                 self._add_vote(book.by_person(item), book.answers(item, who))
-        self._lengths += [*map(len, lists)] * len(people)
-        self._counts.append(len(lists) * len(people))
+        self.pointers += accumulate([*map(len, lists)] * len(people), initial=self.pointers.pop())
+        self.rows.append(len(self.pointers) - 1)
 
     def _people_of(self, items: list[str], lists: int, *, unnamed: bool = False) -> Sequence[str | None]:
         """Return the people for whom copies of a sample's lists must be added, one copy per person.
@@ -192,13 +191,6 @@ class Places:
         self._several += [bool(people)] * lists * max(1, len(people))
         return people or (None,)
 
-    def _add_own(self, context: Context, scale: int) -> None:
-        """Add a row for a context, with the label that is stored on the context; `scale` is for its grade."""
-        if context.grade is None:
-            self._set_label(context.relevant, _BINARY)
-        else:
-            self._set_label(context.grade, scale)
-
     def _add_vote(self, votes: Sequence[Sequence[Label]], answers: Sequence[Sequence[Label]]) -> None:
         """Add a row with people's labels of one item; the row has no label if all answers were "unsure".
 
@@ -207,7 +199,7 @@ class Places:
         whom the list is added or, for a single copy, of all people; they give the row's label.
         """
         if not answers:
-            self._set_label(None, self._number_of(votes[0][0].scale))
+            self._set_label(None, votes[0][0].scale)
             return
         position, labels = len(self._level), list(chain.from_iterable(answers))
         if len(votes) > 1 or len(votes[0]) > 1:
@@ -222,24 +214,19 @@ class Places:
                 weights = [1 / len(some) for some in answers for _ in some]
                 counts = np.bincount(grades, weights, minlength=top + 1)
                 self.probabilities[position] = tuple((counts / len(answers)).tolist())
-        self._set_label(label.answer, self._number_of(label.scale))
+        self._set_label(label.answer, label.scale)
 
-    def _number_of(self, scale: str) -> int:
-        if scale not in self.scales:
-            self.scales.append(scale)
-        return self.scales.index(scale)
-
-    def _set_label(self, answer: float | None, scale: int, position: int | None = None) -> None:
+    def _set_label(self, answer: float | None, scale: str, position: int | None = None) -> None:
         """Set the label and scale of the row `position`, or of a new row if `position` is None.
 
         An `answer` of None means that there is no label.
         """
-        level = answer if answer is None or scale != _BINARY else math.inf if answer else 0.0
+        level = answer if answer is None or scale != "binary" else math.inf if answer else 0.0
         if position is None:
             self._level.append(level)
-            self._scale.append(scale)
+            self.scale.append(scale)
         else:
-            self._level[position], self._scale[position] = level, scale
+            self._level[position], self.scale[position] = level, scale
 
     def _read_label(self, sample: Sample, context: Context, position: int) -> None:
         """Use a context's gold grade, or the label stored on it, in place of a judge's verdict.
@@ -249,21 +236,19 @@ class Places:
         label = context.relevant if context.grade is None else context.grade
         if self.settings.judged_by == "gold":
             if sample.qrels is None or context.id is None:
-                lacking = (
-                    "the passage has no document id" if context.id is None else "the sample has no qrels"
-                )
-                self.failed[position] = f"the passage has no gold label: {lacking}"
+                lacking = "passage has no document id" if context.id is None else "sample has no qrels"
+                self.failed[position] = f"the passage has no gold label: the {lacking}"
             else:
                 grade = sample.qrels.get(context.id, 0)
                 self._reasons[position] = f"gold grade {grade}"
-                self._set_label(grade >= 1, _BINARY, position)
+                self._set_label(grade >= 1, "binary", position)
         elif label is None:
             self.failed[position] = "no label"
         elif context.grade is None:
-            self._set_label(label, _BINARY, position)
+            self._set_label(label, "binary", position)
         elif self.settings.scale != "graded":
             self._reasons[position] = f"a person's grade is {label} of 3"
-            self._set_label(label >= HELPS, _BINARY, position)
+            self._set_label(label >= HELPS, "binary", position)
         elif 0 <= label <= HIGHEST:
             self._level[position] = label
         else:
@@ -274,7 +259,7 @@ class Places:
 
         If that is impossible, the label is removed, and the reason is stored in `failed`.
         """
-        scale, level = self.scales[self._scale[position]], self._level[position]
+        scale, level = self.scale[position], self._level[position]
         if scale not in {"graded", "binary"}:
             why = f"people's grades are from {scale}, a judge's from 0 to {HIGHEST}"
             self._level[position], self.failed[position] = None, why
@@ -283,7 +268,7 @@ class Places:
             if shares := self.probabilities.pop(position, None):
                 yes = self._worth[position] = fsum(shares[HELPS:])
                 self.probabilities[position] = (1 - yes, yes)
-            self._set_label(level >= HELPS, _BINARY, position)
+            self._set_label(level >= HELPS, "binary", position)
 
     def asks(self, sample: int) -> bool:
         """Return True if a judge must be asked about any passage of the sample with this index."""
@@ -305,13 +290,13 @@ class Places:
         """
         self._answers[sample] = answers
         for position in self.read(sample, None):
-            if (cell := self._verdict[position]) < 0:
+            if (cell := self.verdict[position]) < 0:
                 continue
             answer = answers[cell]
             if isinstance(answer, Unanswered):
                 self.failed[position] = answer.why
             else:
-                self._set_label(answer.grade, _BINARY if answer.scale == "binary" else _GRADED, position)
+                self._set_label(answer.grade, answer.scale, position)
                 if answer.probabilities:
                     self.probabilities[position] = answer.probabilities
                     self._worth[position] = fsum(n * share for n, share in enumerate(answer.probabilities))
@@ -319,25 +304,10 @@ class Places:
     # The columns
 
     @cached_property
-    def rows(self) -> list[int]:
-        """The index of each sample's first list, followed by the number of all lists."""
-        return list(accumulate(self._counts, initial=0))
-
-    @cached_property
-    def pointers(self) -> list[int]:
-        """The index of each list's first row, followed by the number of all rows."""
-        return list(accumulate(self._lengths, initial=0))
-
-    @cached_property
-    def verdict(self) -> list[int]:
-        """For each row, the index of its passage in the sample's `cells`, or -1 if no judge is asked."""
-        return self._verdict or [-1] * len(self._level)
-
-    @cached_property
     def items(self) -> list[str]:
         """The item of each row: the digest of the question about its passage, the key of stored answers."""
-        spans = ((self.questions(n).items, self.verdict[self.span_of(n)]) for n in range(len(self.samples)))
-        return [items[cell] for items, cells in spans for cell in cells]
+        cells = zip(self.sample.tolist(), self.verdict, strict=True)
+        return [self.questions(sample).items[cell] for sample, cell in cells]
 
     @cached_property
     def contexts(self) -> list[Context]:
@@ -358,14 +328,15 @@ class Places:
         return ~np.isnan(self.level)
 
     @cached_property
-    def scale(self) -> Ints:
-        """For each row, the index of its label's scale in `scales`."""
-        return np.array(self._scale, np.int64) if self._scale else np.full(len(self.level), _GRADED)
+    def binary(self) -> Bools:
+        """True for each row whose label is yes or no."""
+        scales = np.array(self.scale) if self.scale else np.zeros(len(self._level), np.str_)
+        return np.asarray(scales == "binary", np.bool_)
 
     @cached_property
     def sample(self) -> Ints:
         """For each row, the index of its sample in `samples`."""
-        return np.repeat(np.arange(len(self._counts)), np.diff(np.array(self.pointers)[self.rows]))
+        return np.repeat(np.arange(len(self.rows) - 1), np.diff(np.array(self.pointers)[self.rows]))
 
     @cached_property
     def chances(self) -> Floats | None:
@@ -382,7 +353,7 @@ class Places:
         If a yes had a gain of 1 and grades kept theirs, a list with a yes above a grade of 3 would score
         below 1 although all its passages are relevant.
         """
-        mixed, yes = np.zeros(len(self._counts), dtype=np.bool_), self.labelled & (self.scale == _BINARY)
+        mixed, yes = np.zeros(len(self.rows) - 1, dtype=np.bool_), self.labelled & self.binary
         if yes.any():
             mixed[np.intersect1d(self.sample[yes], self.sample[self.labelled & ~yes])] = True
         return mixed
@@ -411,36 +382,31 @@ class Places:
                 pointers, self.level, self.worth, rel=HELPS, chances=self.chances, several=several
             )
         gold = [sample.qrels or NOTHING for sample in self.samples]
-        qrels = [*chain.from_iterable(map(repeat, gold, self._counts))]  # of each ranking
+        qrels = [*chain.from_iterable(map(repeat, gold, np.diff(self.rows).tolist()))]  # of each ranking
         counts = np.array([*map(len, qrels)], dtype=np.int64)
         grades = np.array([*chain.from_iterable([grades.values() for grades in qrels])], dtype=np.float64)
         return RankedLabels.of_columns(pointers, self.level, self.level, gold=(counts, grades))
 
-    def span_of(self, sample: int) -> slice:
-        """Return the slice of the rows of the sample with this index."""
-        return slice(self.pointers[self.rows[sample]], self.pointers[self.rows[sample + 1]])
-
     @cached_property
     def grades(self) -> Floats:
-        """The judge's grade of each row; a yes is 1 and a no is 0.
+        """The grade of each row; a yes is 1 and a no is 0.
 
         It is the most probable grade if the label is uncertain, and nan without a label.
         """
-        gain = self.worth
-        if self.chances is None:
-            return gain
-        mode = np.minimum(self.level, np.where(self.scale == _BINARY, 1.0, np.inf))
-        return np.where(np.isnan(self.chances[:, 0]), gain, mode)
+        grades: Floats = np.where(self.binary, self.worth, np.maximum(self.level, 0.0))
+        for at, shares in self.probabilities.items():
+            grades[at] = min(self.level[at], len(shares) - 1)
+        return grades
 
     def by_people(self, at: int) -> bool:
         """Return True if a person gave the label of row `at`."""
-        judged = self.verdict[at] >= 0 or at in self._reasons
-        return self.choice.source in {"human", "best"} and not judged and bool(self.labelled[at])
+        if self.choice.source not in {"human", "best"} or self.verdict[at] >= 0 or at in self._reasons:
+            return False
+        return bool(self.labelled[at])
 
     def scales_of(self, sample: int) -> set[str]:
         """Return the scales of a sample's labels."""
-        span = self.span_of(sample)
-        return {self.scales[n] for n in set(self.scale[span][self.labelled[span]].tolist())}
+        return {self.scale[at] for at in self.read(sample, None) if self.labelled[at]}
 
     def table_of(self, sample: int) -> RankedLabels:
         """Return the part of `table` with the lists of one sample."""
@@ -452,11 +418,6 @@ class Places:
         return [
             range(start, end if depth is None else min(end, start + depth)) for start, end in pairwise(starts)
         ]
-
-    def ranks_of(self, sample: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (search number, rank, row) for each passage of a sample; searches and ranks count from 1."""
-        for call, span in enumerate(self.spans_of(sample, None), 1):
-            yield from ((call, rank, at) for rank, at in enumerate(span, 1))
 
     def read(self, sample: int, depth: int | None) -> list[int]:
         """Return the rows of the first `depth` passages (None = all) of each list of a sample."""
@@ -486,10 +447,10 @@ class Places:
         A label is missing if it is in `failed`; with `holes`, unlabelled passages count as missing too. Rows
         with the same passage have the same number if a judge labels them, because their label is the same.
         """
-        numbers, start, seen = [], self.span_of(sample).start, dict[tuple[Any, ...], int]()
+        numbers, seen = list[int](), dict[tuple[Any, ...], int]()
         qrels, lists = self.samples[sample].qrels, self.lists[self.rows[sample] : self.rows[sample + 1]]
         contexts = ((query, context) for query, some in lists for context in some)
-        for position, (query, context) in enumerate(contexts, start):
+        for position, (query, context) in zip(self.read(sample, None), contexts, strict=True):
             same: tuple[Any, ...] = (position,)
             if position in self.failed or self.choice.source == "judge":
                 gold = None if qrels is None or context.id is None else qrels.get(context.id, 0)
@@ -528,18 +489,6 @@ class Places:
         return self._reasons.get(at, "")
 
 
-def chances_table(places: int, probabilities: Mapping[int, Sequence[float]]) -> Floats:
-    """Return a table of the probabilities that the label of each row reaches a grade >= 1, 2, 3, ....
-
-    `places` is the number of rows. `probabilities` maps a row to the probabilities of its grades from 0 up,
-    or of no and yes; other rows are nan. For a yes/no label, each column holds the probability of a yes. The
-    last column stands for a yes, which a grade never reaches: its probability is then 0.
-    """
-    columns = max(LEVELS, *map(len, probabilities.values())) if probabilities else LEVELS
-    chances = np.full((places, columns), math.nan)
-    for place, shares in probabilities.items():
-        if len(shares) == 2:
-            chances[place] = shares[1]
-        elif shares:
-            chances[place] = [fsum(shares[grade:]) for grade in range(1, columns)] + [0.0]
-    return chances
+def _own_label(context: Context, scale: str) -> tuple[float | None, str]:
+    """Return a context's grade and `scale`, or its yes or no and "binary", as a label."""
+    return (context.relevant, "binary") if context.grade is None else (context.grade, scale)

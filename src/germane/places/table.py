@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from math import ceil, inf
+from math import ceil, fsum, inf, nan
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,6 +17,8 @@ Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 Source: TypeAlias = Literal["gold", "judge", "human", "best"]
 
+CERTAINTY = 1e-9
+"""A probability this close to 0 or 1 counts as certain, because it is a sum of rounded numbers."""
 LEVELS = 4
 """The number of columns in a table of probabilities: grade >= 1, grade >= 2, grade >= 3, and a yes."""
 
@@ -31,6 +33,23 @@ def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats
         return certain
     chance = chances[:, ceil(min(rel, chances.shape[1])) - 1]
     return np.where(np.isnan(chance), certain, chance)
+
+
+def chances_table(places: int, probabilities: Mapping[int, Sequence[float]]) -> Floats:
+    """Return a table of the probabilities that the label of each row reaches a grade >= 1, 2, 3, ....
+
+    `places` is the number of rows. `probabilities` maps a row to the probabilities of its grades from 0 up,
+    or of no and yes; other rows are nan. For a yes/no label, each column holds the probability of a yes. The
+    last column stands for a yes, which a grade never reaches: its probability is then 0.
+    """
+    columns = max(LEVELS, *map(len, probabilities.values())) if probabilities else LEVELS
+    chances = np.full((places, columns), nan)
+    for place, shares in probabilities.items():
+        if len(shares) == 2:
+            chances[place] = shares[1]
+        elif shares:
+            chances[place] = [fsum(shares[grade:]) for grade in range(1, columns)] + [0.0]
+    return chances
 
 
 class LabelChoice(NamedTuple):
@@ -295,3 +314,15 @@ def share_of(marked: Bools, of: Bools, row: Ints, rows: int) -> Floats:
     whole = np.bincount(row[of], minlength=rows)
     count = np.bincount(row[of & marked], minlength=rows)
     return np.asarray(np.divide(count, whole, out=np.full(rows, np.nan), where=whole > 0), np.float64)
+
+
+def so_far(table: RankedLabels, marked: Bools) -> Ints:
+    """Return, for each passage, the number of marked passages at its rank or above in its row."""
+    running = np.concatenate([[0], np.cumsum(marked)])
+    before = np.repeat(running[table.pointers[:-1]], np.diff(table.pointers))
+    return np.asarray(running[1:] - before, dtype=np.int64)
+
+
+def ratio(numerator: Floats | Ints, denominator: Floats | Ints) -> Floats:
+    """Return numerator / denominator for each row, or 0 if the denominator is 0."""
+    return np.divide(numerator, denominator, out=np.zeros(len(denominator)), where=denominator > 0)

@@ -22,8 +22,8 @@ import numpy as np
 from germane.encoding import digest
 from germane.errors import MeasureError
 from germane.folder.rows import Tables
+from germane.measures.bounds import sample_means
 from germane.measures.measure import Measure
-from germane.measures.ranked import sample_means
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Floats

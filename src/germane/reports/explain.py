@@ -11,11 +11,10 @@ from msgspec import UNSET, json
 
 from germane.errors import InputError
 from germane.judging.recorded import StoredAnswers
-from germane.measures import ranked
+from germane.measures.bounds import fraction, least_level
 from germane.measures.explaining import Explanation, explain_judged, explain_ranked
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.ranked import least_level
 from germane.measures.scoring import program_of
 from germane.places.lists import labelled_contexts, places_of
 from germane.places.places import Places
@@ -311,7 +310,7 @@ def numbers_of(measure: Measure, places: Places, sample: int, value: float | Non
         return None
     if measure.name == "RR" and value and table.chances is None:
         return f"1 / {round(1 / value)}"
-    sides = ranked.fraction(measure, table)
+    sides = fraction(measure, table)
     share, whole = (float(side[0]) for side in sides) if sides else (0.0, 0.0)
     if not whole or abs(share / whole - value) > _ROUNDING:  # labels were added after scoring
         return None

@@ -170,8 +170,8 @@ def _rows_of(places: Places, measure: Measure, samples: Mapping[int, SampleKey])
     if measure.name in PASSAGE_MEANS:
         cut = measure.k if measure.name == "P" else None
         weights = np.repeat(1 / (np.repeat(counts, counts) * (cut or np.maximum(lengths, 1))), lengths)
-    own, known = str(places.settings.scale), zip(places.scale.tolist(), places.labelled.tolist(), strict=True)
-    scales = [places.scales[scale] if of_judge else own for scale, of_judge in known]
+    own, known = str(places.settings.scale), zip(places.scale, places.labelled.tolist(), strict=True)
+    scales = [scale if of_judge else own for scale, of_judge in known]
     sample, grades, weight = (of.tolist() for of in (places.sample, places.grades, weights))
     rows = zip(sample, places.items, scales, grades, weight, strict=True)
     return ((samples[at], *row) for at, *row in rows if at in samples)

@@ -170,26 +170,21 @@ def is_number(text: bytes) -> bool:
 BETWEEN = {"tsv": "\t", "csv": ","}
 
 
-def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None = None) -> dict[str, str]:
+@lru_cache(maxsize=64)
+def roles_of(names: tuple[str, ...], kind: Kind, columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """Return a mapping from roles (query, doc, score, ...) to the names of the columns that hold them.
 
-    `names` are the names of all columns. `columns` is the user's mapping from roles, or other names of roles,
-    to columns; it takes precedence over the usual names.
+    `names` are the names of all columns. `columns` are the user's pairs of a role, or another name of a role,
+    and a column; they take precedence over the usual names.
     """
     folded = {fold(name): name for name in reversed(names)}
-    chosen = {role(key, kind.roles): name for key, name in (columns or {}).items()}
+    chosen = {role(key, kind.roles): name for key, name in columns}
     result = {}
     for ours in kind.roles:
         candidates = [chosen.get(ours), *(folded.get(fold(name)) for name in RESULT[ours])]
         if hit := next((name for name in candidates if name in names), None):
             result[ours] = hit
     return result
-
-
-@lru_cache(maxsize=64)
-def roles_of_keys(keys: tuple[str, ...], kind: Kind, columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Return the cached result of `roles_of` for the keys of a JSON object."""
-    return roles_of(keys, kind, dict(columns))
 
 
 def role(key: str, allowed: Sequence[str] = ()) -> str:
@@ -226,6 +221,11 @@ class Reading:
     rises: bool = True
     mapped: bool | None = None
     longest: int = 0
+
+    @property
+    def chosen(self) -> tuple[tuple[str, str], ...]:
+        """The items of `columns`."""
+        return tuple((self.columns or {}).items())
 
     def at(self, line: int) -> SourceLocation:
         """Return the SourceLocation of a line of the source."""
@@ -281,10 +281,10 @@ def table_columns(head: Sequence[str], line: int, reading: Reading) -> tuple[dic
     `head` is the first row of the table, on line `line`. `reading.bare` is set. Raises InputError if no
     columns hold the query and the documents.
     """
-    kind, columns, location = reading.kind, reading.columns, reading.at(line)
-    header = roles_of(head, kind, columns)
+    kind, location = reading.kind, reading.at(line)
+    header = roles_of(tuple(head), kind, reading.chosen)
     named = "query" in header and len(header) > 1
-    if columns and not named:
+    if reading.columns and not named:
         problem = f"the header lacks the columns named by --columns; it has {', '.join(head)[:200]}"
         fix = "write names of the header: --columns query=...,doc=..."
         raise InputError(problem, fix=fix, place=location)
@@ -310,7 +310,7 @@ def frame_roles(names: Sequence[str], reading: Reading) -> dict[str, str]:
     `names` are the names of all columns. Raises InputError if no column holds the query, or no column the
     documents.
     """
-    result = roles_of(names, reading.kind, reading.columns)
+    result = roles_of(tuple(names), reading.kind, reading.chosen)
     if "query" not in result or not {"doc", reading.kind.list_role} & set(result):
         problem = f"no columns hold the query and the document; the columns are {', '.join(names)[:200]}"
         fix = "name the columns query_id and doc_id, or give columns={'query': ..., 'doc': ...}"

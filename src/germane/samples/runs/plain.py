@@ -88,7 +88,7 @@ def json_rows(data: bytes, line: int, reading: Reading) -> Rows:
     data, kind = _lines(data), reading.kind
     try:
         first = parse_strict_json(data.partition(b"\n")[0].decode())
-        names = roles_of(list(first), kind, reading.columns) if isinstance(first, dict) else {}
+        names = roles_of(tuple(first), kind, reading.chosen) if isinstance(first, dict) else {}
         if not {"query", "doc", kind.value} <= names.keys():
             raise NotPlain("a line is not a single result")
         records = parse_json_lines(data)

@@ -36,7 +36,7 @@ from germane.samples.runs.formats import (
     is_number,
     nan_error,
     role,
-    roles_of_keys,
+    roles_of,
     table_columns,
 )
 
@@ -55,7 +55,7 @@ def record_rows(records: Iterable[tuple[int, Any]], reading: Reading) -> Iterato
 
     Errors in records, queries and scores are passed to `reading.reject`.
     """
-    columns = tuple((reading.columns or {}).items())
+    columns = reading.chosen
     id_key = next((name for key, name in columns if role(key) == "doc"), "")
     for line, record in records:
         try:
@@ -94,7 +94,7 @@ def _queries_in(
     """
     if not isinstance(record, dict):
         raise Invalid(f"this row is {json.dumps(record, default=str)[:60]}, not a JSON object", kind.json)
-    roles = roles_of_keys if len(record) < 50 else roles_of_keys.__wrapped__
+    roles = roles_of if len(record) < 50 else roles_of.__wrapped__
     key = roles(tuple(record), kind, columns)
     if "query" in key and not isinstance(record[key["query"]], Mapping | list):
         if kind is RUN and "doc" not in key:
