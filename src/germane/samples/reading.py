@@ -217,6 +217,8 @@ def _format(path: Path) -> tuple[Reader, str]:
         problem = "no such file" if suffix in READERS else "no such file or folder"
         raise InputError(problem, fix="check the path", place=SourceLocation(str(path)))
     if suffix not in READERS:
+        with opened(path):
+            pass  # the error for a folder or a file packed in another way comes first
         problem = f"samples cannot be read from a file with the extension {suffix!r}"
         fix = f"save the samples as {' or '.join(READERS)}"
         raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
