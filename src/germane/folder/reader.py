@@ -108,9 +108,9 @@ class StoredTables(Tables):
         return table
 
     def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:
-        """Yield every row whose `field` has one of these values, and possibly other rows.
+        """Yield every row whose `field` has one of these values, and possibly further rows.
 
-        Most lines with other values are skipped without being parsed.
+        Most other rows are skipped without being parsed.
         """
         keep = with_texts(field, values)
         yield from replace(self.files[table], keep=keep)
@@ -129,9 +129,10 @@ class StoredTables(Tables):
         return dict(self.values_of("graders"))
 
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
-        """Yield (item, answer as JSON) for each judgement without a parent.
+        """Yield (item, answer as JSON) for each judgement; if judging failed, the answer is None.
 
-        If judging failed, the answer is None.
+        Judgements with a parent are left out: they are merged into another judgement, such as a panel's
+        verdict.
         """
         for row in TableFile(self.files["judgements"].path, _decode_answer):
             if row.parent is None:

@@ -77,7 +77,7 @@ class Tables:
         return count_asked(Counter(), self.judgements)
 
     def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:  # noqa: ARG002
-        """Yield every row whose `field` has one of these values, and possibly other rows, in table order."""
+        """Yield every row whose `field` has one of these values, and possibly others, in table order."""
         return iter(getattr(self, table))
 
     def values_of(
@@ -130,17 +130,18 @@ class Tables:
         return (row for row in rows if row.key in keys)
 
     def labels_of(self, items: Collection[str]) -> Iterator[Label]:
-        """Yield the labels of these items, oldest first."""
+        """Yield the labels whose `item` is in `items`, oldest first."""
         return (label for label in self.candidates("labels", "item", items) if label.item in items)
 
     def judgements_of(self, items: Collection[str]) -> Iterator[Judgement]:
-        """Yield the judgements of these items, in order of first use."""
+        """Yield the judgements whose `item` is in `items`, in order of first use."""
         return (row for row in self.candidates("judgements", "item", items) if row.item in items)
 
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
-        """Yield (item, answer as JSON) for each judgement without a parent.
+        """Yield (item, answer as JSON) for each judgement; if judging failed, the answer is None.
 
-        If judging failed, the answer is None.
+        Judgements with a parent are left out: they are merged into another judgement, such as a panel's
+        verdict.
         """
         for row in self.judgements:
             if row.parent is None:

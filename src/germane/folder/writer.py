@@ -246,7 +246,7 @@ class FolderWriter:
 
 
 def _sample_lines(rows: Tables, numbers: Sequence[int]) -> Iterator[bytes]:
-    """Yield the lines of samples.jsonl, with each sample's grader set index unless it is 0.
+    """Yield the lines of samples.jsonl; each contains the index of the sample's grader set unless it is 0.
 
     `numbers` maps the grader set indices of `rows` to the indices that are written.
     """

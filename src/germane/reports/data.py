@@ -341,7 +341,10 @@ class ReportData:
         return to_frame(self._columns(), "pandas")
 
     def to_polars(self) -> Frame:
-        """Return the table of `to_pandas` as a polars DataFrame, which needs the extra `tables`."""
+        """Return the table of `to_pandas` as a polars DataFrame.
+
+        Polars is installed with the extra `tables`.
+        """
         return to_frame(self._columns(), "polars")
 
     def _columns(self) -> dict[str, Sequence[Json]]:

@@ -45,7 +45,10 @@ def settings_of(report: ReportData) -> Settings:
 
 
 def recorded(report: ReportData) -> StoredAnswers:
-    """Return the report's stored verdicts, to look up by question; they are loaded at the first look-up."""
+    """Return the report's stored verdicts, which can be looked up by question.
+
+    They are loaded at first use.
+    """
     return StoredAnswers(report.tables.judgements)
 
 
@@ -143,7 +146,7 @@ class Explainer:
 
     @cached_property
     def _people(self) -> LabelBook:
-        """People's labels, looked up by item."""
+        """People's labels, for look-up by item."""
         return LabelBook(self._report.tables.labels)
 
     def use(self, samples: Iterable[Sample]) -> None:

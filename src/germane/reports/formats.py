@@ -36,9 +36,9 @@ class SystemLine(Line, kw_only=True):
 
 
 def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[SystemLine]:
-    """Return one line of summaries per system.
+    """Return one line per system, which contains the system's summaries.
 
-    `of` is `slice=NAME` or `file=NAME` if they are over some cases.
+    `of` is `slice=NAME` or `file=NAME` if the summaries are over a slice or over one eval file.
     """
     measures: dict[str, dict[str, MeasureSummary]] = {}
     for summary in summaries:
@@ -169,9 +169,9 @@ def known_format(path: Path) -> str | None:
     name = path.name.lower()
 
     def longest(endings: Iterable[str]) -> str | None:
-        """Return the longest of these endings that the file's name ends with.
+        """Return the longest ending in `endings` with which the file's name ends.
 
-        Returns None if it ends with none of them.
+        None if there is no such ending.
         """
         known = [of for of in endings if (name.endswith(of) if of[0] == "." else name == of)]
         return max(known, key=len, default=None)

@@ -213,10 +213,7 @@ class GateResult(Line, kw_only=True, rename=internal("stand_in")):
         self.sentence, self.decided_by = self.sentence or None, self.decided_by or None
 
     def without_stand_in(self) -> GateResult:
-        """Return the result, changed to undecided if a stand-in for a model judged.
-
-        The lexical judge is such a stand-in.
-        """
+        """Return the result; if a stand-in for a model judged, its outcome is changed to undecided."""
         if not self.stand_in or self.outcome == "undecided":
             return self
         sentence = self.sentence and f"{self.sentence}; {NO_DECISION}"

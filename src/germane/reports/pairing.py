@@ -137,7 +137,7 @@ class MeasureComparison(
 
     @property
     def finding(self) -> Outcome:
-        """The outcome by interval and p-value alone, even if a stand-in for a model judged."""
+        """The outcome that follows from interval and p-value, even if a stand-in for a model judged."""
         if self.undecided_why or (ends := self.gain.ends) is None:
             return "not shown"
         margin = self.margin or 0.0
@@ -149,9 +149,9 @@ class MeasureComparison(
 
     @property
     def figure(self) -> str:
-        """The difference and its interval as text, such as "+0.03 (95% interval +0.01 to +0.05)".
+        """The deciding difference and its interval as text, such as "+0.03 (95% interval +0.01 to +0.05)".
 
-        It is the corrected difference if there is one.
+        If people's labels correct the difference, the corrected difference is returned.
         """
         difference, interval, _ = self.deciding
         if difference is None:

@@ -410,9 +410,9 @@ def _required_gates(report: Report) -> list[GateResult]:
 
 
 def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
-    """Return a gate's result for each system.
+    """Return the results of a gate, one per system.
 
-    If several eval files ran, a gate that one file declares is decided on the cases of this file.
+    If several eval files ran, a gate that is declared in one file is decided on the cases of that file only.
     """
     for file in report.files:
         if gate.location is not None and gate.location.file == file.name:

@@ -161,10 +161,10 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
                 yield f"not corrected: {self.corrected_why}"
 
     def in_words(self) -> str:
-        """Return the mean as text.
+        """Return the mean as text, or "-" if there is no mean.
 
-        If scores are missing, the text includes the number of scores and the range in which the mean over all
-        would be.
+        If scores are missing, the text also contains the number of scored cases and the range of the mean
+        over all cases.
         """
         if self.mean is None:
             return "-"

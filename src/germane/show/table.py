@@ -84,7 +84,7 @@ class Table:
         yield Stack([*title, *rows, *(Text(f"  {clean(note)}", style="dim") for note in self.notes)])
 
     def _columns(self) -> Iterable[RenderableType]:
-        """Return the table as a rich table."""
+        """Return the table in aligned columns, as a list that contains one rich table."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table as RichTable
         from rich.text import Text

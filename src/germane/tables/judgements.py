@@ -31,7 +31,7 @@ GRADED = "graded"
 
 
 def result_item(sample: SampleKey, grader: str) -> str:
-    """Return the item under which a grader's result for a sample is stored."""
+    """Return the key (`Judgement.item`) under which a grader's result for a sample is stored."""
     return digest({"kind": GRADED, "of": (*map(str, sample), grader)})
 
 
@@ -75,8 +75,8 @@ def is_asked_again(judgement: Judgement) -> bool:
 def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCounts:
     """Add judgements to `counts`, which counts how the judge was asked, and return `counts`.
 
-    Judgements of `germane audit --again` are left out. The members of a panel are counted too, except under
-    `n`, `errors`, `with_reference` and `without_reference`, which count each verdict of the panel once.
+    Judgements of `germane audit --again` are left out. Judgements with a parent, such as the answers of a
+    panel's members, are counted too, except under `n`, `errors`, `with_reference` and `without_reference`.
     """
     for judgement in judgements:
         if not is_asked_again(judgement):

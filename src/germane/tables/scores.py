@@ -56,7 +56,7 @@ _decode_row = msgspec.json.Decoder(ScoreRow).decode
 
 
 class ScoreRows(NamedTuple):
-    """The columns of some rows of the table of scores: arrays of shape (rows,)."""
+    """The columns of selected rows of the table of scores; each is an array of shape (rows,)."""
 
     value: NDArray[np.float64]
     status: NDArray[np.uint8]

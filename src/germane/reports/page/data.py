@@ -123,7 +123,7 @@ def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[Me
 
 
 def _passages_of(sample: Sample) -> Iterator[str]:
-    """Yield the item of each passage that a sample retrieved; people's labels are looked up by item."""
+    """Yield the item of each passage that a sample retrieved; labels are stored under these items."""
     pairs = [
         (query, context.passage)
         for own, contexts in sample.lists()
