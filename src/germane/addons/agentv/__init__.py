@@ -1,4 +1,4 @@
-"""AgentV's eval files and graders: cases, scripts, models and rules that grade an answer, and the document of one case."""
+"""AgentV's eval files, result files and graders, which grade an answer by a script, a model or rules."""
 
 from germane.addons import Addon, Dialect, GraderType, Reader
 from germane.flags import JUDGE, MEASURES, Flag, borrowed

@@ -36,12 +36,12 @@ _UNREAD = dict.fromkeys(
     ),
     "germane does not read it",
 )  # fmt: skip
-"""Keys of AgentV without effect on scores: they are ignored with a warning."""
+"""AgentV's keys that have no effect on scores; they are ignored with a warning."""
 _CASES = ("evalcases", "tests", "cases")
 
 
 def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
-    """Return a grader by which a model checks the statements and items of a rubric."""
+    """Return a grader that asks a model to check the items of a rubric, which are written in `nodes`."""
     location = nodes[0].location
     pairs = node_of({"type": "rubrics", "name": "rubrics", "weight": weight}, location).pairs or {}
     pairs["rubrics"] = Node(location, items=list(nodes))
@@ -55,7 +55,10 @@ def _rubrics(value: Any) -> tuple[GraderSpec, ...]:
 
 
 def assertions_in(value: Any) -> tuple[GraderSpec, ...]:
-    """Return the graders in a list of AgentV 4 assertions; all its plain texts together become one rubric."""
+    """Return the graders in a list of AgentV 4 assertions.
+
+    All assertions that are plain strings together become one rubric.
+    """
     nodes = grader_nodes(value)
     stated = [node for node in nodes if node.pairs is None]
     kept = (node for node in nodes if node.pairs is not None or node is stated[0])
@@ -71,12 +74,13 @@ Rubrics = Annotated[tuple[GraderSpec, ...], PlainValidator(_rubrics, json_schema
 
 
 class GraderLists(YamlModel):
-    """The graders that a mapping lists, under any of the names for it.
+    """The graders listed in a file, a case or `execution`, under any of the keys for them.
 
     Attributes:
-        measures: Measures by name (several in one text too), or graders; they apply to every case and all data.
+        measures: Names of measures (a string may contain several), or graders; they apply to every case and
+            all data.
         evaluators: AgentV 2's name for `measures`.
-        assertions: AgentV 4's name for `measures`; a text is a statement that must be true of the answer.
+        assertions: AgentV 4's name for `measures`; a string is a statement that must be true of the answer.
     """
 
     aliases: ClassVar = {"measures": ("metrics",), "assertions": ("assert",)}
@@ -86,16 +90,19 @@ class GraderLists(YamlModel):
     assertions: Assertions = ()
 
     def graders(self, faults: list[InputError]) -> tuple[GraderSpec, ...]:
-        """Return the graders of all these lists; a name with two different ones is an error in `faults`."""
+        """Return the graders of all three lists.
+
+        If two different graders have the same name, an error is added to `faults`.
+        """
         return by_name((*self.measures, *self.evaluators, *self.assertions), faults)
 
 
 class Execution(GraderLists):
-    """The settings of `execution:` of a file or a case.
+    """The settings under `execution:` in a file or a case.
 
     Attributes:
         target: The system to ask, by its name in the targets file.
-        threshold: Gate on the score of each case.
+        threshold: The score that each case must reach (a gate).
     """
 
     what = "execution"
@@ -107,11 +114,11 @@ class Execution(GraderLists):
 
 
 class AgentVFile(EvalFile, GraderLists):
-    """One eval file of AgentV's: `measures` are the graders that apply to every case and to every sample of `data`.
+    """An eval file in AgentV's format; its graders apply to every case and to every sample in `data`.
 
     Attributes:
         dataset: A name for the cases.
-        compatibility: `agentv` gives the values of AgentV 2.1 where they differ.
+        compatibility: With `agentv`, values are those of AgentV 2.1 where they differ from germane's.
         execution: AgentV's key for `target`, `threshold` and `evaluators`.
     """
 
@@ -130,7 +137,11 @@ class AgentVFile(EvalFile, GraderLists):
 def read_file(
     path: Path, root: Node, _: Callable[[Path], Node], warn: Warn | None, faults: list[InputError]
 ) -> EvalFile:
-    """Return the eval file whose YAML root is `root`, with its cases; errors are added to `faults`."""
+    """Return the eval file at `path`, with its cases; `root` is the root of its YAML.
+
+    Errors in single cases or keys are added to `faults`. `warn` is called with warnings. Raises InputError if
+    the list of cases is invalid.
+    """
     keys = [key for key, inner in (root.pairs or {}).items() if fold(key) in _CASES and not inner.is_null()]
     if len(keys) > 1:
         raise root.fault("an eval file has one list of cases, but this has two", "remove one of the lists")
@@ -163,14 +174,14 @@ class CaseEntry(GraderLists):
     Attributes:
         id: The id of the case. Default: its number.
         question: The query. Default: the last message of a user.
-        input_messages: Messages to the system: `{role, content}`, or a text.
-        expected_messages: Expected answer; the last one's content is the reference.
-        criterion: What a good answer does.
-        reference_answer: The reference, if no expected message gives it.
-        conversation_id: Cases of one conversation share it.
+        input_messages: Messages to the system: `{role, content}`, or a string.
+        expected_messages: The expected answer; the content of the last message is the reference.
+        criterion: What a good answer must do.
+        reference_answer: The reference. Default: the last expected message.
+        conversation_id: The id of the conversation to which the case belongs.
         target: The system to ask for this case.
-        rubrics: Statements that must be true of the answer; one grader checks them all by a model.
-        metadata: Any further data, for slices and targets.
+        rubrics: Statements that must be true of the answer; one grader asks a model to check them all.
+        metadata: Any other data, for slices and targets.
         execution: `target`, `evaluators` and `threshold` of this case.
     """
 
@@ -202,7 +213,10 @@ class CaseEntry(GraderLists):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Keep unknown keys as fields of a sample or as metadata; a key much like a known one is an error."""
+        """Store unknown keys as fields of a sample or as metadata.
+
+        An unknown key that resembles a known one is an error, and so is a key that germane does not support.
+        """
         keys.values["others"] = keys.others
         for key in keys.others:
             location = keys.node.keys[key]
@@ -218,7 +232,11 @@ class CaseEntry(GraderLists):
 def _case(
     node: Node, number: int, file: AgentVFile, warn: Warn | None, faults: list[InputError], *, replaced: bool
 ) -> Case:
-    """Return one case, whose id is `number` by default; if `replaced`, its graders replace the file's."""
+    """Return the case written in `node`; its default id is `number`.
+
+    With `replaced`, the case's own graders replace those of the file; otherwise they are added. Errors are
+    added to `faults`, and `warn` is called with warnings.
+    """
     folder = file.path.resolve().parent
     entry = read_model(CaseEntry, node, faults, folder=folder, warn=warn)
     asked = _messages_at(entry.input_messages, "user", folder)
@@ -262,9 +280,10 @@ def _case(
 def _graders(
     entry: CaseEntry, file: AgentVFile, location: SourceLocation, faults: list[InputError], *, replaced: bool
 ) -> tuple[GraderSpec, ...]:
-    """Return the graders of a case: its own and the file's, or only its own if `replaced` and it has any.
+    """Return the graders of a case: those of the file and its own.
 
-    A case with a criterion but without graders is graded by a model.
+    With `replaced`, graders of the case replace those of the file. If there are no graders but a criterion, a
+    model grades the case.
     """
     own = by_name((*entry.graders(faults), *entry.execution.graders(faults)), faults)
     if not (own and replaced):
@@ -277,7 +296,11 @@ def _graders(
 
 
 def _messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, ...]:
-    """Return the messages in a node: a list of messages, or the content of one message with this role."""
+    """Return the messages written in a node: a list of messages, or the content of one message of `role`.
+
+    Files in messages are looked up from `folder`. Returns () for None, and raises InputError if a message is
+    invalid.
+    """
     if node is None:
         return ()
     value = node.json()
@@ -295,7 +318,10 @@ def _messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, .
 
 
 def _content_part(piece: Json, folder: Path, node: Node) -> Json:
-    """Return a part of a message's content; a file part gets the file's absolute path and text."""
+    """Return one part of a message's content; the file's absolute path and text are added to a file part.
+
+    Raises InputError if the file does not exist.
+    """
     if not isinstance(piece, dict) or piece.get("type") != "file":
         return piece
     named = piece.get("value", piece.get("path"))
@@ -319,7 +345,7 @@ def _find(named: str, folder: Path) -> Path | None:
 
 
 def _input_files(messages: tuple[Message, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the paths of files in the messages: guidelines (instructions, prompts), and all others."""
+    """Return two tuples of paths of files in messages: guidelines (instructions, prompts), and others."""
     contents = (message.content for message in messages if isinstance(message.content, tuple))
     pieces = (piece for content in contents for piece in content if isinstance(piece, dict))
     files = [piece["path"] for piece in pieces if "path" in piece and piece.get("type") == "file"]

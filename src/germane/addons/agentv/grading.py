@@ -1,6 +1,7 @@
 """Grade one case by the code-judge protocol, so that other eval runners can use germane's measures.
 
-The case is the JSON document that such a runner sends to its scripts (AgentV 2 or 4), or a line of samples.
+The case is the JSON document that such a runner sends to its scripts (AgentV 2 or 4), or one sample as a JSON
+object.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ _IN_FLIGHT, _SECONDS = 4, 120.0
 
 
 def proxy_judge(url: str, token: str = "") -> LLMJudge:
-    """Return a judge that asks `POST /invoke {question, systemPrompt}` -> `{rawText}` at a runner's proxy, with a bearer token.
+    """Return a judge that sends its questions to an eval runner's proxy at `url`, with a bearer token.
 
-    Its answers are not kept for later runs, because the model behind the proxy is unknown.
+    A request is `POST /invoke {question, systemPrompt}`, and its response is `{rawText}`. Answers are not
+    stored for later runs, because the model behind the proxy is unknown.
     """
     judge = LLMJudge(_Runner(url, token), concurrency=_IN_FLIGHT)
     judge.name, judge.kept, judge.stored = "proxy", True, False
@@ -68,7 +70,11 @@ class _Runner:
         self._secrets = Secrets(self._headers, url=url)
 
     async def ainvoke(self, messages: Sequence[tuple[str, str]]) -> str:
-        """Return the raw text of the answer; GaveUp if the runner refuses, for example beyond its limit of calls."""
+        """Send (role, text) messages to the proxy, and return the text of the answer.
+
+        Raises GaveUp if the runner refuses the request (for example because its limit of calls is reached),
+        and AnswerError if the response has no text.
+        """
         system = "\n\n".join(text for role, text in messages if role == "system")
         question = prompt_of([turn for turn in messages if turn[0] != "system"])
         body = {"question": question, "systemPrompt": system}
@@ -84,10 +90,10 @@ class _Runner:
 
 
 class GradeOptions(YamlModel):
-    """The options of a measure that the `config` of a document may hold, in any spelling."""
+    """The options of a measure that a document may contain under `config`, in any spelling."""
 
     what = "config"
-    any_key = True  # the options are a script's config, in which anything may stand
+    any_key = True  # the options are a script's config, which may contain any other keys
     aliases: ClassVar = {
         "strict": ("strict_mode",),
         "contexts": ("retrieval_context", "retrieved_context", "retrieved_contexts"),
@@ -101,15 +107,18 @@ class GradeOptions(YamlModel):
 
 
 _ON_TOP = {"strict", "expected_relevant_count"}
-"""Options that may also stand at the top level of the document, as in the input schema of AgentV's design note."""
+"""Options that may also be at the top level of the document, as in AgentV's design note."""
 _PROTOCOL = {
     "input_messages", "expected_outcome", "criteria", "reference_answer", "candidate_answer", "output_messages",
 }  # fmt: skip
-"""Keys that mark a document without a query as one of the code-judge protocol."""
+"""Keys of the code-judge protocol; a document without `query` that has one of them is not a sample."""
 
 
 def _options(document: Mapping[str, Json], warn: Warn | None = None) -> GradeOptions:
-    """Return the options in the document's `config` or at its top level. InputError for an invalid value."""
+    """Return the options in a document's `config` or at its top level.
+
+    Raises InputError if a value is invalid. `warn` is called with warnings.
+    """
     names = {fold(spelt): name for spelt, name in GradeOptions.spellings().items()}
     known = {key: name for key in document if (name := names.get(fold(key))) in _ON_TOP}
     result: dict[str, Json] = {name: document[key] for key, name in known.items()}
@@ -119,12 +128,15 @@ def _options(document: Mapping[str, Json], warn: Warn | None = None) -> GradeOpt
 
 
 def document_sample(document: Mapping[str, Json], options: Mapping[str, Json]) -> Sample:
-    """Return the sample in a code-judge document or a sample line; `options` are its `config`."""
+    """Return the sample in a code-judge document, or in a sample written as a JSON object.
+
+    `options` are the options that the document's `config` may contain, such as `contexts`.
+    """
     return _sample(document, _options({"config": options}))[0]
 
 
 def _sample(document: Mapping[str, Json], options: GradeOptions) -> tuple[Sample, str]:
-    """Return the sample in the document, and a note if its contexts come from a text split at blank lines."""
+    """Return the sample in the document, and a note if its contexts were found by splitting a text."""
     row = dict(document) if "query" in document or _PROTOCOL.isdisjoint(document) else _row(document)
     row |= {} if options.contexts is None else {"contexts": options.contexts}
     sample = RowReader().read(replace_surrogates(row), 1, lambda _: SourceLocation("<stdin>"))
@@ -132,7 +144,7 @@ def _sample(document: Mapping[str, Json], options: GradeOptions) -> tuple[Sample
 
 
 def _row(document: Mapping[str, Json]) -> dict[str, Json]:
-    """Convert a code-judge document to a row of samples."""
+    """Convert a code-judge document to a row from which a sample can be read."""
     output, reference = document.get("output"), _text(document, "reference_answer", "expected_output")
     turns = document.get("input_messages") or document.get("input") or ()
     asked = [turn for turn in turns if isinstance(turn, Mapping) and turn.get("role") == "user"]
@@ -153,7 +165,10 @@ def _row(document: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _text(document: Mapping[str, Json], *names: str) -> str:
-    """Return the first non-empty text under these names; for a list of messages, the content of the last."""
+    """Return the first non-empty string in the document under one of these names, or "".
+
+    If a value is a list of messages, the content of the last message is used.
+    """
     for name in names:
         value = document.get(name)
         if isinstance(value, list | tuple) and value and isinstance(value[-1], Mapping):
@@ -170,7 +185,10 @@ def grade(
     judge: Judge | None = None,
     ledger: Ledger | None = None,
 ) -> dict[str, Json]:
-    """Grade a sample as a code judge does; InputError if it lacks a field, JudgeError if judging fails."""
+    """Grade a sample and return its score, hits, misses and reasoning in the form of a code judge's output.
+
+    Raises InputError if the sample lacks a field or a judge is needed, and JudgeError if judging fails.
+    """
     grader = MeasureGrader(measure=grader) if isinstance(grader, Measure) else grader
     job = Job(sample=sample, graders=(grader.scored,), case=Case(sample=sample))
     if needs_judge(job.graders) and judge is None:
@@ -207,8 +225,8 @@ def grade_stdin(
 ) -> int:
     """Grade one case: read a code-judge document or a sample from stdin, and print its score, hits, misses and reasoning.
 
-    The measure's options come from the document's `config`. Exit code 0 if there is a score, 3 if the judge failed, 2 if the input
-    is invalid (nothing is then printed on stdout).
+    The measure's options are read from the document's `config`. Exit code: 0 if there is a score, 3 if the
+    judge failed, 2 if the input is invalid. With 2, nothing is printed on stdout.
     """
     try:
         text = sys.stdin.buffer.read().decode("utf-8-sig")

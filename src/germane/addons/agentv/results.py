@@ -12,11 +12,14 @@ from germane.reports.explain import Explainer
 from germane.results import MeasuredRow, canonical_measure, measured
 from germane.tables.scores import SampleKey
 
-_MOST_EXPLAINED = 5_000  # scores: of a larger report, no graders' results are explained
+_MOST_EXPLAINED = 5_000  # the most scores of a report whose scores are explained
 
 
 def results_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredRow]:
-    """Yield a row for each case and grader, or for a case without graders; a repeated case is a new trial."""
+    """Yield the results in the rows of AgentV's `index.jsonl`: one per case and grader.
+
+    A case without graders has one result, its score. A repeated case is a new trial.
+    """
     graded = [{one["name"]: one.get("score") for one in row.get("scores") or ()} for row in rows]
     names = list(dict.fromkeys(name for scores in graded for name in scores)) or ["score"]
     times: Counter[tuple[str, str]] = Counter()
@@ -34,9 +37,9 @@ def results_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredRow]:
 
 
 def index_rows(report: ReportData) -> Iterator[str]:
-    """Yield the rows of AgentV's `index.jsonl`, which `agentv compare` reads: one case per line.
+    """Yield the lines of AgentV's `index.jsonl`, which `agentv compare` reads: one per case.
 
-    A case whose score could not be measured has no row, because AgentV would count it as 0.
+    A case without a score has no line, because AgentV would count it as 0.
     """
     graded = _graded(report)
     for case in report.cases():
@@ -55,7 +58,10 @@ def index_rows(report: ReportData) -> Iterator[str]:
 
 
 def _graded(report: ReportData) -> dict[SampleKey, list[dict[str, Any]]]:
-    """Return the scores of each case's graders, with hits and misses as assertions; {} if there are too many."""
+    """Return the scores of each case's graders, with hits and misses as AgentV's assertions.
+
+    The result is empty if there are too many scores or no graders.
+    """
     graded: dict[SampleKey, list[dict[str, Any]]] = {}
     table = report.tables.scores
     if not report.manifest.get("graders") or len(table) > _MOST_EXPLAINED:

@@ -1,4 +1,4 @@
-"""Questions to grading programs (the code-judge protocol): their results, and the prompts that they send to the judge."""
+"""Questions to grading programs (the code-judge protocol), and the prompts that these send to the judge."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ from germane.types import FrozenDict, Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptGrade(Question[GraderResult]):
-    """Grade this case with this command: a list is argv, a string runs through `sh -lc`.
+    """Asks a program to grade a case.
 
-    `max_calls` (not None) lends the program the evaluation's judge for that many calls. With `agentv` a program that fails
-    or prints no score scores 0, as with AgentV.
+    `command` is a list of the program and its arguments, or a string that is run by `sh -lc`. `document` is
+    the JSON object that the program reads on stdin, and `cwd` the folder in which it runs. It is stopped
+    after `timeout` seconds. `env` names environment variables that are passed on. If `max_calls` is not None,
+    the program may call the evaluation's judge that many times. With `agentv`, the score is 0 if the program
+    fails or prints no score, as with AgentV.
     """
 
     kind: ClassVar[str] = "script"
@@ -37,41 +40,50 @@ class ScriptGrade(Question[GraderResult]):
     max_calls: int | None = None
     agentv: bool = False
     of: tuple[str, ...] = field(default=(), compare=False)
-    """The sample, system, trial and grader, by which the stored judgement can be looked up."""
+    """The sample's id, the system, the trial and the grader's name; stored judgements are looked up by
+    them."""
 
     @property
     def about(self) -> str:
-        """The document that the program reads."""
+        """The document that the program reads on stdin, as JSON."""
         return json.dumps(self.document, ensure_ascii=False)
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The program and its arguments; a command in one text is run by a login shell."""
+        """The program and its arguments; a command written as a string is run by a login shell."""
         return ("sh", "-lc", self.command) if isinstance(self.command, str) else self.command
 
     @property
     def command_line(self) -> str:
-        """The command as its author wrote it."""
+        """The command as one line of shell code, for messages."""
         return self.command if isinstance(self.command, str) else shlex.join(self.command)
 
     def inputs(self) -> dict[str, Json]:
-        """Return the command, the folder that it runs in, and the document on its stdin."""
+        """Return the command, the folder in which it runs, and the document on its stdin, by name."""
         return {"argv": list(self.argv), "cwd": self.cwd, "document": self.document}
 
     def validate(self, payload: Json, *, as_answered: bool = False) -> Json:  # noqa: ARG002 - it has one form
-        """Check that the program's JSON output is a result, and return all of it, with any further keys."""
+        """Return the program's JSON output unchanged, with any other keys.
+
+        Raises AnswerError if it is not a result.
+        """
         self.parse(payload)
         return payload
 
     def printed(self, text: str) -> Json:
-        """Return the output as parsed JSON; with `agentv`, the last value of a repeated key counts."""
+        """Return the program's output as parsed JSON.
+
+        With `agentv`, a key may be repeated, and its last value counts. Raises an exception if the output is
+        not JSON.
+        """
         return json.loads(text, parse_constant=lambda _: None) if self.agentv else parse_strict_json(text)
 
     def parse(self, payload: Json) -> GraderResult:
-        """Return the result in a program's output, of AgentV 2 or 4; AnswerError without a valid score.
+        """Return the result in a program's JSON output, which is in the form of AgentV 2 or 4.
 
-        The score must be from 0 to 1 and each `passed` a boolean. With AgentV compatibility, the score is
-        clipped to that range, and any truthy `passed` counts as true.
+        The score must be from 0 to 1, and each `passed` a boolean. With `agentv`, the score is clipped to
+        this range, and any truthy `passed` counts as true. Raises AnswerError if the output is invalid or
+        contains no score.
         """
         if not isinstance(payload, Mapping):
             raise AnswerError(f"the script must print one JSON object, not {type(payload).__name__}")
@@ -97,16 +109,17 @@ class ScriptGrade(Question[GraderResult]):
         )
 
     def typical(self) -> Json:
-        """Return a payload of ordinary size: a score of one half."""
+        """Return a payload of typical size, from which costs are estimated: a score of one half."""
         return {"score": 0.5, "hits": [], "misses": [], "reasoning": ""}
 
 
 def findings(
     assertions: Iterable[Mapping[str, Json]], *, lenient: bool = False
 ) -> tuple[list[str], list[str]]:
-    """Return the texts of AgentV 4's `[{text, passed, evidence}]` that passed, and of those that did not.
+    """Return two lists of texts: AgentV 4 assertions that passed, and assertions that failed.
 
-    Raises AnswerError if a `passed` is not a boolean; `lenient` accepts any value and tests if it is truthy.
+    An assertion is `{text, passed, evidence}`. Raises AnswerError if `passed` is not a boolean; with
+    `lenient`, any value is accepted, and a truthy value means passed.
     """
     met, failed = list[str](), list[str]()
     for number, one in enumerate(assertions, 1):
@@ -124,7 +137,7 @@ def _as_json(value: Json) -> str:
 
 
 def _texts(value: Json) -> tuple[str, ...]:
-    """Return the texts of a list that are not blank."""
+    """Return the strings in a list that are not blank; the result is empty if `value` is not a list."""
     listed = value if isinstance(value, list | tuple) else ()
     return tuple(text for text in listed if isinstance(text, str) and text.strip())
 
@@ -140,7 +153,10 @@ class CompletionPayload(PayloadModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextCompletion(Question[str]):
-    """Answer this text, in whatever form it asks for: what a script puts to the judge that it is lent."""
+    """Asks a judge to answer a prompt that a grading script sends; the answer is free text.
+
+    `text` is the prompt and `system` the system prompt.
+    """
 
     kind: ClassVar[str] = "completion"
     free_text: ClassVar[bool] = True
@@ -153,13 +169,13 @@ class TextCompletion(Question[str]):
 
     @property
     def wording(self) -> Wording:
-        """The text as the prompt, with the system prompt that goes with it."""
+        """The prompt, with the script's system prompt or a default one."""
         return Wording(self.text, system=self.system or PLAIN)
 
     def answer(self, payload: CompletionPayload) -> str:
-        """Return the text of the answer, as the model wrote it."""
+        """Return the text of the model's answer, unchanged."""
         return payload.text
 
     def typical(self) -> Json:
-        """Return a payload of ordinary size: one sentence."""
+        """Return a payload of typical size, from which costs are estimated: one sentence."""
         return {"text": "The passage answers the question."}

@@ -30,18 +30,19 @@ from germane.samples.files import JsonFault
 from germane.types import FrozenDict, Json
 
 AskJudge: TypeAlias = Callable[[Sequence[TextCompletion]], Coroutine[Any, Any, Sequence[Answer]]]
-"""The function that answers questions: `asker.judge`."""
+"""A function that asks the judge and returns its answers, such as `asker.judge`."""
 MAX_BODY = 4_000_000
-"""Bytes of a request that are read."""
+"""The most bytes in a request's body; a larger request is refused."""
 _NO_QUESTION = "Missing required field: question"
 
 
 class Loopback(ThreadingHTTPServer):
     """A local HTTP server through which a script calls the judge, at most `max_calls` times.
 
-    It is an async context manager. `GET /info` tells the limit and the calls so far, `POST /invoke {question,
-    systemPrompt?}` asks once, `POST /invokeBatch {requests: [...]}` several times at once; every request
-    needs the bearer token. `stopped` is the error that ended the evaluation during a call, or None.
+    It is an async context manager that runs the server. `GET /info` returns the limit and the number of calls
+    so far. `POST /invoke {question, systemPrompt?}` asks one question, and `POST /invokeBatch {requests:
+    [...]}` several. Every request needs the bearer token. `stopped` is the error that ended the evaluation
+    during a call, or None.
     """
 
     daemon_threads = True
@@ -56,7 +57,7 @@ class Loopback(ThreadingHTTPServer):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables that give a script the server's address and token."""
+        """The environment variables in which a script finds the server's address and token."""
         url = f"http://127.0.0.1:{self.server_address[1]}"
         return {"AGENTV_TARGET_PROXY_URL": url, "AGENTV_TARGET_PROXY_TOKEN": self._token}
 
@@ -70,7 +71,11 @@ class Loopback(ThreadingHTTPServer):
         self.server_close()
 
     def answer(self, asked: str, authorization: str, body: bytes) -> Json:
-        """Return the JSON answer to the request `asked` (such as `POST /invoke`); runs in a server thread."""
+        """Return the JSON response to a request; called in a thread of the server.
+
+        `asked` is the method and path, such as `POST /invoke`, and `authorization` the header with the token.
+        Raises _Denied to refuse the request.
+        """
         if not hmac.compare_digest(authorization.encode(), f"Bearer {self._token}".encode()):
             raise _Denied(HTTPStatus.UNAUTHORIZED, "Unauthorized")
         if asked == "GET /info":
@@ -94,7 +99,11 @@ class Loopback(ThreadingHTTPServer):
         return _response(answer)
 
     def _answers(self, requests: Sequence[Json]) -> list[Answer | None]:
-        """Count the calls, then ask the judge in the event loop; a request without a question gets None."""
+        """Ask the judge the questions of these requests, in the event loop, and return its answers.
+
+        The answer to a request without a question is None. Raises _Denied if the limit of calls is exceeded
+        or the evaluation is stopped.
+        """
         questions = list(map(_question, requests))
         asked = [question for question in questions if question is not None]
         with self._counting:
@@ -123,7 +132,10 @@ def _question(request: Json) -> TextCompletion | None:
 
 
 def _response(answer: Answer | None) -> dict[str, Json]:
-    """Return the judge's answer, or its error as a text, under the keys of AgentV 2 and 4."""
+    """Return the JSON response with the judge's answer or error, with the keys of AgentV 2 and 4.
+
+    None means that the request had no question.
+    """
     if answer is None or isinstance(answer.value, Unanswered):
         why = _NO_QUESTION if answer is None else answer.value.why
         return {"outputMessages": [], "output": [], "rawText": f"Error: {why}"}
@@ -169,12 +181,16 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 TAIL = 2000
-"""Characters of a program's stderr that an error shows: the last ones."""
+"""The most characters of a program's output that an error shows: the end of the output."""
 NO_JUDGE = "the script needs a judge (target: max_calls), but none is named; give --judge openai:gpt-4o-mini"
 
 
 class ScriptJudge(LocalJudge):
-    """Runs grading programs, each with a time-out; `ask` calls the judge that programs may use, if any."""
+    """Answers ScriptGrade questions by running grading programs, each with a time-out.
+
+    At most `concurrency` programs run at the same time. `ask` calls the judge for programs that may use one;
+    None means that there is no judge.
+    """
 
     name = "script"
     _together = 1
@@ -183,7 +199,7 @@ class ScriptJudge(LocalJudge):
         self.concurrency, self.ask = concurrency, ask
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Run the script for each question; the replies are in the order of the questions."""
+        """Run the program of each question in turn, and return the replies in the same order."""
         return [await self._run(question) for question in questions]
 
     async def _run(self, question: AnyQuestion) -> Reply:
@@ -194,13 +210,13 @@ class ScriptJudge(LocalJudge):
             return Reply(error=NO_JUDGE)
         async with Loopback(self.ask, question.max_calls) as lent:
             reply = await self._start(question, lent.environment)
-        if lent.stopped is not None:  # its score would rest on questions that nobody answered
+        if lent.stopped is not None:  # its score would be computed without some of the answers
             raise lent.stopped
         calls = {"call_count": lent.calls, "max_calls": question.max_calls}
         return replace(reply, provenance=FrozenDict({**reply.provenance, "target_proxy": FrozenDict(calls)}))
 
     async def _start(self, question: ScriptGrade, own: Mapping[str, str]) -> Reply:
-        """Run a question's script, with the environment variables `own`, and return its reply."""
+        """Run a question's program, with the extra environment variables `own`, and return its reply."""
         document = json.dumps(question.document, ensure_ascii=False).encode("utf-8", "replace")
         environment = child_environment(question.env, own)
         argv = question.argv
@@ -218,7 +234,7 @@ class ScriptJudge(LocalJudge):
 
 
 def _reply(question: ScriptGrade, finished: Finished) -> Reply:
-    """Return a finished program's result, or its error as a reply in germane's or AgentV's form."""
+    """Return the reply for a finished program: its result, or an error in germane's or AgentV's form."""
     command, ms, seconds = question.command_line, finished.ms, f"after {question.timeout:g} s"
     if finished.timed_out:
         why = f"`{command}` was stopped {seconds}{_printed(finished)}"
@@ -251,14 +267,17 @@ def _reply(question: ScriptGrade, finished: Finished) -> Reply:
 
 
 def _printed(finished: Finished) -> str:
-    """Return the tail of a program's output for an error message."""
+    """Return the end of a program's stderr and stdout for an error message, or "" if both are empty."""
     stdout = finished.stdout.decode("utf-8", "replace").strip()[-TAIL:]
     ends = {"stderr": finished.tail(TAIL), "stdout": stdout}
     return "".join(f"; its {name} ends: {end}" for name, end in ends.items() if end)
 
 
 def _failed(question: ScriptGrade, why: str, theirs: str, ms: float | None) -> Reply:
-    """Return a failed program's reply: an error `why` or, for AgentV, a score of 0 with `theirs` as text."""
+    """Return the reply for a failed program: the error `why` or, with AgentV compatibility, a score of 0.
+
+    `theirs` is the error in AgentV's words. `ms` is the duration in milliseconds, if the program was started.
+    """
     if not question.agentv:
         return Reply(error=why, ms=ms)
     payload = {"score": 0, "misses": [f"Code evaluator failed: {theirs}"], "reasoning": theirs}
@@ -266,7 +285,10 @@ def _failed(question: ScriptGrade, why: str, theirs: str, ms: float | None) -> R
 
 
 def _agentv_payload(stdout: bytes) -> dict[str, Json]:
-    """Return the result that AgentV reads from a program's output: score 0 if it is not an object with a numeric score."""
+    """Return the result that AgentV reads from a program's output.
+
+    If the output is not a JSON object with a numeric score, the score is 0.
+    """
     try:
         payload = json.loads(stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
     except (ValueError, RecursionError):

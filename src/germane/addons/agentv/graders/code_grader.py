@@ -1,4 +1,4 @@
-"""Grade by a script: the user's program reads the case on stdin and prints a score."""
+"""A grader that runs the user's program, which reads the case on stdin and prints a score."""
 
 from __future__ import annotations
 
@@ -29,22 +29,24 @@ from germane.yamltext import (
 )
 
 MAX_CALLS = 50
-"""The number of judge calls that a script may make with `target: {}`."""
+"""The most judge calls that a script may make if the eval file says `target: {}`."""
 
 
 class CodeGrader(CaseGrader):
-    """The score that a program prints: one JSON document on its stdin, one on its stdout.
+    """Grades a case by running a program, which reads a JSON document on stdin and prints one with the score.
 
-    A program that cannot be started, ends with an error, takes longer than `timeout` or prints no score is an error, never
-    a score of 0.
+    If the program cannot be started, ends with an error, takes longer than `timeout` or prints no score, the
+    result is an error, not a score of 0.
 
     Attributes:
-        script: The program and its arguments as a list, or a text that runs through `sh -lc`.
-        cwd: Working directory. Default: the eval file's folder, or the nearest above with the script.
-        timeout: Maximum seconds.
-        env: Further environment variables for the program.
-        max_calls: How often it may call the evaluation's judge by AGENTV_TARGET_PROXY_URL (default: never).
-        config: Options that the document on stdin has under `config`.
+        script: The program and its arguments as a list, or a string that is run by `sh -lc`.
+        cwd: Working directory. Default: the eval file's folder, or the nearest folder above it that contains
+            the script.
+        timeout: Maximum number of seconds.
+        env: Names of more environment variables that are passed on to the program.
+        max_calls: How often the program may call the evaluation's judge at AGENTV_TARGET_PROXY_URL. Default:
+            never.
+        config: Options that are sent to the program under `config`.
     """
 
     type: ClassVar[str] = "code_judge"
@@ -60,9 +62,9 @@ class CodeGrader(CaseGrader):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Resolve the folder relative to the eval file, and put unknown keys into `config`, as AgentV does.
+        """Resolve `cwd` relative to the eval file, and move unknown keys into `config`, as AgentV does.
 
-        A key that resembles a known one is an error, except under `config` itself.
+        An unknown key that resembles a known one is an error, unless it is written under `config`.
         """
         values, passed = keys.values, keys.others
         script, folder = plain_value(values.get("script", ())), folder_of(keys).resolve()
@@ -86,7 +88,7 @@ class CodeGrader(CaseGrader):
         return self.max_calls is not None
 
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Run the program and return the result that it printed."""
+        """Run the program and return the result that it prints, without its verdict."""
         question = ScriptGrade(
             command=self.script,
             document=freeze(script_document(case, self.config)),

@@ -1,4 +1,4 @@
-"""Composite graders: combine several results by a weighted mean, a share that must pass, a script or a model."""
+"""Graders that combine other graders' results by a mean, a proportion that must pass, a script or a model."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ class Aggregator(YamlModel):
     """The rule that combines the results of several graders.
 
     Attributes:
-        type: `weighted_average` of the scores; `threshold`: the share of graders that pass; `code_judge`: a script reads
-            `{results: {name: result}}`; `llm_judge`: a model reads them.
-        weights: Weights by the graders' names; else those of the graders themselves.
-        threshold: The share that must pass.
-        path: The script: a text that runs through `sh -lc`, or a list of the program and its arguments.
-        prompt: The prompt, with `{{EVALUATOR_RESULTS_JSON}}`.
+        type: `weighted_average` is the mean of the scores; `threshold` is the proportion of graders that
+            pass; with `code_judge`, a script reads `{results: {name: result}}` and prints a score; with
+            `llm_judge`, a model reads the results.
+        weights: Weights by the graders' names. Default: the weights of the graders themselves.
+        threshold: The lowest proportion of graders that must pass.
+        path: The script: a string that is run by `sh -lc`, or a list of the program and its arguments.
+        prompt: The prompt for the model, with `{{EVALUATOR_RESULTS_JSON}}`.
         cwd: Working directory of the script.
     """
 
@@ -59,7 +60,7 @@ class Aggregator(YamlModel):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Resolve the folder relative to the eval file."""
+        """Resolve `cwd` relative to the eval file; by default it is the folder that contains the script."""
         super().complete(keys)
         values, folder = keys.values, folder_of(keys).resolve()
         value, path = values.get("cwd"), plain_value(values.get("path", ()))
@@ -75,19 +76,22 @@ class Aggregator(YamlModel):
 
 
 def _members(value: Any, info: ValidationInfo) -> Any:
-    """Return the members that an eval file lists; a plain text is a statement that must be true of the answer."""
+    """Return the graders listed in an eval file; a string is a statement that must be true of the answer.
+
+    A value that does not come from an eval file is returned unchanged.
+    """
     grader_of = (info.context or {}).get("grader_of")
     return value if grader_of is None else tuple(grader_of(spec.node) for spec in assertions_in(value))
 
 
 class Composite(CaseGrader):
-    """Several graders as one; composites may hold composites.
+    """Combines the results of several graders, its members, in one result. Composites may contain composites.
 
-    Skipped members are left out. If a member failed, a mean or share is incomplete, with bounds on its
+    Skipped members are left out. If a member failed, a mean or proportion is incomplete, with bounds on its
     possible values; with a script or model, the result is an error.
 
     Attributes:
-        graders: The members; their names must differ.
+        graders: The members; their names must be unique.
         aggregator: The rule that combines their results.
     """
 
@@ -115,11 +119,11 @@ class Composite(CaseGrader):
 
     @property
     def asks(self) -> bool:
-        """True if a member, or the aggregator, needs a judge."""
+        """True if a member or the aggregator needs a judge."""
         return self.aggregator.type == "llm_judge" or any(grader.asks for grader in self.graders)
 
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Run all members concurrently, then combine their results."""
+        """Run all members concurrently, then return their combined result; `details` holds their results."""
         results = yield from together(grader.grade(case) for grader in self.graders)
         rows = {grader.label: result for grader, result in zip(self.graders, results, strict=True)}
         own = {grader.label: 1.0 if self.agentv else float(grader.weight) for grader in self.graders}
@@ -143,7 +147,11 @@ class Composite(CaseGrader):
     def _counted(
         self, rows: Mapping[str, GraderResult], weights: Mapping[str, float], broken: Sequence[str]
     ) -> GraderResult:
-        """Return the weighted mean or the share that passes; `broken` lists the errors of failed members."""
+        """Return the weighted mean of the members' scores, or the proportion of the members that pass.
+
+        `rows` and `weights` hold the members' results and weights by name, and `broken` the errors of failed
+        members.
+        """
         kept = {name: result for name, result in rows.items() if result.status != "skipped"}
         least = self.aggregator.threshold if self.aggregator.type == "threshold" else None
         weight = {name: weights[name] if least is None else 1.0 for name in kept}
@@ -173,7 +181,7 @@ class Composite(CaseGrader):
         return replace(made, verdict="fail", misses=(message, *made.misses))
 
     def _asked(self, members: Mapping[str, GraderResult], case: Case) -> Program[GraderResult]:
-        """Return the result of the script or model that combines the members' results."""
+        """Ask the aggregator's script or model to combine the members' results, and return its result."""
         results = {name: _sent(result, agentv=self.agentv) for name, result in members.items()}
         if self.aggregator.type == "llm_judge":
             values = FrozenDict({RESULTS: json.dumps(results, ensure_ascii=False, indent=2)})
@@ -191,7 +199,11 @@ class Composite(CaseGrader):
 
 
 def _bounds(result: GraderResult, *, share: bool) -> tuple[float, float]:
-    """Return the lowest and highest value of a member: its score or, with `share`, 1 if it passes, else 0."""
+    """Return the lowest and highest possible value of a member's result.
+
+    The value is the member's score or, with `share`, 1 if the member passes, else 0. Both are equal unless
+    the member failed.
+    """
     if result.score is None:
         return result.bounds if result.bounds and not share else (0.0, 1.0)
     value = float(result.verdict == "pass") if share else result.score
@@ -199,7 +211,7 @@ def _bounds(result: GraderResult, *, share: bool) -> tuple[float, float]:
 
 
 def _sent(result: GraderResult, *, agentv: bool) -> dict[str, Json]:
-    """Return a member's result as the JSON object that an aggregating script or model gets."""
+    """Return a member's result as the JSON object that is sent to the aggregator's script or model."""
     hits, misses = list(result.hits), list(result.misses)
     fields: dict[str, Json] = {"score": result.score, "verdict": result.verdict}
     fields |= {"hits": hits, "misses": misses, "expectedAspectCount": max(1, len(hits) + len(misses))}

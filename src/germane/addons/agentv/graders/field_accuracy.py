@@ -1,4 +1,4 @@
-"""Field accuracy: the fields of a structured answer against those of the expected one."""
+"""A grader that compares the fields of a structured answer with those of the expected answer."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ class FieldRule(YamlModel):
     """The rule by which one field is compared.
 
     Attributes:
-        path: Its path in the answer, such as `invoice.lines[0].amount`.
-        match: `exact` (types count: 1 is not "1"), `numeric_tolerance` or `date` (year, month and day).
-        required: If false, an absent field is left out; else it scores 0.
-        weight: Its weight in the mean.
-        tolerance: How far a number may be off; with `relative` as a share of the expected one (of 0: absolutely).
-        formats: Date formats to try first: `DD/MM/YYYY`, `YYYY-MM-DD`, `DD-MMM-YYYY`.
+        path: The path of the field in the answer, such as `invoice.lines[0].amount`.
+        match: `exact` (types are compared too: 1 does not equal "1"), `numeric_tolerance` or `date` (year,
+            month and day).
+        required: If false, a field that is missing in the answer is left out; otherwise it scores 0.
+        weight: The weight of the field in the mean.
+        tolerance: The largest allowed difference of a number from the expected one.
+        relative: If true, `tolerance` is a proportion of the expected number (unless that is 0).
+        formats: Date formats to try first, such as `DD/MM/YYYY`, `YYYY-MM-DD` or `DD-MMM-YYYY`.
     """
 
     what = "a field"
@@ -52,14 +54,15 @@ class FieldRule(YamlModel):
 
 
 _Comparison: TypeAlias = tuple[bool | None, str]
-"""Whether a field matches (None = it does not count), and the result in words."""
+"""A boolean that says whether a field matches (None = it does not count), and the result in words."""
 
 
 class FieldAccuracy(DirectGrader):
-    """Weighted share of the fields that match: sum(weight of matching fields) / sum(weight).
+    """Scores a structured answer: the weight of the matching fields divided by the weight of all fields.
 
-    `aggregation="all_or_nothing"` scores 1 where every field matches, else 0. The expected data are the last expected
-    message of the assistant that is (or holds) an object, else the reference answer.
+    With `aggregation="all_or_nothing"`, the score is 1 if all fields match, else 0. The expected data are
+    read from the last expected message of the assistant that contains data or, without one, from the
+    reference answer.
     """
 
     type: ClassVar[str] = "field_accuracy"
@@ -68,7 +71,10 @@ class FieldAccuracy(DirectGrader):
     aggregation: Literal["weighted_average", "all_or_nothing"] = "weighted_average"
 
     def check(self, case: Case) -> GraderResult:
-        """Compare every field; skipped if no answer is known."""
+        """Compare every field with the expected data.
+
+        The result is skipped if the case has no answer. The score is 0 if the answer is not JSON.
+        """
         if unknown := self.unanswered(case):
             return unknown
         try:
@@ -96,7 +102,7 @@ class FieldAccuracy(DirectGrader):
         return capped(result, agentv=self.agentv)
 
     def _compared(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
-        """Compare one field; `mine` is its value in the answer."""
+        """Compare one field; `mine` is its value in the answer, and `expected` are all expected data."""
         path, right = rule.path, value_at(expected, rule.path)
         if right is ABSENT:
             return True, f"{path}: no expected value"
@@ -134,7 +140,10 @@ class FieldAccuracy(DirectGrader):
 
 
 def _expected(case: Case) -> Json:
-    """Return the data of the last expected assistant message that has any, else of the reference answer, else None."""
+    """Return the data in the last expected assistant message that contains data.
+
+    Without such a message, return the data in the reference answer or, without these, None.
+    """
     messages = reversed(case.expected_messages)
     contents = [message.content for message in messages if message.role == "assistant"]
     for content in [*contents, reference_of(case)]:
@@ -151,7 +160,7 @@ def _expected(case: Case) -> Json:
 
 
 def _kind(value: Json) -> str:
-    """Return the name of a value's type in JavaScript."""
+    """Return the name of a value's type in JavaScript, such as "number"."""
     if isinstance(value, bool):
         return "boolean"
     return "number" if isinstance(value, int | float) else "string" if isinstance(value, str) else "object"
@@ -161,7 +170,10 @@ _PREFIX = re.compile(r"\s*([+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?
 
 
 def _number(value: Json, *, prefix: bool) -> float | None:
-    """Return a number, or the number in a text, else None; with `prefix`, more text may follow it."""
+    """Return the value as a float if it is a number or a string that contains one, else None.
+
+    With `prefix`, other text may follow the number in the string.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     match = _PREFIX.match(value) if isinstance(value, str) else None
@@ -184,19 +196,19 @@ _USUAL = tuple(map(re.compile, (
     r"(?P<m>\d{1,2})[/-](?P<d>\d{1,2})[/-](?P<y>\d{4})",
     r"(?P<d>\d{1,2})[/-](?P<m>\d{1,2})[/-](?P<y>\d{4})",
 )))  # fmt: skip
-"""Dates in ISO 8601, with a month name, or in numbers: month first, unless only day first is a date."""
+"""The forms of dates: ISO 8601, with the name of a month, or numbers with the month or the day first."""
 _UNITS = {"%": "%%", "YYYY": "%Y", "MMM": "%b", "MM": "%m", "DD": "%d"}
 _UNIT = re.compile("|".join(_UNITS))
 
 
 def date_in(text: str, formats: Sequence[str] = ()) -> date | None:
-    """Return the day that a text names, or None.
+    """Return the date written in a text, or None if it is not a date.
 
-    It is read by the first of `formats` that fits, else as ISO 8601, with the name of a month, or in numbers: month
-    first, unless only the other order is a date.
+    `formats`, such as `DD/MM/YYYY`, are tried first. Then the date may be in ISO 8601, with the name of a
+    month, or in numbers. In numbers, the month is first; if that is not a date, the day is first.
     """
     for form in formats:
-        with suppress(ValueError, re.error):  # re.error: a unit stands twice in the format
+        with suppress(ValueError, re.error):  # re.error: a unit occurs twice in the format
             return datetime.strptime(text, _UNIT.sub(lambda unit: _UNITS[unit[0]], form)).date()  # noqa: DTZ007
     matches = (pattern.fullmatch(text) for pattern in _USUAL)
     return next(filter(None, (_day(match.groupdict()) for match in matches if match)), None)

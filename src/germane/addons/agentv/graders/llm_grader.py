@@ -1,4 +1,4 @@
-"""A grader that asks a model to score an answer by a prompt or, item by item, by a rubric."""
+"""A grader that asks a model to score an answer by a prompt, or to check it against the items of a rubric."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from germane.yamltext import Flag, Scalar, YamlModel, folder_of
 A = TypeVar("A")
 Zero1 = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 _SHOWN = 4
-"""The most hits or misses that AgentV keeps."""
+"""The most hits, and the most misses, that AgentV stores."""
 
 
 def capped(result: GraderResult, *, agentv: bool) -> GraderResult:
-    """Return the result; with `agentv`, cut to as many hits and misses as AgentV keeps."""
+    """Return the result; with `agentv`, only as many hits and misses are left as AgentV stores."""
     return replace(result, hits=result.hits[:_SHOWN], misses=result.misses[:_SHOWN]) if agentv else result
 
 
 def unjudged(why: str, *, agentv: bool) -> GraderResult:
-    """Return the result without the judge's answer: an error or, with `agentv`, a score of 0."""
+    """Return the result if the judge gave no answer: an error or, with `agentv`, a score of 0."""
     if not agentv:
         return GraderResult.failed(why)
     return GraderResult(score=0.0, verdict="fail", details=FrozenDict({"error": why}))
@@ -52,23 +52,23 @@ def unjudged(why: str, *, agentv: bool) -> GraderResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Templated(Question[A], Generic[A]):
-    """A question worded by a template; `values` are what its variables stand for."""
+    """A question whose prompt is a template; `values` maps the template's variables to their values."""
 
     template: str
     values: FrozenDict
 
     @property
     def wording(self) -> Wording:
-        """The template, and the names of the values that fill it."""
+        """The template, and the names of its variables."""
         return Wording(self.template, frozenset(self.values))
 
     @property
     def about(self) -> str:
-        """The values that the template shows."""
+        """The values that occur in the prompt, joined by line breaks."""
         return "\n".join(str(value) for value in self.inputs().values())
 
     def inputs(self) -> dict[str, Json]:
-        """Return the values that the template shows, by name."""
+        """Return the values of the variables that occur in the template, by name."""
         visible = variables_in(self.template)
         return {name: value for name, value in self.values.items() if name in visible}
 
@@ -95,19 +95,19 @@ class OpinionPayload(PayloadModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeForm(Templated[GraderResult]):
-    """Grade the answer that this prompt shows, from 0 to 1."""
+    """Asks a model to score the answer in the prompt from 0 to 1, with reasons."""
 
     kind: ClassVar[str] = "llm_judge"
     Payload: ClassVar[type[PayloadModel]] = OpinionPayload
 
     def answer(self, payload: OpinionPayload) -> GraderResult:
-        """Return the score and its reasons."""
+        """Return the result: the score, and the hits and misses that are not blank."""
         texts = ([text.strip() for text in some if text.strip()] for some in (payload.hits, payload.misses))
         hits, misses = map(tuple, texts)
         return GraderResult(score=payload.score, hits=hits, misses=misses, reasoning=payload.reasoning)
 
     def typical(self) -> Json:
-        """Return a payload of ordinary size: a score, two points and a sentence."""
+        """Return a payload of typical size, for estimates of costs: a score, two points and a sentence."""
         point = "names the main cause and explains it"
         return {"reasoning": f"The answer {point}.", "hits": [point], "misses": [point], "score": 0.8}
 
@@ -129,7 +129,11 @@ class ChecksPayload(PayloadModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
-    """Check this answer against items: each id once; with `partial` some may be missing, as in AgentV."""
+    """Asks a model to check an answer against the items of a rubric.
+
+    `ids` are the items' ids; the model must check each item once. With `partial`, checks may be missing, as
+    in AgentV.
+    """
 
     kind: ClassVar[str] = "rubric"
     Payload: ClassVar[type[PayloadModel]] = ChecksPayload
@@ -138,15 +142,19 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
     partial: bool = field(default=False, compare=False)
 
     def inputs(self) -> dict[str, Json]:
-        """Return the values that the template shows, and the ids of the items to check."""
+        """Return the values of the variables that occur in the template, and the ids of the items."""
         return {**Templated.inputs(self), "ids": list(self.ids)}
 
     def limits(self) -> Limits:
-        """Return the longest answer that is accepted: one check for each id."""
+        """Return the limits of an answer: at most one check for each id."""
         return Templated.limits(self)._replace(verdicts="checks", subjects=len(self.ids))
 
     def answer(self, payload: ChecksPayload) -> tuple[tuple[Check, ...], str]:
-        """Return the checks in the order of the rubric, and the overall comment."""
+        """Return the checks in the order of the rubric, and the overall comment.
+
+        Raises AnswerError if an item is not checked exactly once. With `partial`, return the checks of known
+        items in the order of the answer.
+        """
         if self.partial:
             return tuple(check for check in payload.checks if check.id in self.ids), payload.overall_reasoning
         checks = {check.id: check for check in payload.checks}
@@ -156,20 +164,20 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
         return tuple(checks[id_] for id_ in self.ids), payload.overall_reasoning
 
     def typical(self) -> Json:
-        """Return a payload of ordinary size: each item satisfied, with a sentence."""
+        """Return a payload of typical size, from which costs are estimated: one sentence per item."""
         why = "The answer names it and explains why."
         checks = [{"id": id_, "reasoning": why, "satisfied": True} for id_ in self.ids]
         return {"checks": checks, "overall_reasoning": why}
 
 
 class RubricItem(YamlModel):
-    """One thing that an answer must do.
+    """One item of a rubric: a statement that must be true of the answer.
 
     Attributes:
-        id: Its id. Default: `rubric-N`, with its number.
+        id: The id of the item. Default: `rubric-N`, with the item's number.
         description: What must be true of the answer.
-        weight: Its weight in the score.
-        required: Failing it fails the case.
+        weight: The weight of the item in the score.
+        required: If true, the case fails if this item fails.
     """
 
     what = "an item of the rubric"
@@ -183,7 +191,7 @@ class RubricItem(YamlModel):
     required: Flag = True
 
     def line(self) -> str:
-        """Return the item as the prompt shows it."""
+        """Return the item as a line of the prompt: its id, its weight if not 1, and its description."""
         notes = ["required"] if self.required else []
         notes += [f"weight {self.weight:g}"] if self.weight != 1 else []
         noted = f" ({', '.join(notes)})" if notes else ""
@@ -194,15 +202,16 @@ VARIABLES = (
     "candidate_answer", "question", "expected_outcome", "reference_answer", "input_messages", "output_messages",
     "expected_messages", "output", "input", "criteria", "expected_output", "rubrics",
 )  # fmt: skip
-"""The variables of a grader's template, under the names of AgentV 2 and 4."""
+"""The variables that a grader's template may contain, with the names of AgentV 2 and 4."""
 _ANSWER = frozenset({"candidate_answer", "output", "output_messages"})
-"""The variables for the system's answer or its messages."""
+"""The variables whose values are the system's answer or its messages."""
 
 
 def template_of(variables: Sequence[str]) -> BeforeValidator:
-    """Return a validator of prompts that may use these variables; a prompt is a text or the name of a file.
+    """Return a validator that reads a prompt, which may contain these variables.
 
-    A name begins with `file://` or ends with .md, .txt or .prompt.
+    A prompt is a string, or the name of a file that contains it. A name begins with `file://` or ends with
+    .md, .txt or .prompt. The validator raises Invalid if the file cannot be read or a variable is unknown.
     """
 
     def read(value: Any, info: ValidationInfo) -> Any:
@@ -228,16 +237,16 @@ def template_of(variables: Sequence[str]) -> BeforeValidator:
 
 
 class LLMGrader(CaseGrader):
-    """A model grades the answer: free form with a score from 0 to 1, or against a rubric.
+    """Grades the answer by a model, which returns a score from 0 to 1 or checks the items of a rubric.
 
-    The score of a rubric is the satisfied weight / the whole weight. If a required item fails, the verdict is
-    `fail`; the score does not change.
+    The score of a rubric is the weight of the satisfied items / the weight of all items. If a required item
+    fails, the verdict is `fail`, but the score does not change.
 
     Attributes:
         prompt: A template with variables (`{{candidate_answer}}`, `{{question}}`, `{{expected_outcome}}`,
             `{{reference_answer}}`, `{{input_messages}}`, `{{output_messages}}`, `{{expected_messages}}`;
             AgentV 4's `{{output}}`, `{{input}}`, `{{criteria}}`, `{{expected_output}}`, `{{rubrics}}`; no
-            other), or a text without variables that says what a good answer does.
+            others), or a text without variables that says what a good answer must do.
         rubrics: The items of a rubric.
     """
 
@@ -259,11 +268,14 @@ class LLMGrader(CaseGrader):
 
     @property
     def asks(self) -> bool:
-        """True: a model always has to be asked."""
+        """True, because a model is always asked."""
         return True
 
     def compute(self, case: Case) -> Program[GraderResult]:
-        """Ask once and return the result; skipped if the prompt needs an answer and it is not known."""
+        """Ask the model once and return the result.
+
+        The result is skipped if the prompt contains the system's answer but the case has no answer.
+        """
         values = self._values(case)
         template = prompt_text("rubric" if self.rubrics else "llm_judge")
         if self.prompt and variables_in(self.prompt) & values.keys():
@@ -282,11 +294,14 @@ class LLMGrader(CaseGrader):
         return self._rubric(checks, message)
 
     def missing(self, why: str) -> GraderResult:
-        """Return an error or, with AgentV compatibility and without a rubric, a score of 0."""
+        """Return the result if the model gave no answer; `why` is the reason.
+
+        It is an error or, with AgentV compatibility and without a rubric, a score of 0.
+        """
         return unjudged(why, agentv=self.agentv and not self.rubrics)
 
     def _rubric(self, checks: Sequence[Check], message: str) -> GraderResult:
-        """Return the result for the checked items, with the judge's comment `message` as its reasoning."""
+        """Return the result for the checked items of the rubric; `message` is the model's overall comment."""
         items = {item.id: item for item in self.rubrics}
         total = fsum(items[check.id].weight for check in checks)
         if not total and not self.agentv:
@@ -302,7 +317,7 @@ class LLMGrader(CaseGrader):
         )
 
     def _values(self, case: Case) -> dict[str, str]:
-        """Return the values of a template's variables, under the names of both AgentV generations."""
+        """Return the values of all variables that a template may contain (see VARIABLES), by name."""
         values = {
             "question input": question_of(case).strip(),
             "candidate_answer output": answer_of(case).strip(),
@@ -327,5 +342,5 @@ def _messages(messages: Sequence[Any]) -> str:
 
 @cache
 def prompt_text(name: str) -> str:
-    """Return the text of one of the built-in prompts."""
+    """Return the text of the built-in prompt with this name."""
     return (Path(__file__).with_name("prompts") / f"{name}.md").read_text("utf-8").strip()

@@ -1,4 +1,4 @@
-"""Graders that are rules: tests of a text, and limits on the time, money and tokens of an answer."""
+"""Graders that apply a rule: tests of an answer's text, and limits on its duration, cost and tokens."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ _TESTS: Mapping[str, tuple[Callable[[str, str], bool], str, str]] = {
         "does not match",
     ),
 }  # fmt: skip
-"""Each test of a text and a value, and the verb for either result."""
+"""For each test: a function of a text and a value, and the verbs for a passed and a failed test."""
 
 Test: TypeAlias = Literal["contains", "icontains", "starts_with", "ends_with", "equals", "regex", "is_json"]
 """The tests of an answer's text."""
 
 
 class TextAssertion(DirectGrader):
-    """1 where the answer passes the test, else 0.
+    """Tests the text of the answer: the score is 1 if the test passes, else 0.
 
     Attributes:
-        test: `contains` (`icontains` ignores case), `starts_with`, `ends_with`, `equals` (white space around both does not
-            count), `regex` or `is_json`.
-        value: The text to look for (none for `is_json`). A regular expression is Python's; a search of more than 2 s is an error.
+        test: `contains`, `icontains` (ignores case), `starts_with`, `ends_with`, `equals`, `regex` or
+            `is_json`. White space around both texts is ignored by `starts_with`, `ends_with` and `equals`.
+        value: The text to look for; `is_json` takes no value. A regular expression is Python's; if its search
+            takes more than 2 s, the result is an error.
     """
 
     type: ClassVar[str] = "text"
@@ -55,12 +56,12 @@ class TextAssertion(DirectGrader):
 
     @property
     def label(self) -> str:
-        """The test and its value."""
+        """The grader's name; by default, the test and its value."""
         return self.name or "-".join(filter(None, [self.test.replace("_", "-"), self.value]))
 
     @property
     def stored_type(self) -> str:
-        """The name of the test, under which its scores are stored."""
+        """The name of the test, which is the type under which the scores are stored."""
         return self.test
 
     @model_validator(mode="after")
@@ -77,7 +78,10 @@ class TextAssertion(DirectGrader):
         return self
 
     def check(self, case: Case) -> GraderResult:
-        """Test the answer; skipped if no answer is known, an error if a regular expression takes too long."""
+        """Return the result of the test; it is skipped if the case has no answer.
+
+        It is an error if the search for a regular expression takes too long.
+        """
         if unknown := self.unanswered(case):
             return unknown
         text = answer_of(case)
@@ -98,18 +102,18 @@ class TextAssertion(DirectGrader):
 
 
 def _within(checks: Checks, reasoning: str) -> GraderResult:
-    """Return the result of these checks against limits: 1 if all are met, else 0."""
+    """Return the result of checks against limits: the score is 1 if all are met, else 0."""
     result = GraderResult.of_checks(checks)
     return replace(result, score=float(not result.misses), reasoning=reasoning)
 
 
 def _check(name: str, value: float, most: float, show: Callable[[float], str]) -> tuple[bool, str]:
-    """Return whether a value is within its limit `most`, and a text that states both."""
+    """Return True if a value is at most `most`, else False, and a text with both numbers."""
     return value <= most, f"{name} {show(value)} {'<=' if value <= most else '>'} {show(most)}"
 
 
 class Latency(DirectGrader):
-    """1 where the answer took at most `threshold` milliseconds, else 0; skipped where its duration is not known."""
+    """Scores 1 if the answer took at most `threshold` milliseconds, else 0; skipped if that is unknown."""
 
     type: ClassVar[str] = "latency"
     aliases: ClassVar = {"threshold": ("max_ms",)}
@@ -117,7 +121,7 @@ class Latency(DirectGrader):
     threshold: Number
 
     def check(self, case: Case) -> GraderResult:
-        """Compare the duration (ms) with the threshold; skipped where it was not reported."""
+        """Compare the duration (ms) with the threshold; the result is skipped if it was not reported."""
         if (took := duration_of(case)) is None:
             reasoning = "Execution duration not reported by provider"
             return self.absent("No duration data available in trace", reasoning)
@@ -128,7 +132,7 @@ class Latency(DirectGrader):
 
 
 class Cost(DirectGrader):
-    """1 where the answer cost at most `budget` US dollars, else 0; skipped where its cost is not known."""
+    """Scores 1 if the answer cost at most `budget` US dollars, else 0; skipped if the cost is unknown."""
 
     type: ClassVar[str] = "cost"
     aliases: ClassVar = {"budget": ("threshold", "max_usd")}
@@ -136,7 +140,7 @@ class Cost(DirectGrader):
     budget: Number
 
     def check(self, case: Case) -> GraderResult:
-        """Compare the cost (USD) with the budget; skipped where it was not reported."""
+        """Compare the cost (USD) with the budget; the result is skipped if it was not reported."""
         if (cost := cost_of(case)) is None:
             return self.absent("No cost data available in trace", "Execution cost not reported by provider")
         met, text = _check("Cost", cost, self.budget, "${:.4f}".format)
@@ -144,9 +148,10 @@ class Cost(DirectGrader):
 
 
 class TokenUsage(DirectGrader):
-    """1 where the answer used at most the given numbers of tokens, else 0: total = input + output + cached.
+    """Scores 1 if the answer used at most the given numbers of tokens (total: input, output, cached), else 0.
 
-    Skipped where no usage is known. At least one of `max_total`, `max_input` and `max_output` must be given.
+    The case is skipped if the usage is unknown. At least one of `max_total`, `max_input` and `max_output` is
+    required.
     """
 
     type: ClassVar[str] = "token_usage"
@@ -164,7 +169,7 @@ class TokenUsage(DirectGrader):
         return self
 
     def check(self, case: Case) -> GraderResult:
-        """Compare each kind of token with its limit."""
+        """Compare the number of each kind of token with its limit; the result is skipped without a usage."""
         if (used := tokens_of(case)) is None:
             miss = "No token usage data available in trace"
             return self.absent(miss, "Token usage not reported by provider")

@@ -1,4 +1,4 @@
-"""Graders of an agent's tool calls: their tools, number, order and arguments."""
+"""A grader that compares an agent's tool calls with expected ones: tools, number, order and arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ExpectedCall(YamlModel):
 
     Attributes:
         tool: The tool's name.
-        args: Arguments that it must have; if absent or "any", all arguments are accepted.
+        args: The arguments that the call must contain; if absent or "any", all arguments are accepted.
     """
 
     what = "an expected call"
@@ -34,15 +34,18 @@ class ExpectedCall(YamlModel):
 
 
 class ToolTrajectory(DirectGrader):
-    """Share of the expected tool calls that were made.
+    """Computes the proportion of the expected tool calls that were made; `mode` says how calls are compared.
 
-    - `any_order`: of the tools in `minimums`, the share that was called at least that often.
-    - `in_order`: of the `expected` calls, the share found one after the other; other calls in between are allowed.
-    - `exact`: position by position, over the longer of both lists: a call too many is a miss.
-    - `superset`: of the `expected` calls, the share that was made, in any order. `subset`: of the calls that were made,
-      the share that is among the `expected`.
+    - `any_order`: the proportion of the tools in `minimums` that were called at least as often as stated
+      there.
+    - `in_order`: the proportion of the `expected` calls that were made in this order; other calls may be
+      between them.
+    - `exact`: the proportion of the positions at which both calls match, over the longer of both lists, so
+      that a call too many is a miss.
+    - `superset`: the proportion of the `expected` calls that were made, in any order.
+    - `subset`: the proportion of the calls made that are among the `expected` calls.
 
-    Arguments match if each given key is equal; further keys are allowed.
+    Arguments match if the values of all expected keys are equal; other keys are allowed.
     """
 
     type: ClassVar[str] = "tool_trajectory"
@@ -61,7 +64,11 @@ class ToolTrajectory(DirectGrader):
         return self
 
     def check(self, case: Case) -> GraderResult:
-        """Compare the actual tool calls with the expected ones."""
+        """Compare the tool calls of the answer with the expected ones.
+
+        If the case has no messages, its tool calls are unknown. The result is then skipped, or a score of 0
+        with AgentV compatibility.
+        """
         calls = tool_calls(case)
         summary = trace_summary(case)
         silent = not case.sample.messages and not self.agentv and self.mode != "any_order"
@@ -131,7 +138,7 @@ class ToolTrajectory(DirectGrader):
 
 
 def _matches(step: ExpectedCall, call: ToolCall) -> bool:
-    """Return True if a call is of the expected tool and has the expected arguments."""
+    """Return True if a call uses the expected tool and contains the expected arguments."""
     if call.tool != step.tool or step.args is None or step.args == "any":
         return call.tool == step.tool
     expected: Mapping[str, Json] = step.args

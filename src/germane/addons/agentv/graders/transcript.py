@@ -1,4 +1,4 @@
-"""The parts of a case that graders read: texts, tool calls, the answer's cost, and the document for grading scripts."""
+"""Read the parts of a case that graders need, and make the JSON document for grading scripts."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ _FENCE = re.compile(r"```json\n?|```")
 
 
 def names_of(case: Case, grader: str) -> tuple[str, ...]:
-    """Return what identifies a script's run: the sample's id, the system, the trial and the grader's name."""
+    """Return the key of one run of a script: the sample's id, the system, the trial and the grader's name."""
     return case.sample.id, case.sample.system, str(case.sample.trial), grader
 
 
 def question_of(case: Case) -> str:
-    """Return the question that graders are shown: the eval file's, else the sample's query."""
+    """Return the question that graders see: that of the eval file or, without it, the sample's query."""
     return case.question or case.sample.query
 
 
 def answer_of(case: Case) -> str:
-    """Return the candidate answer: the response, else the last text in the system's messages."""
+    """Return the system's answer: the response or, without it, the last text in the system's messages.
+
+    Returns "" if there is neither.
+    """
     if case.sample.response is not None:
         return case.sample.response
     texts = (content_text(m.content) for m in reversed(case.sample.messages) if m.role == "assistant")
@@ -34,22 +37,25 @@ def answer_of(case: Case) -> str:
 
 
 def reference_of(case: Case) -> str:
-    """Return the reference answer of the eval file, else of the sample; "" = none."""
+    """Return the reference answer of the eval file or, without it, of the sample; "" if there is none."""
     return case.reference_answer or case.sample.reference or ""
 
 
 def criteria_of(case: Case) -> str:
-    """Return the criterion of a good answer; "" = none."""
+    """Return the criterion for a good answer; "" if there is none."""
     return case.expected_outcome or getattr(case.sample, "criterion", None) or ""
 
 
 def tool_calls(case: Case) -> list[ToolCall]:
-    """Return every tool call of the system's messages, in order."""
+    """Return all tool calls in the system's messages, in order."""
     return [call for message in case.sample.messages for call in message.tool_calls]
 
 
 def _reported(case: Case, name: str) -> Json:
-    """Return the value that the target reported under a name, in the answer or its trace summary."""
+    """Return the value that the target reported under this name, or None.
+
+    It is read from the sample's metadata or, if missing there, from the trace summary in it.
+    """
     metadata = case.sample.metadata
     summary = metadata.get("trace_summary")
     value = metadata.get(name)
@@ -61,18 +67,24 @@ def _number(value: Json) -> float | None:
 
 
 def cost_of(case: Case) -> float | None:
-    """Return the reported cost of the answer in US dollars; None = not reported."""
+    """Return the cost of the answer in US dollars; None if it was not reported."""
     return _number(_reported(case, "cost_usd"))
 
 
 def duration_of(case: Case) -> float | None:
-    """Return the duration of the answer in milliseconds, as reported, else as measured; None = neither."""
+    """Return the duration of the answer in milliseconds: as reported or, without a report, as measured.
+
+    Returns None if it is unknown.
+    """
     reported = _number(_reported(case, "duration_ms"))
     return _number(_reported(case, "ms")) if reported is None else reported
 
 
 def tokens_of(case: Case) -> dict[str, float] | None:
-    """Return the input, output and cached tokens of the answer (0 for one that was not reported); None = no usage."""
+    """Return the numbers of input, output and cached tokens of the answer, by kind.
+
+    A number that was not reported is 0. Returns None if neither input nor output tokens were reported.
+    """
     usage = _reported(case, "token_usage")
     if not isinstance(usage, Mapping):
         return None
@@ -83,9 +95,10 @@ def tokens_of(case: Case) -> dict[str, float] | None:
 
 
 def trace_summary(case: Case) -> dict[str, Json] | None:
-    """Return AgentV's summary of the tool calls and the answer's cost, with the keys of AgentV 2 and 4.
+    """Return a summary of the answer's tool calls, cost and duration, with the keys of AgentV 2 and 4.
 
-    It is the summary that the target reported, or else is made from the messages; None if there are neither.
+    It is made from the messages. If they contain no tool calls, a summary that the target reported is used.
+    Returns None if there are neither messages nor such a summary.
     """
     own = case.sample.metadata.get("trace_summary")
     calls = Counter(call.tool for call in tool_calls(case))
@@ -104,7 +117,10 @@ def trace_summary(case: Case) -> dict[str, Json] | None:
 
 
 def json_in(text: str) -> Json:
-    """Return the JSON value in a text that may have fences or prose around it; ValueError without any."""
+    """Return the JSON value in a text, which may also contain code fences or prose.
+
+    Raises ValueError if there is no JSON value.
+    """
     bare = _FENCE.sub("", text).strip()
     match = _OBJECT.search(bare)
     try:
@@ -118,7 +134,10 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the JSON document for a grading script's stdin, with the keys of AgentV 2 and 4."""
+    """Return the JSON document that a grading script reads on stdin, with the keys of AgentV 2 and 4.
+
+    `config` holds the options for the script.
+    """
     sample, answer, reference = case.sample, answer_of(case), reference_of(case)
     criteria = criteria_of(case) or reference
     lines = list(map(message_json, sample.messages))
@@ -156,7 +175,7 @@ _OF_CALLS = {"id": "id", "tool": "tool", "input": "input", "output": "output", "
 
 
 def message_json(message: Message) -> dict[str, Json]:
-    """Return a message as in AgentV's documents, without empty keys."""
+    """Return a message in the form of AgentV's documents; keys without a value are left out."""
     made = [{name: getattr(call, field) for name, field in _OF_CALLS.items()} for call in message.tool_calls]
     calls = [{name: value for name, value in call.items() if value is not None} for call in made]
     content = {} if message.content is None else {"content": message.content}
@@ -168,7 +187,7 @@ _STEPS = re.compile(r"[.\[\]]")
 
 
 def value_at(value: Json, path: str) -> Json:
-    """Return the value at a path with dots and `[indexes]`, or ABSENT."""
+    """Return the value at a path such as `lines[0].amount`, or ABSENT if there is none."""
     for step in filter(None, _STEPS.split(path)):
         if isinstance(value, list | tuple) and step.isdecimal():
             value = value[int(step)] if int(step) < len(value) else ABSENT
@@ -178,7 +197,10 @@ def value_at(value: Json, path: str) -> Json:
 
 
 def same(first: Json, other: Json) -> bool:
-    """Return True if two JSON values are equal and of the same type: 1 equals 1.0, but neither "1" nor true."""
+    """Return True if two JSON values are equal and have the same type.
+
+    1 equals 1.0, but it does not equal "1" or true.
+    """
     if isinstance(first, bool) or isinstance(other, bool):
         return first is other
     if isinstance(first, int | float) and isinstance(other, int | float):
@@ -191,7 +213,7 @@ def same(first: Json, other: Json) -> bool:
 
 
 def plain_number(value: float) -> str:
-    """Return a whole number as an int, and any other unchanged."""
+    """Return a number as text; a whole number has no decimal point."""
     if value == int(value) and abs(value) < 1e21:
         return str(int(value))
     return repr(float(value)).replace("e-0", "e-")
