@@ -1,4 +1,4 @@
-"""BM25 over passages in numpy: it ranks gold and finds rival passages."""
+"""Rank passages by BM25 in numpy, to find the rank of gold and passages that may also answer a question."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import numpy as np
 from germane.questions.text import folded
 
 _PAIRED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-"""Scripts that do not space their words: Thai, Lao, Burmese, Khmer, kana, Han. Korean spaces them."""
+"""The characters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana and Han."""
 _TERM = re.compile(rf"[{_PAIRED}]+|(?:(?![{_PAIRED}])[^\W_])+")
 _UNSPACED = re.compile(f"[{_PAIRED}]")
 _K1, _B = 1.2, 0.75
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of a text: words of letters and digits, case folded; overlapping pairs of characters in scripts without spaces."""
+    """Return the terms of a text: its words of letters and digits, case folded.
+
+    In scripts without spaces, the terms are the overlapping pairs of characters.
+    """
     found: list[str] = []
     for run in _TERM.findall(folded(text)):
         paired = len(run) > 2 and _UNSPACED.match(run)
@@ -27,12 +30,12 @@ def terms(text: str) -> list[str]:
 
 
 def is_unspaced(text: str) -> bool:
-    """Return True if most letters of a text are of scripts without spaces between words."""
+    """Return True if most letters of a text belong to scripts without spaces between words."""
     return 2 * len(_UNSPACED.findall(text)) > sum(map(str.isalpha, text))
 
 
 class BM25:
-    """An index of texts, which are scored for a query by BM25; results name a text by its position."""
+    """An index that scores texts for a query by BM25; the texts are identified by their positions."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._of_term: dict[str, int] = {}
@@ -60,7 +63,7 @@ class BM25:
         return term in self._of_term
 
     def scores(self, query: str) -> np.ndarray:
-        """Return the score of every text for a query."""
+        """Return the BM25 score of every text for a query, by position."""
         result = np.zeros(self.size)
         for term in dict.fromkeys(terms(query)):
             if (number := self._of_term.get(term)) is not None:
@@ -69,7 +72,10 @@ class BM25:
         return result
 
     def search(self, query: str, k: int) -> list[int]:
-        """Return the positions of the k best texts (0 = all) with a term of the query; ties by position."""
+        """Return the positions of the `k` best texts (0 = all) that contain a term of the query, best first.
+
+        Texts with the same score are in the order of their positions.
+        """
         scores = self.scores(query)
         among = np.flatnonzero(scores > 0)
         return [int(at) for at in among[np.argsort(-scores[among], kind="stable")][: k or None]]

@@ -1,4 +1,4 @@
-"""Checks of drafted questions that need no judge; each drops a candidate and gives a reason."""
+"""Checks of drafted questions that need no judge; each can reject a candidate and gives the reason."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from germane.addons.draft.questions import Candidate
 from germane.questions.text import folded, stem, words
 
 FEWEST, MOST, COPIED, AVOIDED, ALIKE = 3, 40, 8, 8, 0.8
-"""Fewest and most words of a question, words in a row that are a copy, words to avoid, Jaccard of repeats."""
+"""Fewest and most words of a question; consecutive words that make a copy; words to avoid; Jaccard similarity
+of repeated questions."""
 
 
 class Language(NamedTuple):
-    """A language: its script, its function words, and phrases that refer to a text which is not shown."""
+    """A language: its script, its function words, and a pattern of phrases that refer to a text not shown."""
 
     name: str
     script: str
@@ -41,7 +42,7 @@ def _languages() -> Sequence[Language]:
 
 
 _SCRIPTS = {"HIRAGANA": "Kana", "KATAKANA": "Kana", "KATAKANA-HIRAGANA": "Kana", "CJK": "Han"}
-"""Scripts whose letters have another name in Unicode."""
+"""The scripts whose letters are named differently in Unicode."""
 
 
 @cache
@@ -51,7 +52,7 @@ def _script_of(letter: str) -> str:
 
 
 def scripts_in(text: str) -> Counter[str]:
-    """Count the letters of each script; Han next to kana counts as kana."""
+    """Return the number of letters of each script; if a text contains kana, its Han letters count as kana."""
     counts = Counter(_script_of(letter) for letter in text if letter.isalpha())
     if counts["Kana"]:
         counts["Kana"] += counts.pop("Han", 0)
@@ -59,7 +60,10 @@ def scripts_in(text: str) -> Counter[str]:
 
 
 def language_of(text: str) -> tuple[str, Counter[str]]:
-    """Return the script of most letters of a text, and the number of words of each language of that script."""
+    """Return the script of most letters of a text, and the number of function words in each of its languages.
+
+    The script is "" if the text contains no letters.
+    """
     script = next((name for name, _ in scripts_in(text).most_common(1)), "")
     listed = re.findall(r"[^\W\d_]+", folded(text))
     own = (language for language in _languages() if language.script == script)
@@ -67,7 +71,10 @@ def language_of(text: str) -> tuple[str, Counter[str]]:
 
 
 def other_language(question: str, passage: str, wanted: str) -> bool:
-    """Return True if a question is recognisably not in the language `wanted` or, if that is "", in the passage's."""
+    """Return True if a question is recognisably not in the language `wanted`.
+
+    If `wanted` is "", the question is expected in the language of the passage.
+    """
     script, hits = language_of(question)
     named = next((one for one in _languages() if one.name == wanted.strip().lower()), None)
     if wanted and named is None:  # a language that the table lacks cannot be recognised
@@ -105,7 +112,10 @@ def words_to_avoid(passage: str) -> tuple[str, ...]:
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
-    """Return the span of whole words in a text that equals the quote after folding white space, or None."""
+    """Return the span (start, end) of whole words in a text that equals the quote, except for white space.
+
+    Returns None if the text does not contain the quote.
+    """
     pattern = r"\s+".join(re.escape(piece) for piece in quote.split())
     if not is_unspaced(quote):
         pattern = rf"(?<!\w){pattern}(?!\w)" if quote[:1].isalnum() else rf"{pattern}(?!\w)"
@@ -126,7 +136,7 @@ _PERSONAL = {
 
 
 def personal_data(text: str) -> str:
-    """Return the kind of personal data found in a text, or ""."""
+    """Return the kind of personal data that a text contains, such as "an IBAN"; "" if it contains none."""
     return next((kind for kind, pattern in _PERSONAL.items() if pattern.search(text)), "")
 
 
@@ -137,7 +147,7 @@ _NAME = re.compile(r"(?<![.!?:…]\s)(?<=\S\s)[A-ZÀ-ÖØ-ÞА-ЯΑ-Ω][\w'’-]
 
 
 def unsupported(candidate: Candidate) -> str:
-    """Return the first number or name of the answer that is neither in the quotes nor in the question, or ""."""
+    """Return the first number or name in the answer that is not in the quotes or the question; else ""."""
     known = folded(" ".join([*candidate.quotes, candidate.question]))
     numbers, stated = set(_NUMBER.findall(known)), list[str](_NUMBER.findall(candidate.answer))
     if number := next((number for number in stated if number not in numbers), ""):
@@ -149,7 +159,10 @@ def unsupported(candidate: Candidate) -> str:
 
 
 def is_copied(question: str, passage: str) -> bool:
-    """Return True if eight consecutive words of the question are in the passage (sixteen character pairs in scripts without spaces)."""
+    """Return True if the passage contains eight consecutive words of the question.
+
+    In scripts without spaces, sixteen consecutive pairs of characters take the place of eight words.
+    """
     listed, whole = terms(question), f" {' '.join(terms(passage))} "
     size = COPIED * (1 + is_unspaced(question))
     return any(f" {' '.join(listed[at : at + size])} " in whole for at in range(len(listed) - size + 1))
@@ -164,7 +177,11 @@ def faults(
     answerable: bool,
     allow_personal: bool,
 ) -> Iterator[tuple[str, str]]:
-    """Yield the faults of a candidate with evidence, the decisive one first; `avoid` are forbidden words."""
+    """Yield (fault, evidence) for each fault of a candidate, the most serious fault first.
+
+    `avoid` are words that the question must not contain. `language` is the language that it must be in; ""
+    means the passage's. `answerable` is false for a near-miss, whose answer is not checked.
+    """
     question = candidate.question
     if answerable:
         yield from _faults_of_answer(candidate, passage)
@@ -186,7 +203,7 @@ def faults(
 
 
 def _faults_of_answer(candidate: Candidate, passage: str) -> Iterator[tuple[str, str]]:
-    """Yield the faults of an answer and its quotes."""
+    """Yield (fault, evidence) for each fault of a candidate's answer and quotes."""
     if not candidate.quotes or not candidate.answer.strip():
         yield "no answer or quote", ""
     for quote in candidate.quotes:
@@ -197,7 +214,7 @@ def _faults_of_answer(candidate: Candidate, passage: str) -> Iterator[tuple[str,
 
 
 def _pointing(question: str) -> str:
-    """Return the phrase by which a question refers to a text that is not shown, or ""."""
+    """Return the phrase in a question that refers to a text that is not shown, or ""."""
     text, scripts, hits = folded(question), scripts_in(question), language_of(question)[1]
     for known in _languages():
         spoken = known.script != "Latin" or known.name == "english" or hits[known.name]
@@ -207,9 +224,10 @@ def _pointing(question: str) -> str:
 
 
 def repeat_of(candidate: Candidate, texts: set[str], bags: list[frozenset[str]]) -> str:
-    """Return how a candidate repeats an earlier one (question, similar question, or quote), or "".
+    """Return how a candidate repeats an earlier candidate: by the same or a similar question, or a quote.
 
-    If it repeats none, add its question and quotes to `texts`, and its question's set of words to `bags`.
+    `texts` holds the questions and quotes of earlier candidates, `bags` the sets of words of their questions.
+    If the candidate is no repeat, it is added to both, and "" is returned.
     """
     listed = terms(candidate.question)
     question, bag = " ".join(listed), frozenset(listed)

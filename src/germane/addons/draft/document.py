@@ -1,4 +1,4 @@
-"""The folder of a drafted set: draft.json, the samples, and people's labels (`germane label`)."""
+"""Read and write the folder of a drafted set: draft.json, samples, and people's labels (`germane label`)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,12 @@ _PROMPT = ", ".join(f"{key} {name}" for key, name in KEYS.items()) + ", s skip, 
 def label(
     folder: Path, *, who: str, budget: int | None, seed: int, json: bool, drop_bad: bool = False, **_: Any
 ) -> None:
-    """Ask a person about drafted questions until the budget is used up; every answer is saved at once."""
+    """Ask a person to label drafted questions until the budget is used up; every answer is saved at once.
+
+    `who` is the name of the person, `seed` the random seed for drawing questions. With `json`, the questions
+    are not shown, and the result is printed as JSON. `drop_bad` removes the questions that people labelled as
+    bad. Raises InputError if the folder contains no drafted test set.
+    """
     document = read_document(folder)
     if document is None:
         raise InputError(f"{folder} has no drafted test set", fix="name the folder that germane draft wrote")
@@ -64,7 +69,7 @@ def _ask(
     folder: Path, document: Mapping[str, Any], rows: Sequence[dict[str, Any]],
     *, who: str, budget: int | None, seed: int, silent: bool,
 ) -> None:  # fmt: skip
-    """Show questions one by one (not if `silent`), and save the answer to each from the keyboard."""
+    """Show questions one by one (not if `silent`), and save the answers that a person gives by keyboard."""
     show: Callable[[str], None] = (lambda _: None) if silent else print_lines
     drawn = random.Random(seed).sample(rows, min(budget or len(rows), len(rows)))  # noqa: S311 - a draw that can be repeated
     answered = {row["item"] for row in read_labels(folder, rows) if row["who"] == who}
@@ -86,7 +91,10 @@ def _ask(
 
 
 def _shown(row: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
-    """Return lines that show a question, with answer and quotes or, for a near-miss, searched documents."""
+    """Return the lines that show a question: with its answer and quotes, or with the documents searched.
+
+    The searched documents are shown for a near-miss. `document` is the content of draft.json.
+    """
     lines = [f"question  {clean(row['query'])}"]
     if row.get("answerable") is False:
         places = document["searched"].get(row["id"], [])
@@ -104,7 +112,7 @@ _STEPS = ("write", "check", "alone", "round trip", "near-miss", "failed")
 
 
 class DraftDocument(Struct, kw_only=True):
-    """The document of `germane draft --json`, and draft.json: what was drafted, what was dropped, and what it shows."""
+    """The content of draft.json and of `germane draft --json`: the numbers of questions, their ease, the cost."""
 
     schema_version: int = 1
     exit_code: int
@@ -114,21 +122,21 @@ class DraftDocument(Struct, kw_only=True):
     corpus: dict[str, Json]
     """digest, documents, passages, and the passages that were skipped, by reason"""
     dropped: dict[str, dict[str, int]]
-    """attempts by step and reason"""
+    """rejected attempts, by step and reason"""
     kinds: dict[str, dict[str, int]]
-    """wanted, kept, attempts and passages of each kind"""
+    """for each kind, the numbers of wanted and accepted questions, of attempts, and of passages"""
     ease: dict[str, Json]
     precision: dict[str, Json]
     rivals: float | None
-    """share of the questions that another document may answer, too"""
+    """proportion of the questions that another document may answer too"""
     search: str
     searched: dict[str, Json]
-    """for each question the documents that were put to the judge and said no; of a near-miss all that were searched"""
+    """for each question, the positions of the passages in which the judge found no answer"""
     documents_covered: int
     judge: str
     writer: str
     calls: int
-    """calls whose answers the set rests on, whenever they were paid"""
+    """number of calls whose answers were used, including calls of earlier runs"""
     tokens: dict[str, int]
     cost_usd: float | None
     seed: int
@@ -149,7 +157,7 @@ def spending(attempts: Iterable[Attempt]) -> dict[str, Any]:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a JSON lines file, or none if it does not exist."""
+    """Return the rows of a JSON Lines file, or [] if it does not exist."""
     return [row for _, row in read_json_lines(path)] if path.exists() else []
 
 
@@ -173,7 +181,10 @@ def read_document(folder: Path) -> dict[str, Any] | None:
 
 
 def check_folder(folder: Path, source: DraftCorpus) -> dict[str, Any]:
-    """Return the folder's draft.json or {}; InputError if its samples are not drafted from this corpus."""
+    """Return the folder's draft.json, or {} if it has none.
+
+    Raises InputError if the folder's samples were not drafted from this corpus.
+    """
     fix = "name another folder with -o"
     before = read_document(folder)
     if before is None:
@@ -190,7 +201,7 @@ def check_folder(folder: Path, source: DraftCorpus) -> dict[str, Any]:
 def write_folder(
     folder: Path, document: DraftDocument, rows: Iterable[Mapping[str, Json]], attempts: Sequence[Attempt]
 ) -> None:
-    """Write draft.json, which marks the folder as drafted, then the samples; nothing without attempts."""
+    """Write draft.json, the rejected candidates, and the samples; write nothing if there are no attempts."""
     if attempts:
         folder.mkdir(parents=True, exist_ok=True)
         write_document(folder, structs.asdict(document))
@@ -202,7 +213,7 @@ def write_folder(
 
 
 def read_labels(folder: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return people's labels, except those whose id now belongs to a question with another text."""
+    """Return people's labels, except labels whose id now belongs to a question with another text."""
     queries = {row["id"]: row["query"] for row in rows}
     labels = read_rows(folder / LABELS)
     return [label for label in labels if queries.get(label["item"], label["query"]) == label["query"]]
@@ -211,7 +222,7 @@ def read_labels(folder: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[st
 def settle_rows(
     rows: Iterable[dict[str, Any]], labels: Iterable[Mapping[str, Any]], removed: Container[str]
 ) -> list[dict[str, Any]]:
-    """Return the rows whose id is not in `removed`, each marked with whether a person has looked at it."""
+    """Return the rows whose id is not in `removed`, with `looked_at` set to True if a person labelled it."""
     looked_at, kept = {label["item"] for label in labels}, [row for row in rows if row["id"] not in removed]
     for row in kept:
         row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
@@ -219,7 +230,10 @@ def settle_rows(
 
 
 def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | None:
-    """Return how many questions people checked and how many are bad, with interval; None without labels."""
+    """Return how many questions people checked, how many are bad, and the interval of that proportion.
+
+    Returns None if there are no labels besides "unsure".
+    """
     newest = {row["item"]: row["answer"] for row in labels}
     answers = [answer for answer in newest.values() if answer not in (None, "unsure")]
     if not answers:
@@ -229,7 +243,10 @@ def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | 
 
 
 def reason_counts(attempts: Iterable[Attempt]) -> dict[str, dict[str, int]]:
-    """Count attempts that kept nothing, by the step and reason that dropped their best candidate."""
+    """Return the number of rejected attempts, by the step and the reason that rejected their best candidate.
+
+    The best candidate is the one that passed most steps.
+    """
     ended = [attempt.dropped for attempt in attempts if attempt.dropped and not attempt.row]
     last = [max(rows, key=lambda row: _STEPS.index(row["step"])) for rows in ended]
     counts = Counter((row["step"], row["reason"]) for row in last)

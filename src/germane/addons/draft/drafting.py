@@ -1,4 +1,7 @@
-"""Draft questions in attempts, each with one passage and at most four calls, which are decided in order."""
+"""Draft questions in attempts, which are accepted or rejected in order.
+
+An attempt drafts a question from one passage with at most four calls.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,11 @@ from germane.types import Json, Judgement
 
 A = TypeVar("A")
 _AROUND = 300
-"""Characters around a quote that a person is shown."""
+"""The number of characters around a quote that a person is shown."""
 FIRST, EXAMPLES, CANDIDATES = 20, 3, 2
-"""Attempts after which drafting ends if none is kept, examples for the writer, and candidates per attempt."""
+"""Attempts after which drafting ends if all failed; examples for the writer; candidates per attempt."""
 ROUND_TRIP, LOOKED_AT, MOST_RIVALS = 9, 20, 2
-"""Other passages in a round trip, passages searched for a near-miss, and the most rivals allowed."""
+"""Other passages in a round trip; passages searched for a near-miss; the most rivals allowed."""
 
 
 _FAILURES = {
@@ -46,7 +49,7 @@ _FAILURES = {
 
 
 def draft_question(turn: Turn, shown: Sequence[str], language: str = "", seed: int = 0) -> Draft:
-    """Return the request to the writer for one attempt, with three questions of `shown` as examples."""
+    """Return the request to the writer for one attempt, with up to three questions of `shown` as examples."""
     passage = turn.passage
     at = int(passage.digest[:8], 16)
     return Draft(
@@ -62,7 +65,10 @@ def draft_question(turn: Turn, shown: Sequence[str], language: str = "", seed: i
 
 
 class Dropped(Exception):
-    """Raised to drop an attempt or one of its candidates, with the step, the reason, and the evidence."""
+    """Raised to reject an attempt or one of its candidates.
+
+    `step` is the step that rejected it and `reason` the reason; `detail` and `more` are the evidence.
+    """
 
     def __init__(self, step: str, reason: str, detail: str = "", **more: Json) -> None:
         self.fields = {"step": step, "reason": reason, "detail": detail}
@@ -72,13 +78,16 @@ class Dropped(Exception):
 
 @dataclass
 class Attempt:
-    """An attempt and its result: `row` is the sample if one is kept, `dropped` the dropped candidates.
+    """An attempt to draft a question, and its result.
 
     Attributes:
-        judgements: The answers of the writer and the judge that it used.
+        turn: The passage, and the kind and style of the question.
+        row: The sample if a question was accepted, else {}.
+        dropped: The rejected candidates, with the reasons.
+        judgements: The answers of the writer and the judge that the attempt used.
         searched: The positions of the passages in which no answer was found.
-        rivals: Number of other documents that may answer.
-        candidate: The first candidate that passed the free checks.
+        rivals: The number of other documents that may answer the question.
+        candidate: The first candidate that passed the checks that need no call.
     """
 
     turn: Turn
@@ -90,7 +99,7 @@ class Attempt:
     candidate: Candidate | None = None
 
     def drop(self, why: Dropped, candidate: Candidate | None = None) -> None:
-        """Add a candidate, or the passage if none is given, to the dropped ones, with the reason."""
+        """Add a rejected candidate and the reason to `dropped`; None means that the passage was rejected."""
         turn, place = self.turn, self.turn.passage
         row: dict[str, Json] = {"id": turn.id, "kind": turn.kind, "style": turn.style, **why.fields}
         row |= {"doc": place.doc, "start": place.start, "end": place.end}
@@ -99,13 +108,21 @@ class Attempt:
 
 @dataclass
 class Drafter:
-    """Drafts questions until n are kept, no turns are left, or none of the first 20 attempts is kept.
+    """Drafts questions until enough are accepted, or no passages are left to try.
+
+    Drafting also ends if none of the first 20 attempts is accepted.
 
     Attributes:
         pool: Asks the writer and the judge, through the ledger.
+        search: Finds other passages that may answer a question.
+        order: The order of the attempts.
         progress: Called after each attempt with the number of attempts so far.
-        ahead: Number of attempts that may run at the same time.
-        stopped: Why drafting ended early, or "".
+        seed: The random seed; another seed asks the writer again.
+        language: The language of the questions; "" means the language of the passage.
+        examples: Real questions, which the writer is shown.
+        ahead: The number of attempts that may run at the same time.
+        attempts: The decided attempts, in order.
+        stopped: The reason why drafting ended early, or "".
     """
 
     pool: Asker
@@ -125,11 +142,11 @@ class Drafter:
 
     @property
     def kept(self) -> list[Attempt]:
-        """The attempts whose question is kept, in order."""
+        """The attempts whose question was accepted, in order."""
         return [attempt for attempt in self.attempts if attempt.row]
 
     async def run(self) -> None:
-        """Run attempts until drafting ends; they are decided in order, while later ones already run."""
+        """Run attempts until drafting ends. They are decided in order, while later attempts already run."""
         try:
             while not self.stopped:
                 self._begin_ahead()
@@ -148,7 +165,7 @@ class Drafter:
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def _begin_ahead(self) -> None:
-        """Start the next attempt and, up to `ahead`, those that would follow if every attempt were kept."""
+        """Start the next attempts, up to `ahead` of them: those that follow if every attempt is accepted."""
         order = self.order.copy()
         room = self.ahead if self.kept else min(self.ahead, FIRST - len(self.attempts))
         for _ in range(max(1, room)):
@@ -159,7 +176,7 @@ class Drafter:
             order.settle(turn, kept=True)
 
     def _check_repeat(self, attempt: Attempt) -> None:
-        """Drop an attempt's question if it repeats an earlier one; all earlier attempts must be decided."""
+        """Reject an attempt's question if it repeats an earlier one; all earlier attempts must be decided."""
         candidate = attempt.candidate
         if candidate is not None and (what := repeat_of(candidate, self._texts, self._bags)):
             attempt.row, attempt.searched, attempt.rivals = {}, [], 0
@@ -167,7 +184,10 @@ class Drafter:
             attempt.drop(Dropped("check", "repeat", what), candidate)
 
     async def _ask(self, question: Question[A], attempt: Attempt) -> A:
-        """Return the answer to a question; raise Dropped if the judge gave none (the next run asks again)."""
+        """Return the answer to a question.
+
+        Raises Dropped if the model gave no usable answer; the next run then asks again.
+        """
         (answer,) = await self.pool.judge([question])
         attempt.judgements.append(answer.judgement)
         if isinstance(answer.value, Unanswered):
@@ -178,7 +198,7 @@ class Drafter:
         return value
 
     async def _write(self, turn: Turn) -> Attempt:
-        """Make an attempt: ask for candidates, check them, ask further questions about the first to pass."""
+        """Make an attempt: ask the writer for candidates, check them, and have the first good one judged."""
         result, question = Attempt(turn), draft_question(turn, self.examples, self.language, self.seed)
         try:
             self._check(result, await self._ask(question, result), question.avoid)
@@ -195,7 +215,10 @@ class Drafter:
         return result
 
     def _check(self, attempt: Attempt, payload: DraftPayload, avoid: tuple[str, ...]) -> None:
-        """Take the first candidate that passes the free checks, and drop those before it."""
+        """Store the first candidate that passes the checks that need no call; reject candidates before it.
+
+        A question must not contain the words in `avoid`. Raises Dropped if the writer gave no candidates.
+        """
         if not payload.candidates:
             raise Dropped("write", "unsuitable", payload.unsuitable)
         turn = attempt.turn
@@ -208,7 +231,10 @@ class Drafter:
             attempt.drop(Dropped("check", *fault), candidate)
 
     async def _look_for_answer(self, attempt: Attempt, candidate: Candidate) -> None:
-        """Keep a near-miss if the top 20 passages, judged in two orders, do not answer it; else drop it."""
+        """Accept a near-miss if the judge finds no answer in the top 20 passages, asked in two orders.
+
+        Raises Dropped if the passages answer the question.
+        """
         found = await self.search.top(attempt.turn.id, candidate.question, LOOKED_AT)
         texts = tuple(text for _, text in found)
         for question in (Sufficiency, SufficiencyReversed):
@@ -221,7 +247,10 @@ class Drafter:
         attempt.row = self._row(attempt, candidate.question, {"answerable": False}, facts)
 
     async def _round_trip(self, attempt: Attempt, candidate: Candidate, alone: Alone) -> None:
-        """Store the sample if its passage and at most two others support the answer; else raise Dropped."""
+        """Accept a question if its passage states the answer, and at most two other documents do.
+
+        `alone` is the judge's answer about the question without a passage. Raises Dropped otherwise.
+        """
         passage, question, answer = attempt.turn.passage, candidate.question.strip(), candidate.answer.strip()
         gold = list(dict.fromkeys([passage.doc, *self.search.holders(candidate.quotes)]))
         if len(gold) > 1 + MOST_RIVALS:
@@ -258,7 +287,7 @@ class Drafter:
     def _evidence(
         self, passage: Passage, quotes: Sequence[str], gold: Sequence[str]
     ) -> list[dict[str, Json]]:
-        """Return the positions of the quotes, in the passage first and then in other documents that contain them."""
+        """Return the positions of the quotes: first in the passage, then in the other documents of `gold`."""
         result: list[dict[str, Json]] = []
         for doc, quote in product(gold, dict.fromkeys(quotes)):
             own = doc == passage.doc
@@ -271,7 +300,10 @@ class Drafter:
     def _row(
         self, attempt: Attempt, query: str, labels: dict[str, Any], facts: dict[str, Json]
     ) -> dict[str, Any]:
-        """Return the sample with these labels; `facts`, writer, prompt and answer key are metadata."""
+        """Return the sample of an accepted question with these labels.
+
+        Its metadata are `facts`, the writer, the prompt and the key of the stored answer.
+        """
         turn, by = attempt.turn, attempt.judgements[0]
         served = by.provenance.get("model")
         source = {"writer": by.judge, "served": served, "prompt": by.prompt, "key": by.key}
@@ -282,6 +314,6 @@ class Drafter:
 
 
 def _same_answer(known: str, reference: str) -> bool:
-    """Return True if most content words of the shorter of two answers occur in the other."""
+    """Return True if at least 80 % of the content words of the shorter answer occur in the other answer."""
     a, b = set(content_words(known)), set(content_words(reference))
     return bool(a and b) and len(a & b) >= 0.8 * min(len(a), len(b))

@@ -23,7 +23,7 @@ from germane.statistics.intervals import clopper_pearson, mean_interval
 from germane.types import Json, Sample, Usage
 
 KEPT = {"low": 0.8, "typical": 0.54, "high": 0.2}
-"""Share of attempts that are kept: a guess, until a run has seen 20 attempts."""
+"""Assumed acceptance rates (accepted questions / attempts): a guess until a run has made 20 attempts."""
 _LOOKED_AT = 8
 
 
@@ -34,7 +34,11 @@ def forecast(
     examples: Sequence[str],
     others: Sequence[Passage],
 ) -> dict[str, Json]:
-    """Return the calls, tokens and cost expected for n questions, for several shares of kept attempts."""
+    """Estimate the calls, tokens and cost of drafting n questions, for several assumed acceptance rates.
+
+    Prompts are measured on the first of `turns`, with `examples` and the passages `others`. `judges` are the
+    judge and the writer. The result is by the name of the rate: low, typical or high cost.
+    """
     judge, writer = judges
     first, texts = turns[:_LOOKED_AT], tuple(passage.text for passage in others[:20])
     misses = sum(turn.kind == "near-miss" for turn in turns) / len(turns) if turns else 0.0
@@ -49,7 +53,7 @@ def forecast(
     result: dict[str, Json] = {}
     for name, share in KEPT.items():
         attempts = min(n / share, 4.0 * n)
-        last = attempts * min(1.0, share / 0.8)  # what reaches the last step, of which .8 pass
+        last = attempts * min(1.0, share / 0.8)  # attempts that reach the last step, which .8 of them pass
         counts = (attempts, min(attempts, last / 0.85), last * (1 - misses), 2 * last * misses)
         steps = [(count, usage) for count, usage in zip(counts, usages, strict=True) if count]
         read, written, cost = (fsum(count * usage[at] for count, usage in steps) for at in range(3))
@@ -61,7 +65,10 @@ def forecast(
 
 
 def _mean(judge: Judge, questions: Sequence[AnyQuestion]) -> Sequence[float]:
-    """Return the mean input tokens, output tokens and cost of a question (NaN without a price), or zeros."""
+    """Return the mean input tokens, output tokens and cost of a question.
+
+    The cost is NaN if the price is unknown. All are 0 if there are no questions or the judge has no estimate.
+    """
     estimate = getattr(judge, "forecast", None)
     usages: list[Usage] = [estimate((question,)) for question in questions] if estimate is not None else []
     rows = [(usage.input_tokens, usage.output_tokens, usage.cost_usd) for usage in usages]
@@ -70,18 +77,20 @@ def _mean(judge: Judge, questions: Sequence[AnyQuestion]) -> Sequence[float]:
 
 
 _SPREAD, _POWER = 0.20, 2.8
-"""Standard deviation of paired differences of nDCG@10 (TREC DL 2019), and 1.96 + 0.84: found in 4 of 5 cases."""
+"""The standard deviation of paired differences of nDCG@10 (TREC DL 2019); 1.96 + 0.84, for a power of 0.8."""
 _COPIED = 0.8
 
 
 class MeasuredQuestion(NamedTuple):
-    """How a question relates to its gold and to the corpus: what the ease of a set is computed from.
+    """Figures on how easily a question's gold is found in the corpus, to compute the ease of a set.
 
     Attributes:
-        rank: The BM25 rank of the first gold document.
-        overlap: The share of the question's content words that its gold holds.
-        known: The share of its terms that the corpus holds.
-        margin: The relative distance of the first BM25 score to the second.
+        query: The question.
+        has_gold: True if the corpus contains a gold document of the question.
+        rank: The best BM25 rank of a gold document; None if no gold document contains a term of the question.
+        overlap: The proportion of the question's content words that its gold contains; None if unknown.
+        known: The proportion of the question's terms that occur in the corpus.
+        margin: The difference of the first and second BM25 score, divided by the first score.
     """
 
     query: str
@@ -93,7 +102,10 @@ class MeasuredQuestion(NamedTuple):
 
 
 def measured(query: str, gold: Sequence[str], search: Search) -> MeasuredQuestion:
-    """Search the corpus for a question; overlap is a mean over gold documents, each by its best passage."""
+    """Search the corpus for a question, and return its figures; `gold` holds the ids of its gold documents.
+
+    `overlap` is the mean over the gold documents of the overlap with the document's best passage.
+    """
     present = [doc for doc in gold if doc in search.of_doc]
     mine, shares, listed = content_words(query), list[float](), terms(query)
     for doc in present if mine else ():
@@ -107,7 +119,10 @@ def measured(query: str, gold: Sequence[str], search: Search) -> MeasuredQuestio
 
 
 def _share(values: Sequence[float], clusters: Sequence[str] | None = None) -> dict[str, Json]:
-    """Return the mean of values from 0 to 1 with its interval, which allows for dependence in clusters."""
+    """Return the mean of values from 0 to 1, its interval, and their number; mean and interval may be None.
+
+    `clusters` holds the cluster of each value, because values of a cluster depend on each other.
+    """
     if not values:
         return {"mean": None, "interval": None, "n": 0}
     own = None if clusters is None or len(set(clusters)) == len(clusters) else np.array(clusters)
@@ -116,7 +131,10 @@ def _share(values: Sequence[float], clusters: Sequence[str] | None = None) -> di
 
 
 def summary(questions: Sequence[MeasuredQuestion], clusters: Sequence[str] | None = None) -> dict[str, Json]:
-    """Return the figures for a set of questions; figures about gold are over the questions that have gold."""
+    """Return the figures for a set of questions, such as the proportion whose gold BM25 ranks first.
+
+    Figures about gold are over the questions that have gold. `clusters` holds the cluster of each question.
+    """
     with_gold = [at for at, question in enumerate(questions) if question.has_gold]
     ranks = [questions[at].rank or np.inf for at in with_gold]
     theirs = None if clusters is None else [clusters[at] for at in with_gold]
@@ -138,7 +156,10 @@ def summary(questions: Sequence[MeasuredQuestion], clusters: Sequence[str] | Non
 
 
 def _difference(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Return the difference of two independent means, with the interval that follows from theirs (Newcombe 1998)."""
+    """Return the difference of two independent means, with an interval computed from theirs (Newcombe 1998).
+
+    Returns None if a mean has no interval.
+    """
     if one["interval"] is None or other["interval"] is None:
         return None
     (low, high), (low2, high2), a, b = one["interval"], other["interval"], one["mean"], other["mean"]
@@ -147,7 +168,10 @@ def _difference(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str,
 
 
 def compared(drafted: Mapping[str, Json], real: Mapping[str, Json]) -> dict[str, Json]:
-    """Compare drafted with real questions: differences, and which are easier if the interval excludes 0."""
+    """Return the differences between drafted and real questions, and which of the two are easier.
+
+    `verdict` is None if the interval of the difference in `bm25_at_1` contains 0.
+    """
     names = ("bm25_at_1", "bm25_at_10", "overlap", "without_question_words", "known_words", "bm25_margin")
     differences = {name: _difference(drafted[name], real[name]) for name in names}
     low, high = (differences["bm25_at_1"] or {"interval": (0, 0)})["interval"]
@@ -158,7 +182,10 @@ def compared(drafted: Mapping[str, Json], real: Mapping[str, Json]) -> dict[str,
 def of_set(
     rows: Sequence[Mapping[str, Any]], clusters: Sequence[str], real: Sequence[Sample], search: Search
 ) -> dict[str, Json]:
-    """Return how easy drafted questions are for keyword search, compared with real ones if there are any."""
+    """Return how easy drafted questions are for keyword search, compared with `real` questions if given.
+
+    `rows` are the samples of the drafted questions, `clusters` their clusters.
+    """
     drafted = [measured(row["query"], list(row.get("qrels") or ()), search) for row in rows]
     own = summary(drafted, clusters)
     if not real:
@@ -173,7 +200,10 @@ def of_set(
 
 
 def precision(clusters: Sequence[str]) -> dict[str, Any]:
-    """Return the precision of a mean over these questions; worst case: those of a document are all alike."""
+    """Return the precision of a mean over questions whose documents are `clusters`.
+
+    `share_half_width` assumes the worst case, in which all questions of a document have the same result.
+    """
     n, sizes = len(clusters), list(Counter(clusters).values())
     effect = sum(size * size for size in sizes) / n if n else 1.0
     low, high = clopper_pearson(0.7 * n / effect, n / effect) if n else (0.0, 0.0)

@@ -1,4 +1,4 @@
-"""Cut a corpus into passages at headings and paragraphs, and draw those that questions are written from."""
+"""Cut a corpus into passages at headings and paragraphs, and draw the passages to write questions from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from germane.types import Json
 MIX = {"direct": 45, "paraphrased": 40, "near-miss": 15}
 STYLES = {"question": 60, "keywords": 25, "long": 15}
 TRIES = 4
-"""Attempts for each question wanted."""
+"""The most attempts for each question that is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,16 @@ class Turn:
 
     @property
     def id(self) -> str:
-        """The id of the question: a digest of passage, kind and style, which is stable when the set grows."""
+        """The id of the question: a digest of passage, kind and style, which is stable if the set grows."""
         return f"d-{_digest(f'{self.passage.digest} {self.kind} {self.style}')[:8]}"
 
 
 def parse_shares(text: str, flag: str, names: Mapping[str, int]) -> dict[str, int]:
-    """Parse shares such as `direct=45 near-miss=15`; omitted names get 0."""
+    """Return the shares in a string such as `direct=45 near-miss=15`, by name; an omitted name gets 0.
+
+    `names` maps the possible names to their default shares. Raises InputError, which names the `flag`, if the
+    string has another form.
+    """
     pairs = [word.partition("=")[::2] for word in text.replace(",", " ").split()]
     result = {name: int(share) for name, share in pairs if name in names and share.isdecimal()}
     if len(result) < len(pairs) or not any(result.values()):
@@ -50,7 +54,10 @@ def parse_shares(text: str, flag: str, names: Mapping[str, int]) -> dict[str, in
 
 
 def slots(shares: Mapping[str, int], n: int) -> Iterator[str]:
-    """Yield the kinds of n questions in proportion to shares (Webster's method); a larger n only appends."""
+    """Yield the kinds of n questions in proportion to the shares of the kinds (Webster's method).
+
+    A larger n only appends kinds.
+    """
     given = dict.fromkeys(shares, 0)
     for _ in range(n):
         kind = max(shares, key=lambda name: shares[name] / (2 * given[name] + 1))
@@ -63,7 +70,7 @@ def _digest(text: str) -> str:
 
 
 def _pick(shares: Mapping[str, int], digest: str) -> str:
-    """Return one of the names, chosen by a digest with probabilities in proportion to their shares."""
+    """Return one of the names, chosen by the digest with probabilities in proportion to the names' shares."""
     at = int(digest[:12], 16) / 16**12 * sum(shares.values())
     return next(name for name, end in zip(shares, accumulate(shares.values()), strict=True) if at < end)
 
@@ -71,9 +78,11 @@ def _pick(shares: Mapping[str, int], digest: str) -> str:
 def draw(
     passages: Iterable[Passage], seed: int, mix: Mapping[str, int], styles: Mapping[str, int]
 ) -> dict[str, list[Turn]]:
-    """Return the turns of each kind in a random order, in which no document repeats before all had a turn.
+    """Return a turn for each passage, by the kind of question, in a random order.
 
-    The order follows a digest of seed and text: a new document inserts its turns and moves no other.
+    No document has a second turn before every document has had its first. `mix` and `styles` are the shares
+    of the kinds and the styles. The order follows a digest of seed and text, so that the turns of a new
+    document are inserted without moving any other turn.
     """
     earlier, rounds = Counter[str](), defaultdict[int, list[Passage]](list)
     for passage in sorted(passages, key=lambda passage: _digest(f"{seed}  {passage.digest}")):
@@ -88,7 +97,11 @@ def draw(
 
 @dataclass
 class TurnOrder:
-    """The order of attempts: a slot is a wanted question of some kind, and has at most four attempts."""
+    """The order of attempts. A slot is a wanted question of a kind, for which at most four attempts are made.
+
+    `turns` are the possible attempts of each kind, in order. `begun` counts the slots that were begun,
+    `tried` the attempts and `kept` the accepted questions of each kind.
+    """
 
     turns: Mapping[str, list[Turn]]
     slots: Sequence[str]
@@ -101,7 +114,7 @@ class TurnOrder:
         return replace(self, tried=+self.tried, kept=+self.kept)
 
     def next(self) -> Turn | None:
-        """Return the next attempt, or None at the end. Its result must then be given to `settle`."""
+        """Return the next attempt, or None if no more are to be made. Call `settle` with its result."""
         while True:
             kind = self.slots[self.begun - 1] if self.begun else ""
             wanted = self.slots[: self.begun].count(kind)
@@ -114,19 +127,19 @@ class TurnOrder:
             self.begun += 1
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Return how many questions of each kind are wanted and kept, and after how many attempts."""
+        """Return, by kind, the numbers of wanted questions, of accepted questions, and of attempts."""
         return {
             kind: {"wanted": wanted, "kept": self.kept[kind], "attempts": self.tried[kind]}
             for kind, wanted in Counter(self.slots).items()
         }
 
     def settle(self, turn: Turn, *, kept: bool) -> None:
-        """Record whether an attempt's question was kept."""
+        """Record whether an attempt's question was accepted (`kept`)."""
         self.kept[turn.kind] += kept
 
 
 LONGEST, SHORTEST = 400, 25
-"""Words of a passage: longer texts are cut, shorter passages get no question."""
+"""The most words of a passage (longer texts are cut), and the fewest for a question to be written from it."""
 _LINES = "=-~^*"
 """The characters that underline headings, outermost first."""
 _HEADING = re.compile(
@@ -135,14 +148,17 @@ _HEADING = re.compile(
 )
 _PARAGRAPH = re.compile(r"\n[ \t]*\n+")
 _FILLING = re.compile(r"https?://\S+|\[[^\]\n]*\]\([^)\n]*\)|\.{2,}|[\d.…]")
-"""Links, dots and digits, which make up more than half of a contents page or a list of links."""
+"""Matches links, dots and digits; they are more than half of a table of contents or a list of links."""
 _OFFICE = {".pdf", ".docx", ".doc", ".pptx", ".odt", ".epub"}
 _HEADER_SHARE, _SHINGLE, _NEAR, _SKETCH = 0.2, 5, 0.9, 8
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A passage of a document: `text` is `document[start:end]`; `headings` are the headings above it, outermost first."""
+    """A passage of a document: its `text` is the document's text from `start` to `end`.
+
+    `doc` is the id of the document. `headings` are the headings above the passage, outermost first.
+    """
 
     doc: str
     start: int
@@ -152,13 +168,17 @@ class Passage:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the text, which decides the turn of the passage and the kind of its question."""
+        """The SHA-256 of the text, which determines the turn of the passage and the kind of its question."""
         return _digest(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class DraftCorpus:
-    """A corpus in memory: the text of each document, all passages, and those that questions may come from."""
+    """A corpus in memory: the text of each document, and its passages.
+
+    `usable` are the passages from which questions may be written. `skipped` counts the other passages, by
+    reason.
+    """
 
     digest: str
     name: str
@@ -174,7 +194,10 @@ class DraftCorpus:
 
 
 def read_corpus(path: Path) -> DraftCorpus:
-    """Read and cut a corpus; count unsuitable passages by reason. InputError for files that are not text."""
+    """Read a corpus, cut it into passages, and count unsuitable passages by reason.
+
+    Raises InputError for an office file (such as PDF) without a text file of the same name.
+    """
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     texts = {file.with_suffix("") for file in files if file.suffix.lower() not in _OFFICE}
     for file in sorted(files):
@@ -189,7 +212,10 @@ def read_corpus(path: Path) -> DraftCorpus:
 
 
 def cut(doc: str, text: str) -> Iterator[Passage]:
-    """Cut a document of more than 400 words at headings, then at paragraphs, then between words."""
+    """Yield the passages of a document; up to 400 words are one passage.
+
+    A longer document is cut at headings, then at paragraphs, then between words. `doc` is its id.
+    """
     if len(_words(text)) <= LONGEST:
         yield Passage(doc, 0, len(text), text)
         return
@@ -206,7 +232,10 @@ def cut(doc: str, text: str) -> Iterator[Passage]:
 
 
 def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of a section: as many whole paragraphs as fit, and long paragraphs in pieces."""
+    """Yield the spans of the passages of a section, which extends from `start` to `end` of the text.
+
+    A span contains as many whole paragraphs as fit; longer paragraphs are cut.
+    """
     breaks = [start, *(match.end() for match in _PARAGRAPH.finditer(text, start, end)), end]
     begun, count = start, 0
     for first, last in pairwise(breaks):
@@ -228,7 +257,7 @@ def _words(text: str) -> list[int]:
 
 
 def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[list[Passage], dict[str, int]]:
-    """Return the passages that questions may come from, and the number of others by reason."""
+    """Return the passages from which questions may be written, and the number of the others by reason."""
     lines = Counter[str]()
     for text in documents.values():
         lines.update({line.strip() for line in text.splitlines()} - {""})
@@ -254,9 +283,11 @@ def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[l
 
 
 def _is_near(words: Sequence[str], shingles: list[np.ndarray], by_value: dict[int, list[int]]) -> bool:
-    """Return True if a text in `shingles` shares nine tenths of this text's; if none does, add this one's.
+    """Return True if a text is nearly the same as an earlier one; else add its shingles to the arguments.
 
-    Such texts almost always share one of their eight smallest shingles, which `by_value` maps to texts.
+    Two texts are nearly the same if their Jaccard similarity of shingles is at least 0.9. Such texts almost
+    always have one of their eight smallest shingles in common. `shingles` holds the shingles of each earlier
+    text, and `by_value` maps each of these smallest shingles to the earlier texts that contain it.
     """
     joined = (" ".join(words[at : at + _SHINGLE]) for at in range(len(words) - _SHINGLE + 1))
     own = np.unique(np.fromiter((crc32(text.encode()) for text in joined), np.uint32))

@@ -18,9 +18,10 @@ from germane.types import Context, Json, Sample
 
 
 class Search:
-    """The search for rival passages: BM25 and other systems' results (the pool), which never become gold.
+    """A search for passages that may also answer a question: by BM25, and in the results of other systems.
 
-    `runs` are stored results (samples or TREC runs), found by id or by query; `target` is a system that is
+    The other systems are the pool; their results never become gold. `runs` are files of stored results
+    (samples or TREC runs), in which a question is found by its id or its text. `target` is a system that is
     queried for each question.
     """
 
@@ -39,7 +40,7 @@ class Search:
         self.name = "BM25 and the pool" if runs or target else "BM25"
 
     def place_of(self, doc: str, text: str) -> dict[str, Json]:
-        """Return a passage's document and offsets; only the document if it has no such passage."""
+        """Return the document and offsets of a passage; only the document if it contains no such passage."""
         for place in (self.passages[at] for at in self.of_doc.get(doc, ())):
             if place.text == text:
                 return {"doc": doc, "start": place.start, "end": place.end}
@@ -52,12 +53,18 @@ class Search:
         return [doc for doc, text in texts if all(q in text and find_quote(q, text) for q in folded)]
 
     def rank(self, query: str, docs: Sequence[str]) -> int | None:
-        """Return the best BM25 rank of these documents among all; None if none has a term of the query."""
+        """Return the best BM25 rank of these documents among all documents.
+
+        Returns None if none of them contains a term of the query.
+        """
         found = dict.fromkeys(self.passages[at].doc for at in self.index.search(query, 0))
         return next((rank for rank, doc in enumerate(found, 1) if doc in docs), None)
 
     async def top(self, name: str, query: str, k: int) -> list[tuple[str, str]]:
-        """Return the top k passages of BM25 and the pool as (document, text); `name` is the question's id."""
+        """Return the top `k` passages of BM25 and of each part of the pool, without duplicates.
+
+        Each passage is (document id, text). `name` is the id of the question, `query` its text.
+        """
         found = [(self.passages[at].doc, self.passages[at].text) for at in self.index.search(query, k)]
         pooled = self._runs[name] if name in self._runs else self._runs.get(_normal(query), [])
         live = await self._of_target(name, query)
@@ -65,7 +72,10 @@ class Search:
         return list(dict.fromkeys(pair for pair in found if pair[1].strip()))
 
     async def _of_target(self, name: str, query: str) -> Sequence[Context]:
-        """Return what the target retrieves for a query; InputError if it fails."""
+        """Return the contexts that the target retrieves for a query, or () without a target.
+
+        Raises InputError if the target fails.
+        """
         if self._target is None:
             return ()
         async with self._asking:
@@ -76,7 +86,10 @@ class Search:
                 raise InputError(problem, fix="see --target") from None
 
     def _as_passage(self, context: Context, query: str) -> tuple[str, str]:
-        """Return a context as document and text; one without a text is the best passage of its document for the query."""
+        """Return a context as (document id, text).
+
+        If the context has no text, the text is that of its document's best passage for the query.
+        """
         doc, text = context.id or "", context.text or ""
         if text or doc not in self.of_doc:
             return doc, text
@@ -85,7 +98,10 @@ class Search:
 
 
 def _results(file: Path) -> Iterator[tuple[Sequence[str], Sequence[Context]]]:
-    """Yield the results in a TREC run or in samples, each with its query's id (and text, in samples)."""
+    """Yield (names of the query, its contexts) for each query of a TREC run or each sample of a file.
+
+    The names of a query are its id and, if the file contains samples, its text.
+    """
     if file.suffix.lower() in {".trec", ".run", ".txt"}:
         for query, docs in read_run(file, fmt="trec").items():
             yield (query,), [Context(id=name) for name in docs]

@@ -131,7 +131,10 @@ def _document(
     rows: Sequence[Mapping[str, Any]],
     labels: Sequence[Mapping[str, Any]],
 ) -> files.DraftDocument:
-    """Return draft.json for these attempts, the rows of samples.jsonl, and people's labels."""
+    """Return the content of draft.json for the attempts of `drafter`.
+
+    `real` are real questions to compare with, `rows` the rows of samples.jsonl, and `labels` people's labels.
+    """
     kept, number, clusters = drafter.kept, len(drafter.order.slots), [row["cluster"] for row in rows]
     rivals = [attempt.rivals > 0 for attempt in kept if attempt.turn.kind != "near-miss"]
     return files.DraftDocument(
@@ -165,7 +168,7 @@ def _print(document: dict[str, Json], text: str, *, json: bool) -> None:
 
 
 def _judges(spec: Spec, writer: str | None) -> tuple[Judge, Judge]:
-    """Return the judge and the writer; InputError if one cannot write."""
+    """Return the judge and the writer. Raises InputError if none is given, or one cannot write questions."""
     checker = pick_judge(spec)
     author = checker if writer is None else pick_judge(spec.but(judge=writer))
     if checker is None or author is None:
@@ -178,7 +181,7 @@ def _judges(spec: Spec, writer: str | None) -> tuple[Judge, Judge]:
 
 
 def _read(corpus: Path, n: int) -> DraftCorpus:
-    """Read the corpus; InputError if fewer than n / 3 passages are suitable."""
+    """Read the corpus. Raises InputError if fewer than n / 3 of its passages are suitable."""
     source = passages.read_corpus(corpus)
     if 3 * len(source.usable) < n:
         skipped = ", ".join(f"{count} {reason}" for reason, count in source.skipped.items())
@@ -188,7 +191,7 @@ def _read(corpus: Path, n: int) -> DraftCorpus:
 
 
 def _real_questions(path: Path) -> list[Sample]:
-    """Return real questions: samples, or the lines of a text file."""
+    """Return the real questions in a file: its samples, or the lines of a text file."""
     if path.suffix.lower() in {".txt", ""} and path.is_file():
         lines = enumerate(map(str.strip, path.read_text("utf-8-sig").splitlines()), 1)
         result = [Sample(id=str(number), query=line) for number, line in lines if line]
@@ -201,7 +204,10 @@ def _real_questions(path: Path) -> list[Sample]:
 
 
 def _warn(writer: Judge, judge: Judge, order: TurnOrder, target: Target | None) -> None:
-    """Print a note if writer and judge are one, writer and target share a family, or passages are few."""
+    """Print notes on doubtful choices of models, and on too few passages.
+
+    Choices are doubtful if writer and judge are the same model, or writer and target are of one family.
+    """
     if writer.name == judge.name:
         say(f"note: {writer.name} checks its own questions; name another model with --writer or --judge")
     for kind, wanted in Counter(order.slots).items():
@@ -221,7 +227,10 @@ def _dry_run(
     shown: Sequence[str],
     judges: tuple[Judge, Judge],
 ) -> tuple[dict[str, Json], str]:
-    """Return calls, price and content of what drafting would send, as a document and as text; no calls are made."""
+    """Return the expected calls and price, and what would be sent, as a document and as text.
+
+    No calls are made.
+    """
     listed = [turn for some in zip(*(some for some in turns.values() if some), strict=False) for turn in some]
     guess = ease.forecast(n, listed, judges, shown, source.passages)
     models = sorted({one.name for one in judges})
@@ -252,7 +261,7 @@ def _progress(drafter: Drafter, n: int, done: int) -> None:
 
 
 def _why_fewer(document: files.DraftDocument) -> str:
-    """Return a sentence with the numbers of attempts kept, made and wanted, and the steps that dropped the others."""
+    """Return a sentence on why too few questions were accepted: the steps that rejected attempts."""
     rows = ((step, reason, n) for step, reasons in document.dropped.items() for reason, n in reasons.items())
     counts = sorted(((n, f"{n} {step}: {reason}") for step, reason, n in rows), reverse=True)
     steps = ", ".join(text for _, text in counts)
@@ -267,7 +276,7 @@ def _why_fewer(document: files.DraftDocument) -> str:
 
 
 def last_line(document: files.DraftDocument, folder: Path) -> str:
-    """Summarize the set in one line: its size, its ease, its rivals, and whether people checked it."""
+    """Return one line about the set: its size, its ease, its rivals, and whether people checked it."""
     kept, near_misses = document.kept, document.kinds.get("near-miss", {}).get("kept", 0)
     price = "" if document.cost_usd is None else f", ${document.cost_usd:.2f}"
     documents = f"{document.documents_covered} of {counted(document.corpus['documents'], 'document')}"
@@ -298,7 +307,7 @@ def last_line(document: files.DraftDocument, folder: Path) -> str:
 
 
 def _ease_in_words(facts: Mapping[str, Any]) -> list[str]:
-    """Return sentences on the share of gold that BM25 ranks first, for these and for the user's own questions."""
+    """Return sentences on how often BM25 ranks gold first, for these questions and for the user's own."""
     first = facts["drafted"]["bm25_at_1"]
     if not first["interval"]:
         return []

@@ -1,9 +1,9 @@
 """Convert traces to samples: the question, the final results, and the results of each retrieval step.
 
-A search is an outermost retriever span with the spans inside it and the reranker that got its documents;
-searches with the same reranker count as one. A trace with one search becomes a sample with `contexts`; a
-trace with several (an agent's), one with `calls`. If a search has several lists, each becomes one of the
-`stages`, named after its span.
+A search is an outermost retriever span, with the spans inside it and the reranker that got its documents.
+Searches whose documents went to the same reranker count as one search. A trace with one search becomes a
+sample with `contexts`. A trace with several searches (an agent's) becomes a sample with `calls`. If a search
+returned several lists, each list becomes one of the `stages`, named after its span.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ from germane.types import Json
 
 
 def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
-    """Yield a sample for each trace with a retrieval, in order, once all spans are read."""
+    """Yield a sample for each trace that contains a retrieval, once all spans are read.
+
+    `rows` are spans, or documents of spans. Traces that cannot become full samples are counted in notices,
+    which are passed to `warn`.
+    """
     if (first := next(rows, None)) is not None:
         rows = chain([first], rows)
         documents = is_document_row(first[1])
@@ -36,7 +40,10 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
 
 
 def _of_spans(rows: Rows, place: Any, warn: Warn | None) -> Rows:
-    """Yield traces' samples in the order of first spans; InputError, located at `place`, if there is none."""
+    """Yield a sample for each trace with a search and a query, in the order of the traces' first spans.
+
+    Raises InputError, located at `place`, if no trace contains a retrieval span with a query.
+    """
     traces: dict[str, tuple[list[Span], Callable[..., Any]]] = {}
     for _, row, where in rows:
         try:
@@ -66,14 +73,14 @@ _RECORD = "record retrieval spans with query and documents (Langfuse: export inp
 
 
 def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
-    """Return a trace as a row of samples; None if it retrieved nothing."""
+    """Return the sample of the trace `name` as a row; None if the trace contains no search."""
     own = {span.id: span for span in spans if span.id}
     searches = _searches(spans, own)
     if not searches:
         return None
     tops = [span for span in spans if not span.parent and not _retrieves(span)]
     around = [span for search in searches for span in reversed(list(_ancestors(search[0], own)))]
-    # a server's span around the agent's knows nothing, or is not in the export
+    # a server's span around the agent's span contains no question, or is not in the export
     asking = (span for span in (*tops, *around) if span.query and not _retrieves(span))
     root = next(asking, next(iter(tops), None))
     finals, asked = list(map(_final, searches)), list(map(_asked, searches))
@@ -99,18 +106,24 @@ def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
 
 
 def _call(final: Span, query: str | None, error: str | None) -> dict[str, Json]:
-    """Return one of several searches as a call of a sample."""
+    """Return a search, given by its last span, as one of the `calls` of a sample."""
     ms = round(1000 * (final.end - final.start), 3) if final.end > final.start else None
     return {"query": query, "contexts": final.documents, "error": error, "ms": ms, "source": final.name}
 
 
 def _asked(search: Sequence[Span]) -> str | None:
-    """Return the query of a search, preferably from the outermost span, which has the user's words."""
+    """Return the query of a search, preferably from the outermost span, which contains the user's words.
+
+    Returns None if no span contains a query.
+    """
     return next((span.query for span in reversed(search) if span.query), None)
 
 
 def _failed(search: Sequence[Span]) -> str | None:
-    """Return the error of a search's last failed span, unless a later span returned documents."""
+    """Return the error of a search's last failed span.
+
+    Returns None if no span failed, or a later span returned documents.
+    """
     error = None
     for span in search:
         error = span.error or (None if span.documents else error)
@@ -118,12 +131,15 @@ def _failed(search: Sequence[Span]) -> str | None:
 
 
 def _final(search: Sequence[Span]) -> Span:
-    """Return the last span of a search that has documents (the search's results), else its last span."""
+    """Return the last span of a search that contains documents (the search's results), else its last span."""
     return next((span for span in reversed(search) if span.documents is not None), search[-1])
 
 
 def _searches(spans: Sequence[Span], own: dict[str, Span]) -> list[list[Span]]:
-    """Return a trace's searches in order, each as its spans ordered by end; `own` are all spans by id."""
+    """Return the searches of a trace in order. Each is a list of its spans, the first to end first.
+
+    `own` holds all spans of the trace by id.
+    """
     units: dict[int, tuple[Span, list[Span]]] = {}
     for span in sorted(filter(_retrieves, spans), key=lambda span: span.start):
         outer = [span, *filter(_retrieves, _ancestors(span, own))][-1]
@@ -155,12 +171,15 @@ def _ancestors(span: Span, own: dict[str, Span]) -> Iterator[Span]:
 
 
 def _ids(documents: Iterable[dict[str, Json]] | None) -> list[str]:
-    """Return the ids of a list in order, without duplicates."""
+    """Return the ids of a list of documents in order, without duplicates; [] for None."""
     return list(dict.fromkeys(document["id"] for document in documents or ()))
 
 
 def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
-    """Return a stage with the retrieved ids for each span name, several searches merged by rank."""
+    """Return a stage with the retrieved ids for each name of spans; [] if there are fewer than two names.
+
+    The lists of several searches are merged by rank.
+    """
     lists: dict[str, list[list[str]]] = {}
     for search in searches:
         names = Counter[str]()

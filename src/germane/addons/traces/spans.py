@@ -21,7 +21,7 @@ from germane.types import Json
 
 
 def tree_of(values: Mapping[str, Json]) -> dict[str, Json]:
-    """Return a mapping with dotted names (`a.b`) as nested objects."""
+    """Return the mapping with its dotted names (`a.b`) turned into nested mappings."""
     root: dict[str, Json] = {}
     for key, value in values.items():
         *above, last = str(key).split(".")
@@ -43,7 +43,7 @@ def value_at(tree: Json, path: str) -> Json:
 
 
 def plain_attributes(attributes: Json) -> dict[str, Json]:
-    """Return attributes of OTLP/JSON as plain values."""
+    """Return the attributes of OTLP/JSON, a list of keys and typed values, as a mapping with plain values."""
     pairs = attributes if isinstance(attributes, list) else []
     return {str(pair.get("key")): _value(pair.get("value")) for pair in pairs if isinstance(pair, dict)}
 
@@ -60,7 +60,7 @@ def _value(value: Json) -> Json:
 
 
 def parsed(value: Json) -> Json:
-    """Return the value of a text that holds a JSON list, object or string; any other value unchanged."""
+    """Return the parsed value of a string that contains a JSON list, object or string; else the value itself."""
     start = value.lstrip()[:1] if isinstance(value, str) else ""
     if start == '"':
         with suppress(ValueError):
@@ -72,7 +72,10 @@ def parsed(value: Json) -> Json:
 
 
 def items_of(value: Json) -> list[Json] | None:
-    """Return a list, which may be JSON text or an object with positions as keys; None for any other value."""
+    """Return the items of a list, which may be written as JSON text or as an object with positions as keys.
+
+    Returns None for any other value.
+    """
     value = parsed(value)
     if isinstance(value, Mapping) and value and all(str(key).isdecimal() for key in value):
         return [value[key] for key in sorted(value, key=int)]
@@ -80,7 +83,7 @@ def items_of(value: Json) -> list[Json] | None:
 
 
 def documents_in(value: Json) -> list[dict[str, Json]] | None:
-    """Return the contexts in a list of documents; None if it is not a list of documents."""
+    """Return the documents of a list as contexts; None if the value is not a list of documents."""
     items = items_of(value)
     if items is None:
         return None
@@ -92,7 +95,10 @@ _TEXTS = ("content", "text", "page_content", "pageContent", "chunk")
 
 
 def _document(value: Json) -> dict[str, Json] | None:
-    """Return one document as a context; without an id its text identifies it."""
+    """Return a document as a context; None if the value is not a document.
+
+    A document without an id gets one that is made from its text.
+    """
     value = {"text": value} if isinstance(value, str) else value
     if not isinstance(value, Mapping):
         return None
@@ -120,10 +126,11 @@ _OTHERS = frozenset({"system", "developer", "tool", "function"})
 def text_in(
     value: Json, names: tuple[str, ...], levels: int = 4, speaker: frozenset[str] = _USER
 ) -> str | None:
-    """Return the text of an input or output: the value itself, or the value under one of these names.
+    """Return the text of an input or output: the value itself, or the value under one of the `names`.
 
-    For messages it is the last text of a `speaker`, for a recorded call (`args`, `kwargs`) its first
-    argument. Looks at most `levels` deep; None if there is no text.
+    For messages, it is the last text of one of the roles in `speaker`. For a recorded call (`args`,
+    `kwargs`), it is the first argument. The search goes at most `levels` deep. Returns None if there is no
+    text.
     """
     value = parsed(value)
     if isinstance(value, str) or not levels:
@@ -138,11 +145,14 @@ def text_in(
     if not messages and len(values) == 1 and isinstance(values[0], list):  # a batch of one conversation
         return text_in(values[0], names, levels - 1, speaker)
     texts = (_content(content) for role, content in reversed(messages) if role in speaker)
-    return next(filter(None, texts), None)  # a tool's result may be a user's message
+    return next(filter(None, texts), None)  # a message of a user may be a tool's result, without a text
 
 
 def _message(value: Json) -> tuple[str, Json] | None:
-    """Return the role and content of a message (with a role, LangChain's form, or a pair); else None."""
+    """Return the role and the content of a message; None if the value is not a message.
+
+    A message is an object with a role, a pair (role, content), or an object as LangChain writes it.
+    """
     if isinstance(value, list | tuple) and len(value) == 2:
         return (first, value[1]) if (first := _role(value[0])) else None
     if not isinstance(value, Mapping):
@@ -158,13 +168,13 @@ def _message(value: Json) -> tuple[str, Json] | None:
 
 
 def _role(value: Json) -> str:
-    """Return the role for its name or a message class (HumanMessageChunk is `human`), or "" if unknown."""
+    """Return the role of a role's name or a class of messages (HumanMessageChunk: "human"); "" if unknown."""
     name = value.lower().removesuffix("chunk").removesuffix("message") if isinstance(value, str) else ""
     return name if name in _USER | ASSISTANT | _OTHERS else ""
 
 
 def _content(content: Json) -> str | None:
-    """Return the text of a message's content, or of its text parts."""
+    """Return the text of a message's content, whose text parts are joined; None if it contains no text."""
     blocks = items_of(content)
     if isinstance(content, str) and not (blocks and all(isinstance(block, Mapping) for block in blocks)):
         return content if content.strip() else None
@@ -178,7 +188,7 @@ def _content(content: Json) -> str | None:
 
 
 def name_of(value: Json) -> str:
-    """Return a text or a whole number as text, and "" for any other value."""
+    """Return a string or an integer as a string, and "" for any other value."""
     whole = isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= 64
     return str(value) if whole or isinstance(value, str) else ""
 
@@ -193,13 +203,16 @@ def number_of(value: Json) -> float | None:
 
 
 def listed_under(holder: Json, key: str) -> list[Json]:
-    """Return the list under a key of a mapping; an empty one if there is none."""
+    """Return the list under a key of a mapping; [] if there is no list."""
     value = holder.get(key) if isinstance(holder, Mapping) else None
     return value if isinstance(value, list) else []
 
 
 def seconds_of(value: Any) -> float:
-    """Return a time in seconds since 1970, from a datetime, an ISO text, or milliseconds as pandas writes them; else 0."""
+    """Return a time in seconds since 1970; 0 if the value is not a time.
+
+    The value is a datetime, an ISO string, or a number of milliseconds, as pandas writes it.
+    """
     if isinstance(value, datetime.datetime):
         return value.replace(tzinfo=value.tzinfo or datetime.UTC).timestamp()
     if (number := number_of(value)) is not None:
@@ -218,10 +231,11 @@ Rows: TypeAlias = Iterator[tuple[int, Json, Callable[..., Any]]]
 
 
 class Span(NamedTuple):
-    """One step of a trace, with its retrieval if it has one.
+    """One step of a trace, which may be a retrieval.
 
-    `documents` are the contexts that it returned, best first, and `inputs` those that a reranker got; None if
-    they were not recorded. `start` and `end` are seconds since 1970.
+    `documents` are the contexts that the step returned, best first. `inputs` are the contexts that a reranker
+    got. Both are None if they were not recorded. `parent` is the id of the span that contains this span.
+    `start` and `end` are seconds since 1970.
     """
 
     trace: str
@@ -248,7 +262,10 @@ _OF_SAMPLES = {"query", "question", "contexts", "retrieved_contexts"}
 
 
 def spans_in(row: Json) -> Iterator[Span]:
-    """Yield the spans of a row: itself, or those of an OTLP document. Raises Invalid if it is neither."""
+    """Yield the spans of a row, which is either one span or an OTLP document with many spans.
+
+    Raises Invalid if a span has no trace id, or the row is neither.
+    """
     row = row if isinstance(row, dict) else {}
     if isinstance(row.get("resourceSpans"), list):
         wrong = Invalid("contains a span without a trace id", 'write "traceId" and "spanId"')
@@ -271,13 +288,16 @@ def spans_in(row: Json) -> Iterator[Span]:
 
 
 def is_document_row(row: Json) -> bool:
-    """Return True if a row is a document of a retriever span, as Phoenix's `get_retrieved_documents` lists them."""
+    """Return True if a row is a document of a span, as listed by Phoenix's `get_retrieved_documents`."""
     named = isinstance(row, dict) and not {"context.span_id", "span_id"}.isdisjoint(row)
     return named and row.keys() >= {"document_position", "input", "reference"}
 
 
 def samples_of_documents(rows: Rows) -> Rows:
-    """Yield a sample for each retriever span, given rows that are its documents, in order of first rows."""
+    """Yield a sample for each retriever span, given rows that are documents of spans.
+
+    The samples are in the order of their first rows. Raises InputError if a row is not such a document.
+    """
     spans: dict[str, tuple[Callable[..., Any], list[tuple[float, dict[str, Json]]]]] = {}
     for _, row, where in rows:
         span = name_of(_first(row, _SPAN)) if is_document_row(row) else ""
@@ -305,11 +325,11 @@ def _first(row: Mapping[str, Json], names: Iterable[str]) -> Json:
 
 
 def _span(row: dict[str, Json]) -> Span:
-    """Return a row of an export as a span."""
+    """Return the span that a row of an export describes."""
     attributes = _attributes(row)
     kind, parent, start = _kind(row, attributes), name_of(_first(row, _PARENT)), _time(row, _START)
     retrieved = kind in {RETRIEVER, RERANKER}
-    asked = kind != MODEL or not parent  # a model within a trace is asked with its whole prompt
+    asked = kind != MODEL or not parent  # the input of a model within a trace is a prompt, not the question
     sessions = value_at(attributes, "session.id"), _first(row, ("session_id", "sessionId"))
     queries = (text_in(value_at(attributes, name), QUESTIONS) for name in _QUERIES)
     answers = (text_in(value_at(attributes, name), ANSWERS, speaker=ASSISTANT) for name in _OUTPUTS)
@@ -335,7 +355,7 @@ _QUERIES = ("reranker.query", "gen_ai.retrieval.query.text", "input.value", "gen
 
 
 def _error(row: Mapping[str, Json]) -> str | None:
-    """Return the error of a span, or None."""
+    """Return the error message of a span that failed; None if it did not fail."""
     status: Json = row.get("status") if isinstance(row.get("status"), dict) else {}
     codes = (status.get("code"), status.get("status_code"), row.get("status_code"), row.get("level"))
     if next((code for code in codes if code is not None), None) not in (2, "STATUS_CODE_ERROR", "ERROR"):
@@ -348,7 +368,7 @@ _OPERATIONS = {"retrieval": RETRIEVER, "chat": MODEL}
 
 
 def _kind(row: Mapping[str, Json], attributes: Mapping[str, Json]) -> str:
-    """Return the kind of a span, as stated or else inferred from its attributes; "" for any other kind."""
+    """Return RERANKER, RETRIEVER or MODEL, as a span states or its attributes show; "" for another kind."""
     values = (value_at(attributes, "openinference.span.kind"), row.get("span_kind"), row.get("type"))
     words = {str(word).upper() for word in values}
     words.add(_OPERATIONS.get(str(value_at(attributes, "gen_ai.operation.name")), ""))
@@ -363,7 +383,7 @@ _PREFIXES = {"retrieval", "reranker", "gen_ai", "input", "output", "openinferenc
 
 
 def _attributes(row: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the attributes of a span as nested objects, from all the places where exports keep them."""
+    """Return the attributes of a span as nested objects, from all the fields in which exports store them."""
     metadata = parsed(row.get("metadata"))  # of a span that Langfuse took by OpenTelemetry
     more = parsed(metadata.get("attributes")) if isinstance(metadata, Mapping) else None
     named = (key for key, value in row.items() if key.startswith("attributes.") and value not in (None, ""))
@@ -383,7 +403,10 @@ _LISTS = ("reranker.output_documents", "retrieval.documents", "gen_ai.retrieval.
 
 
 def _documents(attributes: Mapping[str, Json]) -> list[dict[str, Json]] | None:
-    """Return the documents that a retrieval returned: from the conventional attributes, else from a list in its output."""
+    """Return the documents that a retrieval returned; None if they were not recorded.
+
+    They are read from the attributes that the conventions define, else from a list in the span's output.
+    """
     for name in _LISTS:
         if (result := documents_in(value_at(attributes, name))) is not None:
             return result
@@ -391,7 +414,10 @@ def _documents(attributes: Mapping[str, Json]) -> list[dict[str, Json]] | None:
 
 
 def _time(row: Mapping[str, Json], names: tuple[str, ...]) -> float:
-    """Return the time under the first of these names that has one; the name tells whether it is in nanoseconds."""
+    """Return the time of a row in seconds since 1970, from the first of these `names` that has a value.
+
+    A number is in nanoseconds if its name says so.
+    """
     name = next((name for name in names if row.get(name) not in (None, "")), names[0])
     number = number_of(row.get(name)) if "nano" in name.lower() else None
     return seconds_of(row.get(name)) if number is None else number / 1e9

@@ -1,10 +1,10 @@
-"""Write a report of traces as JSON lines ready to be posted: each line is the body of one request. Nothing is sent.
+"""Write a report of traces as JSON lines, each of which is the body of one request. Nothing is sent.
 
 - Phoenix: document annotations (`/v1/document_annotations`), by arize-phoenix-client 3.5.
 - Langfuse: scores (`/api/public/scores`), by langfuse 5.0.
 
-Each names the judge (`judge`) and the source of the labels (`label_source`: gold, judge, human, best). Ids
-are stable: posting again replaces earlier entries.
+Each annotation or score names the judge (`judge`) and the source of its labels (`label_source`: gold, judge,
+human, best). The ids are stable, so that posting a report again replaces the earlier entries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from germane.types import Json, Sample, Score
 
 
 def _traces(report: ReportData) -> Iterator[tuple[Sample, Sequence[str], list[Score]]]:
-    """Yield each trace with its judged spans and its scores. InputError if no sample is a trace."""
+    """Yield (sample, span ids, scores) for each trace. Raises InputError if no sample comes from a trace.
+
+    The span ids are those of the searches whose results were judged.
+    """
     spans_of = ((sample, sample.metadata.get("spans")) for sample in report.samples())
     traces = {sample.key: (sample, spans) for sample, spans in spans_of if spans and isinstance(spans, tuple)}
     if not traces:
@@ -36,7 +39,7 @@ def _traces(report: ReportData) -> Iterator[tuple[Sample, Sequence[str], list[Sc
 
 
 def phoenix(report: ReportData) -> Iterator[str]:
-    """Yield a line of JSON per trace: Phoenix's annotations with the labels of the judge and of people."""
+    """Yield a line of JSON per trace: the labels of its documents by judge and people, for Phoenix."""
     explainer, judge = Explainer(report), report.judge
     model = any(models_in(judge.identity)) and not judge.stand_in
     for sample, spans, scores in _traces(report):
@@ -53,7 +56,10 @@ def phoenix(report: ReportData) -> Iterator[str]:
 
 
 def _annotation(span: str, context: Any, label: Any, judge: str, kind: str) -> dict[str, Json]:
-    """Return a label of a span's document as a Phoenix annotation; `kind` is the judge's annotator kind."""
+    """Return a label of a span's document as a Phoenix annotation.
+
+    `kind` is the kind of annotator for labels of the judge: LLM or CODE.
+    """
     if label.source == "human":
         judge, kind = label.who or "people", "HUMAN"
     result = {"label": "relevant" if label.relevant else "not_relevant", "score": float(label.grade)}
@@ -70,7 +76,11 @@ def _annotation(span: str, context: Any, label: Any, judge: str, kind: str) -> d
 
 
 def langfuse(report: ReportData) -> Iterator[str]:
-    """Yield each score of each trace; with one search it belongs to the observation that retrieved."""
+    """Yield a line of JSON per score of each trace, for Langfuse.
+
+    If a trace contains a single search, the score belongs to the observation of this search; otherwise it
+    belongs to the trace.
+    """
     basis = {(row.measure, row.system): row.basis.source for row in report.summaries}
     for sample, spans, scores in _traces(report):
         for score in (score for score in scores if score.value is not None):

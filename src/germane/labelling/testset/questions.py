@@ -50,7 +50,7 @@ class PassageOverlap:
     share_elsewhere: int
 
     def copied(self, run: int = RUN, part: float = PART, share: float = SHARE, enough: int = ENOUGH) -> bool:
-        """Return True if the question counts as copied; see RUN, PART, SHARE and ENOUGH for the thresholds."""
+        """Return True if the question counts as copied; RUN, PART, SHARE, ENOUGH explain the thresholds."""
         long = self.run >= run and self.run >= part * self.length
         whole = self.run == self.length >= WHOLE
         return ((long or whole) and self.run_elsewhere <= ELSEWHERE) or (
