@@ -1,8 +1,9 @@
 """The kinds of question that a judge is asked, with the types of their answers.
 
-A question is a value. Its `item` is the digest of what is judged, and its key that of everything that can change
-its answer. A model answers with a `Payload`; `parse` turns it into a typed answer, or raises AnswerError with a
-text that can be sent back to the model. The prompts are the files `prompts/<prompt>.md`.
+Questions are immutable. The `item` of a question is the digest of the texts that are judged. Its key is the
+digest of everything that can change the answer. A model answers with a `Payload`, which `parse` converts to a
+typed answer. If that fails, it raises an AnswerError, whose text can be sent to the model. The prompts are
+the files `prompts/<prompt>.md`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use: reading gold ids and people's labels needs no pydantic."""
+    """Import a public name on first use, because judges that read labels do not need pydantic."""
     if name in __all__:
         for home in _HOMES:
             module = importlib.import_module(f"germane.questions.{home}")

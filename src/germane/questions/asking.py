@@ -1,6 +1,6 @@
-"""Programs: generators that ask questions and return a result, and how they are run.
+"""Programs, which are generators that ask questions and return a result, and functions to run them.
 
-Measures use judges through them only; their questions are answered by a judge, or by stored answers.
+Measures use judges only through programs. The questions are answered by a judge or from stored answers.
 
 A program yields a tuple of questions and is sent a tuple of the same length: the typed answer to each, or an
 `Unanswered` in its place. `ask` and `ask_all` wrap that exchange::
@@ -43,7 +43,7 @@ class Answer(Struct, frozen=True, gc=False):
 
     judgement: Judgement
     value: Any
-    children: tuple[Judgement, ...] = ()  # of a panel's members, or about parts of the contexts
+    children: tuple[Judgement, ...] = ()  # the judgements of panel members, or about parts of the contexts
 
     @property
     def usable(self) -> bool:
@@ -52,12 +52,12 @@ class Answer(Struct, frozen=True, gc=False):
 
     @property
     def holds(self) -> bool:
-        """True if the question need not be asked again: it has a usable answer, or an error."""
+        """True if the question need not be asked again: the judgement has a usable answer or an error."""
         return not isinstance(self.value, Unanswered) or self.judgement.error is not None
 
 
 def answered(question: Question[Any], judgement: Judgement) -> Answer:
-    """Return a judgement with its typed answer (a grade "2" becomes 2), or with Unanswered if unusable."""
+    """Return a judgement with its typed answer (a grade "2" becomes 2), or with Unanswered without one."""
     value, given = value_of(question, judgement.answer, judgement.error), judgement.answer
     if isinstance(given, dict) and isinstance(given.get("grade"), str) and not isinstance(value, Unanswered):
         judgement = replace(judgement, answer={**given, "grade": value.grade})
@@ -65,7 +65,10 @@ def answered(question: Question[Any], judgement: Judgement) -> Answer:
 
 
 def value_of(question: Question[Any], answer: Json, error: str | None) -> Any:
-    """Return the typed answer parsed from a payload, or Unanswered with the error or the parsing problem."""
+    """Return the typed answer parsed from the payload `answer`.
+
+    Return Unanswered if there is an `error` or the payload cannot be parsed.
+    """
     if error is not None:
         return Unanswered(error)
     try:
@@ -75,7 +78,7 @@ def value_of(question: Question[Any], answer: Json, error: str | None) -> Any:
 
 
 class Missing(Exception):
-    """Raised in a program at the `yield` whose answer is missing; `why` is the reason."""
+    """Raised in a program when the answer to its question is missing; `why` is the reason."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -83,19 +86,22 @@ class Missing(Exception):
 
 
 def ask(question: Question[A]) -> Program[A]:
-    """Ask one question and return its typed answer. Raises Missing if there is none."""
+    """Ask one question and return the typed answer. Raises Missing if the question gets no answer."""
     (answer,) = yield from ask_each([question])
     return answer
 
 
 def ask_all(questions: Iterable[Question[A]]) -> Program[tuple[A | Unanswered, ...]]:
-    """Ask several questions at once and return the typed answer to each, or Unanswered in its place."""
+    """Ask several questions at once; return, for each of them, the typed answer or Unanswered."""
     asked = tuple(questions)
     return (yield asked) if asked else ()
 
 
 def ask_each(questions: Iterable[Question[A]]) -> Program[tuple[A, ...]]:
-    """Ask several questions at once and return the typed answers. Raises Missing if one has no answer."""
+    """Ask several questions at once; return the typed answers.
+
+    Raises Missing if a question gets no answer.
+    """
     answers = yield from ask_all(questions)
     results: list[A] = []
     for answer in answers:
@@ -106,22 +112,25 @@ def ask_each(questions: Iterable[Question[A]]) -> Program[tuple[A, ...]]:
 
 
 _SIGNALS_SECONDS = 0.1
-"""The longest time for which further programs start before signals are handled."""
+"""The longest time for which `start` runs programs before it lets signals be handled."""
 
 Trace = list[tuple[Sequence[AnyQuestion], Sequence[Answer]]]
-"""The questions that one program asked at once, with the answers, in the order of asking."""
+"""The steps of one program, in order: the questions that it asked together, and the answers to them."""
 
 
 FindAnswers: TypeAlias = Callable[
     [Sequence[Sequence[AnyQuestion]]], Awaitable[Sequence[Sequence[Answer | None]]]
 ]
-"""Returns for each list of questions the answers that need no judge, None in place of the others: live, stored or counted ones."""
+"""Returns the known answer to each question of several lists, or None if a judge must be asked."""
 AskJudge: TypeAlias = Callable[[Sequence[AnyQuestion]], Awaitable[Sequence[Answer]]]
 """Returns one answer per question, in order."""
 
 
 class Running(Generic[R]):
-    """A running program: its current questions, the trace of earlier ones, and finally its result."""
+    """A program in progress: its current questions, the trace of earlier steps, and at the end its result.
+
+    `stored` contains the known answers to the current questions, None for each that a judge must answer.
+    """
 
     __slots__ = ("_program", "finished", "questions", "result", "stored", "trace")
 
@@ -134,7 +143,7 @@ class Running(Generic[R]):
         self.go_on(())
 
     def go_on(self, answers: Sequence[Answer]) -> None:
-        """Send the program the answers to its current questions, and run it to the next ones or its end."""
+        """Send the program the answers to its current questions, and run it until it asks again or ends."""
         values = None
         if self.questions is not None:
             values = tuple([answer.value for answer in answers])
@@ -146,7 +155,7 @@ class Running(Generic[R]):
             self.result, self.finished = end.value, True
 
     async def finish(self, ask: AskJudge | None) -> None:
-        """Run the program to its end, calling `ask` for the answers that were not stored."""
+        """Run the program to its end. `ask` is called for the answers that are not stored."""
         while not self.finished:
             assert ask is not None
             questions = self.questions or ()
@@ -157,9 +166,10 @@ class Running(Generic[R]):
 
 
 async def start(programs: Iterable[Program[R]], find: FindAnswers) -> list[Running[R]]:
-    """Start programs, and run each as far as stored answers allow.
+    """Start the programs, run each one as far as stored answers allow, and return them in order.
 
-    Programs may take seconds before they ask, so `find` is also called in between: it raises on a signal.
+    `find` looks up stored answers. It is also called with no questions between the starts of programs, so
+    that a signal can interrupt a long series of starts.
     """
     running, heard = [], time.monotonic()
     for program in programs:
@@ -181,7 +191,10 @@ async def start(programs: Iterable[Program[R]], find: FindAnswers) -> list[Runni
 
 
 async def finish(programs: Iterable[Running[R]], ask: AskJudge | None) -> None:
-    """Run several programs to the end concurrently, so that their questions reach a judge together."""
+    """Run several programs to their ends concurrently, so that their questions can be asked together.
+
+    If one program fails, the others are cancelled and its exception is raised.
+    """
     tasks = [asyncio.ensure_future(program.finish(ask)) for program in programs if not program.finished]
     try:
         await asyncio.gather(*tasks)
@@ -193,11 +206,14 @@ async def finish(programs: Iterable[Running[R]], ask: AskJudge | None) -> None:
 
 
 FindValues: TypeAlias = Callable[[Sequence[Sequence[AnyQuestion]]], Sequence[Sequence[Any]]]
-"""Finds the stored answer to each question of several lists, `Unanswered` in place of one that is not there."""
+"""Returns the stored answer to each question of several lists, or `Unanswered` if no answer is stored."""
 
 
 def results_of(programs: Sequence[Program[R]], find: FindValues) -> list[R]:
-    """Return the result of each program from stored answers, looked up for all programs together."""
+    """Run programs with stored answers only, and return the result of each.
+
+    `find` looks up the answers for all programs together.
+    """
     results: dict[int, R] = {}
     waiting: dict[int, Any] = dict.fromkeys(range(len(programs)))
     while waiting:
@@ -212,7 +228,7 @@ def results_of(programs: Sequence[Program[R]], find: FindValues) -> list[R]:
 
 
 def replay(program: Program[R], find: FindValues) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
-    """Return a program's result from stored answers, and each of its questions with the typed answer."""
+    """Run a program with stored answers only; return its result and its questions with the typed answers."""
     exchange: list[tuple[AnyQuestion, Any]] = []
 
     def noted(asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Any]]:

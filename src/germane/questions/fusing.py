@@ -1,7 +1,7 @@
-"""Build requests: decide which questions share one, write its text, and split its answer by question.
+"""Build requests: decide which questions to ask together, write the prompt, and split the answer by question.
 
-A FusedRequest has several questions about one text, which are answered in one JSON object. A list has several
-FusedRequests that differ only in their text, which are answered as items with ids.
+A FusedRequest contains several questions about one text, which are answered in one JSON object. A batch
+contains several FusedRequests that differ only in their text; its answer is a list with one item per text.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from germane.types import Json
 
 __all__ = ["Ask", "FusedRequest", "render_request"]
 
-ORDER = ("relevance", "statements", "entities", "claims", "support")  # of the tasks in a FusedRequest
-EXTRACTED = 8000  # characters of text in one list of extractions, on average
+ORDER = ("relevance", "statements", "entities", "claims", "support")  # order of questions in a FusedRequest
+EXTRACTED = 8000  # average characters in one batch of texts from which claims or entities are extracted
 
 
 @dataclass(slots=True)
 class FusedRequest:
-    """Questions about one text whose answers share no field name, so that one JSON object can answer all."""
+    """Questions about one text that are asked together.
+
+    No two of their answers have a field name in common, so that one JSON object can answer all questions.
+    """
 
     about: str  # the text
     questions: list[AnyQuestion] = field(default_factory=list)
@@ -33,10 +36,10 @@ class FusedRequest:
     inputs: dict[str, Json] = field(default_factory=dict)  # the other inputs in the prompt, by name
 
     def add(self, question: AnyQuestion) -> bool:
-        """Add a question and return True; return False if it does not fit.
+        """Add a question and return True, or return False if the question does not fit.
 
-        It does not fit if its answer has a field that another question's answer has, or if its prompt shows
-        other inputs. A question about the text alone fits any inputs.
+        It does not fit if its answer and the answer of another question have a field name in common, or if
+        its prompt shows other inputs. A question without other inputs than the text always fits the inputs.
         """
         inputs = {"passage" if name == "text" else name: value for name, value in question.inputs().items()}
         last = "".join(question.item_fields[-1:])
@@ -56,7 +59,7 @@ class FusedRequest:
         return True
 
     def like(self) -> tuple[object, ...]:
-        """Return a key: requests with equal keys differ only in their text, so they may share a list."""
+        """Return a key. Requests with equal keys differ only in their text, so they may be in one batch."""
         kinds = tuple(question.prompt for question in self.questions)
         return kinds, self.text, json.dumps(self.inputs, sort_keys=True)
 
@@ -64,7 +67,10 @@ class FusedRequest:
 def fused_requests(
     questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True
 ) -> list[FusedRequest]:
-    """Return requests for the questions; with `fuse`, questions about the same text share one if they fit."""
+    """Return requests for the questions.
+
+    With `fuse`, questions about the same text are put into one request.
+    """
     requests: list[FusedRequest] = []
     by_text: dict[str, list[FusedRequest]] = {}
     for question in sorted(questions, key=lambda q: ORDER.index(q.kind) if q.kind in ORDER else len(ORDER)):
@@ -81,10 +87,13 @@ def fused_requests(
 
 
 def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) -> Iterator[list[FusedRequest]]:
-    """Yield the requests in lists of at most `size` that share everything except their text.
+    """Group the requests into batches of at most `size`.
 
-    A text's list and position depend only on content, not on ranks, ids or order of arrival. Questions about
-    nothing but the text share lists across samples; long texts get shorter lists, as their answers are long.
+    The requests of a batch are equal except for their texts.
+
+    The batch and the position of a text depend only on content, not on ranks, ids or order of arrival.
+    Questions that depend on the text alone are batched across samples; if their texts are long, the batches
+    are smaller, because the answers are long too.
     """
     groups: dict[tuple[object, ...], list[FusedRequest]] = {}
     for number, request in enumerate(requests):
@@ -92,7 +101,7 @@ def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) ->
         key = request.like() if fit and request.text else (number,)
         groups.setdefault(key, []).append(request)
     for group in groups.values():
-        group.sort(key=_shuffle)  # before it is cut, else each list would hold neighbours in the ranking
+        group.sort(key=_shuffle)  # else each batch would contain passages with neighbouring ranks
         long = 0 if group[0].inputs else sum(len(request.about) for request in group)
         parts = min(len(group), max(-(-len(group) // size), -(-long // EXTRACTED)))
         for n in range(parts):
@@ -101,7 +110,10 @@ def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) ->
 
 @dataclass(frozen=True)
 class Ask:
-    """One request: instructions, data, the answer's JSON Schema ({} for free text), and the questions."""
+    """One request to a model: system prompt, user prompt, JSON Schema of the answer, and questions.
+
+    The schema is {} if the answer is free text. `items` contains several FusedRequests if they form a batch.
+    """
 
     name: str
     system: str
@@ -111,22 +123,24 @@ class Ask:
 
     @cached_property
     def limited(self) -> dict[str, Json]:
-        """The JSON Schema with `maxItems` and `maxLength`, large enough for the request's longest text."""
+        """The JSON Schema with `maxItems` and `maxLength`, which are large enough for the longest text."""
         schema = _schema(max(self.items, key=lambda item: len(item.about)), limited=True)
         return _listing(schema, len(self.items)) if len(self.items) > 1 else schema
 
     @cached_property
     def room(self) -> int:
-        """The number of tokens that the answer may have; 0 for free text, which has no limit."""
+        """The maximum number of tokens of the answer; 0 for free text, which has no limit."""
         questions = (question for item in self.items for question in item.questions)
         return sum(question.limited()[1] for question in questions if not question.free_text)
 
     def read(
         self, payload: dict[str, Json], *, limited: bool = False
     ) -> Iterator[tuple[AnyQuestion, Json | AnswerError, dict[str, Json]]]:
-        """Yield each question, its part of the answer or an AnswerError, and how it was asked (`fused`, ...).
+        """Yield, for each question, the question, its answer from the payload, and how it was asked.
 
-        If the schema was `limited`, a part that has reached a limit becomes an AnswerError.
+        If the answer is invalid, an AnswerError is yielded in its place. How it was asked is a dict with
+        `fused`, `list_size` and `place`, as far as they apply. If the schema was `limited`, an answer that
+        reaches a limit is an AnswerError.
         """
         many = len(self.items) > 1
         rows = _by_id(payload, len(self.items)) if many else {1: payload}
@@ -152,10 +166,10 @@ class Ask:
 
 
 def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
-    """Return the items of a list answer by their number.
+    """Return the items of the answer to a batch of `count` texts, by number; AnswerError for a repeated item.
 
-    Raises AnswerError for an unknown number, or if the last items are missing: the model may have renumbered
-    the passages (from 0, for example), so that no item can be trusted.
+    Raises AnswerError if a number is unknown or the last items are missing, because the model may then have
+    numbered the passages differently (from 0, for example), so that no item can be trusted.
     """
     items = payload.get("items")
     if not isinstance(items, list):
@@ -174,7 +188,7 @@ def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | 
 
 
 def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
-    """Return the text and schema of a request for one FusedRequest, or for several as a shuffled list."""
+    """Return the request for one FusedRequest, or for several as a batch in shuffled order."""
     first = items[0]
     name = "-".join(question.kind for question in first.questions)
     if len(items) > 1:
@@ -193,13 +207,16 @@ def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
 
 
 def _shuffle(request: FusedRequest) -> bytes:
-    """Return a sort key that looks random and depends only on the request's content."""
+    """Return a sort key that is pseudo-random and depends only on the request's content."""
     content = repr((request.about, request.like()))
     return hashlib.sha256(content.encode("utf-8", "replace")).digest()
 
 
 def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False) -> str:
-    """Return the system prompt: general instructions, those of each question, notes on optional inputs."""
+    """Return the system prompt: general instructions, each question's instructions, notes on the inputs.
+
+    With `many`, the instructions for a batch are included.
+    """
     parts = [f"{fragment('frame')} {fragment('list')}" if many else fragment("frame")]
     for question in request.questions:
         text = prompts.of(question).text
@@ -210,7 +227,7 @@ def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False
 
 
 def _schema(request: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
-    """Return the JSON Schema of the one object that answers all questions of a request; {} for free text."""
+    """Return the JSON Schema of the object that answers all questions of a request; {} for free text."""
     if request.questions[0].free_text:
         return {}
     schemas = [question.limited()[0] if limited else question.schema() for question in request.questions]
@@ -224,7 +241,10 @@ def _schema(request: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
 
 
 def _listing(row: Mapping[str, Json], count: int | None = None) -> dict[str, Json]:
-    """Return the JSON Schema of a list of answers with ids, given the schema of one answer."""
+    """Return the JSON Schema of the answer to a batch: a list of items with ids.
+
+    `row` is the schema of one item without its id; `count` becomes `maxItems`.
+    """
     items = {"type": "array", "items": _object({"id": {"type": "integer"}, **row["properties"]})}
     return _object({"items": items if count is None else {**items, "maxItems": count}})
 
@@ -239,7 +259,7 @@ def _object(properties: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _sections(fields: Mapping[str, Json]) -> str:
-    """Return the data of a request as tagged sections, in their fixed order."""
+    """Return the inputs of a request as tagged sections, in the order of `section_order`."""
     ordered = sorted(fields.items(), key=lambda section: section_order(section[0]))
     code = tag_code(ordered[0][1])
     return "".join(show(name, value, "" if name in OF_AUTHOR else code) for name, value in ordered)

@@ -1,7 +1,7 @@
-"""The kinds of question other than relevance, which judges answer with a list or about several contexts.
+"""The kinds of question other than relevance.
 
-What a text contains (claims, entities, statements); which claims, nuggets or sentences the contexts support,
-and whether they suffice for an answer; the importance of nuggets.
+They ask what a text contains (claims, entities, statements), which claims, nuggets or sentences are supported
+by the contexts, whether the contexts suffice to answer the query, and how important nuggets are.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ _MARK = re.compile(r"\[(\d+)\]")
 
 @dataclass(frozen=True, slots=True)
 class Claims(Question[tuple[str, ...]]):
-    """The question which claims this text, an answer to the query, makes: each a self-contained sentence.
+    """Asks which claims a text makes, as self-contained sentences. The text is an answer to the query.
 
-    The query turns a short answer into a sentence: "Warsaw" becomes "Marie Curie was born in Warsaw".
+    With the query, a short answer can be written as a sentence: "Marie Curie was born in Warsaw" for
+    "Warsaw".
     """
 
     kind: ClassVar[str] = "claims"
@@ -47,16 +48,17 @@ class Claims(Question[tuple[str, ...]]):
     history: tuple[tuple[str, str], ...] = ()
 
     def typical(self) -> Json:
-        """Return a payload of ordinary size: one claim for every 60 characters of the text."""
+        """Return a payload of typical size: one claim for every 60 characters of the text."""
         count = max(1, len(self.text) // 60)
         return {"claims": [self.text[i * 60 : i * 60 + 60].strip() or "a claim" for i in range(count)]}
 
 
 @dataclass(frozen=True, slots=True)
 class Entities(Question[tuple[str, ...]]):
-    """The question which persons, places, dates, numbers and other named things this text mentions.
+    """Asks which persons, places, dates, numbers and other named things a text mentions.
 
-    The query is in the item but not in the prompt, so that any question about the text can share the request.
+    The query is part of the item but not of the prompt, so that the question can be asked in one request with
+    any other question about the text.
     """
 
     kind: ClassVar[str] = "entities"
@@ -71,7 +73,7 @@ class Entities(Question[tuple[str, ...]]):
     history: tuple[tuple[str, str], ...] = ()
 
     def typical(self) -> Json:
-        """Return a payload of ordinary size: all words with a capital or a digit, at least one."""
+        """Return a payload of typical size: all words that begin with a capital or contain a digit."""
         result = dict.fromkeys(re.findall(r"\b(?:[A-Z]\w+|\w*\d\w*)\b", self.text))
         return {"entities": list(result) or [self.text[:10].strip() or "an entity"]}
 
@@ -88,7 +90,7 @@ class WeightItem(PayloadModel):
 
 @dataclass(frozen=True, slots=True)
 class Importance(Question[tuple[Weight, ...]]):
-    """The question whether each nugget (one fact of a good answer) is vital, or okay to leave out."""
+    """Asks for each nugget (one fact of a good answer) whether it is vital, or okay to leave out."""
 
     kind: ClassVar[str] = "importance"
     item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "nuggets")
@@ -104,7 +106,7 @@ class Importance(Question[tuple[Weight, ...]]):
         return tuple(item.importance for item in payload.nuggets)
 
     def typical(self) -> Json:
-        """Return a payload of ordinary size, in which every nugget is vital."""
+        """Return a payload of typical size, in which every nugget is vital."""
         return self.each(importance="vital")
 
 
@@ -117,9 +119,9 @@ class Statement(PayloadModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
-    """The question which statements a passage makes, and whether each is relevant to the query.
+    """Asks which statements a passage makes, and whether each statement is relevant to the query.
 
-    It has the same query and passage as a `Relevance` question, so that both can share a request.
+    It has the same fields as a `Relevance` question, so that both can be asked in one request.
     """
 
     kind: ClassVar[str] = "statements"
@@ -127,17 +129,18 @@ class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
     Payload: ClassVar[type[PayloadModel]] = list_payload(statements=tuple[Statement, ...])
 
     def typical(self) -> Json:
-        """Return a payload of ordinary size: one statement for every 80 characters of the passage."""
+        """Return a payload of typical size: one statement for every 80 characters of the passage."""
         starts = range(0, max(1, len(self.passage)), 80)
         parts = (self.passage[start : start + 80].strip() or "a statement" for start in starts)
         return {"statements": [{"statement": text, "relevant": True} for text in parts]}
 
 
 class ContextSetQuestion(Question[A]):
-    """A question about a set of contexts; their order does not change the question.
+    """Base class of questions about a set of contexts, in which the order of the contexts does not matter.
 
-    `contexts` are sorted by text, without repeated and empty ones, and judges number them in that order;
-    `parse` returns ranks instead. So the same passages in another ranking are the same item, key and request.
+    `contexts` are sorted by text, and repeated and empty contexts are removed. The prompt numbers them in
+    this order, and `parse` converts the numbers to ranks. So the same passages in another ranking give the
+    same item, key and request.
     """
 
     __slots__ = ()
@@ -145,10 +148,10 @@ class ContextSetQuestion(Question[A]):
     contexts: tuple[str, ...]
     ranks: tuple[tuple[int, ...], ...]  # the ranks, from 1, at which each context occurs
     nothing: ClassVar[Mapping[str, Json]] = {}
-    """The verdict on each subject if all contexts are empty, without its reason; {}: the judge is asked."""
+    """The verdict on each subject if all contexts are empty (without a reason). If {}, a judge is asked."""
 
     def __post_init__(self) -> None:
-        """Sort the contexts, drop blank and repeated texts, and store the ranks of each text."""
+        """Sort the contexts, remove blank and repeated contexts, and store the ranks of each context."""
         result: dict[str, list[int]] = {}
         for rank, text in enumerate(self.contexts, 1):
             if not blank(text):
@@ -164,7 +167,10 @@ class ContextSetQuestion(Question[A]):
         return self.each(**verdict) if self.verdicts else verdict
 
     def ranked(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """Return the ranks of the contexts with these numbers. Raises AnswerError for an unknown number."""
+        """Return the sorted ranks of the contexts with these numbers.
+
+        Raises AnswerError for unknown numbers.
+        """
         _check_numbers(numbers, len(self.contexts))
         return tuple(sorted({rank for number in numbers for rank in self.ranks[number - 1]}))
 
@@ -188,7 +194,7 @@ class Supported(PayloadModel):
 
 @dataclass(frozen=True, slots=True)
 class Support(ContextSetQuestion[tuple[Supported, ...]]):
-    """The question which of these contexts support each claim, alone or together."""
+    """Asks for each claim by which of the contexts it is supported, alone or together."""
 
     kind: ClassVar[str] = "support"
     item_fields: ClassVar[tuple[str, ...]] = ("claims", "contexts")
@@ -201,21 +207,24 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
     def answer(self, payload: Any) -> tuple[Supported, ...]:
-        """Return one Supported per claim, in the order of the claims, with the ranks of contexts."""
+        """Return one Supported per claim, in the order of the claims, with the contexts' ranks."""
         for supported in payload.claims:
             supported.contexts = self.ranked(supported.contexts)
         return tuple(payload.claims)
 
     def with_ranks(self, payload: Json) -> Json:
-        """Return a payload with the ranks of the contexts in place of their numbers in the prompt."""
+        """Return a payload in which the contexts' numbers in the prompt are replaced by their ranks."""
         return {"claims": [{**item, "contexts": self.ranked(item["contexts"])} for item in payload["claims"]]}
 
     def typical(self) -> Json:
-        """Return a payload of ordinary size, in which the first context supports every claim."""
+        """Return a payload of typical size, in which the first context supports every claim."""
         return self.each(reasoning=_REASON, contexts=[1] if self.contexts else [])
 
     def halves(self) -> list[Support]:
-        """Return two questions, each about half of the contexts (by length); none for a single context."""
+        """Return two questions, each about half of the contexts (by length).
+
+        For a single context, return [].
+        """
         if len(self.contexts) < 2:
             return []
         sums = list(accumulate(map(len, self.contexts)))
@@ -223,10 +232,10 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
         return [replace(self, contexts=half) for half in (self.contexts[:middle], self.contexts[middle:])]
 
     def merge(self, windows: Sequence[tuple[Support, Json]]) -> Json:
-        """Return the payload for all contexts, merged from those for windows (halves, quarters, ...).
+        """Return the payload for all contexts, merged from the payloads for windows (halves, quarters, ...).
 
-        A claim that only contexts of different windows state together counts as unsupported, so a score from
-        windows can be too low but never too high; the claim's reason says so.
+        If a claim is supported only by contexts of different windows together, it counts as unsupported, so
+        that the score may be too low but never too high. The reason of an unsupported claim mentions this.
         """
         start, verdicts = 0, defaultdict[int, list[Json]](list)
         for window, payload in windows:
@@ -257,7 +266,7 @@ class Sufficient(PayloadModel):
 
 @dataclass(frozen=True, slots=True)
 class Sufficiency(ContextSetQuestion[Sufficient]):
-    """The question whether these contexts together contain enough to answer the query."""
+    """Asks whether the contexts together contain enough information to answer the query."""
 
     kind: ClassVar[str] = "sufficiency"
     item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "contexts")
@@ -270,7 +279,7 @@ class Sufficiency(ContextSetQuestion[Sufficient]):
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
     def typical(self) -> Json:
-        """Return a payload of ordinary size: yes, with a reason of one sentence."""
+        """Return a payload of typical size: yes, with a reason of one sentence."""
         return {"reasoning": "The first context names the cause and the second the date.", "sufficient": True}
 
 
@@ -285,10 +294,11 @@ class CitationVerdict(PayloadModel):
 
 @dataclass(frozen=True, slots=True)
 class CitationSupport(Question[tuple[CitationVerdict, ...]]):
-    """The question whether each sentence is supported by the contexts that it cites.
+    """Asks whether each sentence is supported by the contexts that it cites.
 
-    Each sentence ends with the numbers of the contexts that it cites: `Water boils at 100 °C. [1][3]`. They
-    refer to the order given here, so the contexts are not sorted again: the measure has sorted them.
+    Each sentence ends with the numbers of the contexts that it cites: `Water boils at 100 °C. [1][3]`. The
+    numbers refer to the order of `contexts`, so the question does not sort them; the measure has already done
+    so.
     """
 
     kind: ClassVar[str] = "citations"
@@ -300,11 +310,15 @@ class CitationSupport(Question[tuple[CitationVerdict, ...]]):
     contexts: tuple[str, ...]
 
     def cited(self, number: int) -> tuple[int, ...]:
-        """Return the context numbers that a sentence (counted from 1) cites."""
+        """Return the context numbers that are cited in the sentence with this number (from 1)."""
         return tuple(map(int, _MARK.findall(self.statements[number - 1])))
 
     def answer(self, payload: Any) -> tuple[CitationVerdict, ...]:
-        """Return one CitationVerdict per sentence, in order. Raises AnswerError for contexts not cited."""
+        """Return one CitationVerdict per sentence, in order.
+
+        Raises AnswerError if a verdict contains a context that the sentence does not cite, or says that the
+        sentence is supported without naming a context.
+        """
         for cited in payload.statements:
             _check_numbers(cited.contexts, len(self.contexts), self.cited(cited.statement))
             if cited.supported and not cited.contexts:
@@ -314,7 +328,7 @@ class CitationSupport(Question[tuple[CitationVerdict, ...]]):
         return tuple(payload.statements)
 
     def typical(self) -> Json:
-        """Return a payload of ordinary size, in which all citations support their sentence."""
+        """Return a payload of typical size, in which all citations support their sentence."""
         result = self.each(reasoning=_REASON, supported=True)
         for item in result["statements"]:
             item["contexts"] = list(self.cited(item["statement"]))
@@ -334,7 +348,7 @@ class NuggetVerdict(PayloadModel):
 
 @dataclass(frozen=True, slots=True)
 class NuggetSupport(ContextSetQuestion[tuple[NuggetVerdict, ...]]):
-    """The question whether contexts support each nugget (one fact of a good answer): in full, part, not."""
+    """Asks whether the contexts support each nugget (one fact of a good answer): fully, partly or not."""
 
     kind: ClassVar[str] = "nuggets"
     item_fields: ClassVar[tuple[str, ...]] = ("nuggets", "contexts")
@@ -349,5 +363,5 @@ class NuggetSupport(ContextSetQuestion[tuple[NuggetVerdict, ...]]):
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
     def typical(self) -> Json:
-        """Return a payload of ordinary size, in which every nugget is supported in full."""
+        """Return a payload of typical size, in which every nugget is fully supported."""
         return self.each(reasoning=_REASON, support="support")

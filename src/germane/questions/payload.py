@@ -1,7 +1,7 @@
 """The payloads of answers: pydantic types, their JSON Schema, and validation errors as text.
 
-2.0 and "2" are read as the number 2. Any other wrong type is an AnswerError, whose text can be sent back to
-the model.
+2.0 and "2" are read as the number 2. Any other value of a wrong type raises an AnswerError, whose text can be
+sent to the model.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from germane.errors import AnswerError, Unended
 __all__ = ["Limits"]
 
 REASON_LENGTH, TEXT_LENGTH, LIST_LENGTH = 600, 1500, 64
-"""Characters of a reason and of any other text, and entries of a list, that no answer needs: at most, or at least at most."""
+"""Generous limits: characters of a reason, characters of any other string, least `maxItems` of a list."""
 _OVERHEAD, _CHARACTERS, _DRAWN_UP = 16, 3, 128
 """Tokens of a field without its value, characters of a reason per token, and tokens of a list about a short text."""
 
@@ -38,14 +38,17 @@ _OVERHEAD, _CHARACTERS, _DRAWN_UP = 16, 3, 128
 class Limits(NamedTuple):
     """The limits on the length of an answer. They are not part of keys or prompt hashes."""
 
-    size: int = 0  # the text's length in bytes: a list drawn up from it has at most an entry for every four
+    size: int = 0  # the text's length in bytes; a list of things in it has at most one entry per four bytes
     numbers: int = LIST_LENGTH  # the maximum number of contexts in one list
     verdicts: str = ""  # the name of the list with one verdict per subject
     subjects: int = 0
     bytes_each: int = 1  # per character of the text, since tokens correspond to bytes in every script
 
     def limit(self, schema: Mapping[str, Json], name: str = "") -> tuple[dict[str, Json], int]:
-        """Return a field's schema with generous `maxItems` and `maxLength`, and the maximum of its tokens."""
+        """Return a field's schema with generous `maxItems` and `maxLength`, and its maximum number of tokens.
+
+        `name` is the name of the field; "" for the whole answer.
+        """
         kind, length = schema.get("type"), schema.get("maxLength", 0)
         if kind == "object":
             inner = {key: self.limit(value, key) for key, value in schema["properties"].items()}
@@ -66,9 +69,9 @@ class Limits(NamedTuple):
         return dict(schema), length * self.bytes_each // _CHARACTERS
 
     def check(self, payload: Json, schema: Mapping[str, Json], name: str = "") -> None:
-        """Raise Unended if a list or text in the field `name` has reached a limit that `limit` adds.
+        """Raise Unended if a list or string in the field `name` is as long as a limit that `limit` adds.
 
-        Allowed are full lists of verdicts (one per subject), and limits that the schema has itself.
+        A full list of verdicts (one per subject) is allowed, and so is reaching a limit in the schema itself.
         """
         if isinstance(payload, dict):
             for key, field in schema["properties"].items():
@@ -107,16 +110,17 @@ class PayloadModel(BaseModel):
     @classmethod
     @cache
     def model_schema(cls) -> dict[str, Json]:
-        """Return the strict JSON Schema: every property required, no others allowed, no default, title or `$ref`.
+        """Return the strict JSON Schema, without default, title or `$ref`.
 
-        Gemini accepts no integer `enum`, so a range is given as `minimum` and `maximum`.
+        Every property is required, and no other properties are allowed. A range of integers is written as
+        `minimum` and `maximum`, because Gemini accepts no integer `enum`.
         """
         whole = cls.model_json_schema()
         return _plain(whole, whole.get("$defs", {}))
 
     @classmethod
     def model_descriptions(cls) -> list[str]:
-        """Return the descriptions of all fields as text (`grade: 0 to 3`), which the prompt hash includes."""
+        """Return the descriptions of all fields (`grade: 0 to 3`), which are part of the prompt hash."""
         fields = cls.model_fields
         lines = [f"{name}: {field.description}" for name, field in fields.items() if field.description]
         for field in fields.values():
@@ -133,7 +137,7 @@ def list_payload(**lists: Any) -> type[PayloadModel]:
 
 
 def _whole(value: object) -> object:
-    """Return 2 for 2.0, "2" and "2.0"; return other values unchanged, which pydantic then refuses."""
+    """Return 2 for 2.0, "2" and "2.0". Return other values unchanged, so that pydantic rejects them."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and (digits := _DIGITS.fullmatch(value.strip())):
@@ -143,20 +147,26 @@ def _whole(value: object) -> object:
 
 _DIGITS = re.compile(r"(-?[0-9]{1,9})(?:\.0+)?")
 
-# a whole number, read from 2, 2.0 or "2" alike
+# a whole number, which may be written as 2, 2.0 or "2"
 Whole: TypeAlias = Annotated[int, BeforeValidator(_whole), Field(strict=True)]
-YesNo: TypeAlias = StrictBool  # true or false, and no word for it
+YesNo: TypeAlias = StrictBool  # true or false; a string such as "yes" is rejected
 _TEXT = StringConstraints(strict=True, strip_whitespace=True, pattern=r"[^\p{C}\p{Z}]")
 Text: TypeAlias = Annotated[str, _TEXT]
-"""A text that says something, stripped. One that shows nothing (white space, invisible characters) is refused and not
-dropped: the numbers of what follows in a list would no longer be the judge's."""
+"""A string with visible characters, stripped.
+
+A string of white space or invisible characters is rejected. It is not removed from lists, because that would
+change the numbers of the entries after it.
+"""
 Numbers: TypeAlias = tuple[Whole, ...]  # the numbers, from 1, of contexts in a question
 Reason: TypeAlias = Annotated[StrictStr, BeforeValidator(lambda value: "" if value is None else value)]
-"""The reason, in the judge's words. It may be missing or null: weak models, people and rules give none."""
+"""The reason, in the judge's words.
+
+It may be missing or null, because weak models, people and rules give none.
+"""
 
 
 def _in_words(error: ErrorDetails) -> str:
-    """Return a validation error as text: `"grade": Input should be less than or equal to 3, not 9`."""
+    """Return a validation error as a string: `"grade": Input should be less than or equal to 3, not 9`."""
     where = ".".join(map(str, error["loc"]))
     if error["type"] == "missing":
         return f'the answer lacks "{where}"'
@@ -166,8 +176,11 @@ def _in_words(error: ErrorDetails) -> str:
 
 
 def _plain(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Json]:
-    """Return pydantic's schema in the form of `model_schema`; `shared` has the targets of its `$ref`."""
-    if "$ref" in schema:  # of descriptions only a field's own: a class's docstring is for who reads the code
+    """Return a schema made by pydantic in the form of `model_schema`.
+
+    `shared` contains the definitions to which a `$ref` refers.
+    """
+    if "$ref" in schema:  # use only the field's own description, not the docstring of the class
         described = {"description": schema["description"]} if "description" in schema else {}
         return {**_plain(shared[schema["$ref"].rpartition("/")[2]], shared), **described}
     if schema.get("type") == "object":

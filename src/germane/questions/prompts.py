@@ -1,8 +1,9 @@
-"""Prompt files: load and hash them, and lay out their inputs as tagged sections.
+"""Prompt files: load and hash them, and write their inputs as tagged sections.
 
-A prompt file has instructions only; the inputs follow as `<name>...</name>` sections, those that many requests
-share first (for a provider's prompt cache). A custom file may instead place the inputs itself with `{{name}}`.
-Values are inserted once, never searched for further variables, and cannot close the section that they are in.
+A prompt file contains only instructions. The inputs follow as `<name>...</name>` sections; inputs that many
+requests have in common come first, for a provider's prompt cache. A custom file may instead place the inputs
+itself with `{{name}}`. An inserted value is not searched for variables, and it cannot close the section that
+contains it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FOLDER = Path(__file__).with_name("prompts")
 FIRST = ("history", "query", "reference", "response", "criterion")
 LAST = ("passage", "contexts", "text", "claims", "statements", "nuggets")
 OF_AUTHOR = {"query", "reference", "criterion"}
-"""Sections whose text whoever wrote the test set has written: their tags need no code that retrieved text cannot know."""
+"""Sections that were written by the author of the test set. Their tags need no code; see `tag_code`."""
 TAGGED = {"contexts", "passages"}
 NONE = "(none)"
 
@@ -39,23 +40,24 @@ _OWN_TAG = re.compile(r"<\s*/?\s*(\w[\w.:-]*)")
 _CONTROL = (
     r"\||/?(?:s|bos|eos|pad|unk|sys|tool_calls?|tool_response|end_of_utterance)>|/?(?:start|end)_of_turn"
 )
-"""The rest, after the bracket, of control tokens of chat templates."""
+"""Control tokens of chat templates, without the opening bracket."""
 _SQUARE = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)\])")
-"""Those of Mistral's and Llama 2's, which are written in capitals."""
+"""The opening bracket of Mistral's and Llama 2's control tokens, which are written in capitals."""
 
 
 def variables_in(template: str) -> frozenset[str]:
-    """Return the names of all `{{name}}` variables in a template."""
+    """Return the names of all variables in a template, which are written as `{{name}}`."""
     return frozenset(name.strip() for name in _VARIABLE.findall(template))
 
 
-_MARK = ""  # in a template's pieces, the name of what ends the tags of a request; see `tag_code`
+_MARK = ""  # in a template's pieces, the variable name that stands for the request's `tag_code`
 
 
 def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str, ...]:
-    """Split a prompt into text and variable names, alternating; braces around other names stay text.
+    """Split a template into pieces that are alternately text and the name of a variable in `names`.
 
-    With `framed`, each variable is put between tags of its name, which end in the request's `tag_code`.
+    `{{...}}` with any other name remains text. With `framed`, each variable is put between tags of its name,
+    which end in the request's `tag_code`.
     """
     pieces, last = [""], 0
     for match in _VARIABLE.finditer(text):
@@ -70,17 +72,17 @@ def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The prompt of one kind of question."""
+    """The prompt of one kind of question: instructions, or a template in which the inputs are inserted."""
 
     text: str
     hash: str
-    pieces: tuple[str, ...] = ()  # of a template: text and variables, alternating
+    pieces: tuple[str, ...] = ()  # if the prompt is a template: text and variable names, alternating
     system: str | None = None  # the system prompt to use with it; None for the usual one
 
     def fill(self, inputs: Mapping[str, Json]) -> str:
-        """Return the template with all of its variables replaced by the inputs, in one pass."""
+        """Return the template with each variable replaced by its input, or by "(none)" if it has no input."""
         texts, names = self.pieces[::2], self.pieces[1::2]
-        tags = frozenset(_OWN_TAG.findall("".join(texts)))  # a value cannot close the template's own either
+        tags = frozenset(_OWN_TAG.findall("".join(texts)))  # a value must not close the template's own tags
         code = tag_code(next((inputs[name] for name in names if name in inputs), ""))
         fields = {name: inside(name, inputs[name], tags, code) for name in names if name in inputs}
         fields[_MARK] = f"-{code}"
@@ -89,7 +91,7 @@ class Prompt:
 
 
 def _asked_by(name: str) -> type[AnyQuestion]:
-    """Return the kind of question that uses a prompt of this name. Raises InputError if there is none."""
+    """Return the type of question that uses the prompt `name`. Raises InputError if no type uses it."""
     for installed in (False, True):
         kinds = known_kinds(installed=installed)
         for kind in sorted(kinds, key=len, reverse=True):
@@ -100,7 +102,7 @@ def _asked_by(name: str) -> type[AnyQuestion]:
 
 
 def _check_template(name: str, question: type[AnyQuestion], text: str, path: Path) -> None:
-    """Raise InputError if a template has an unknown variable, or lacks the variable of a judged input."""
+    """Raise InputError if a template contains an unknown variable, or no variable for a judged input."""
     visible = set(question.prompt_fields())
     values = {f.name for f in fields(question) if f.default is MISSING and f.default_factory is MISSING}  # type: ignore[arg-type]
     fix = f"use {', '.join(f'{{{{{variable}}}}}' for variable in sorted(visible))}, or no variables at all"
@@ -119,7 +121,11 @@ def fingerprint(*texts: str) -> str:
 
 
 def load(name: str, path: Path | None = None, question: type[AnyQuestion] | None = None) -> Prompt:
-    """Return the prompt of a name: germane's own, or the file `path`. Raises InputError if invalid."""
+    """Return the prompt `name`, from the file `path` or else germane's own.
+
+    `question` is the type of question that uses it; by default it is found by the name. Raises InputError if
+    there is no such prompt, or if the file is invalid.
+    """
     question, file = question or _asked_by(name), path or FOLDER / f"{name}.md"
     place = SourceLocation(str(file))
     try:
@@ -142,7 +148,7 @@ def load(name: str, path: Path | None = None, question: type[AnyQuestion] | None
 
 @lru_cache(256)
 def _worded(own: Wording) -> Prompt:
-    """Return the Prompt made of the wording that a question brings instead of a prompt file."""
+    """Return the Prompt for a Wording, which a question contains in place of a prompt file."""
     system = fragment("frame") if own.system is None else own.system
     pieces = _cut(own.text, own.variables, framed=True)
     return Prompt(own.text, fingerprint(system, own.text), pieces, system)
@@ -150,22 +156,25 @@ def _worded(own: Wording) -> Prompt:
 
 @cache
 def fragment(name: str) -> str:
-    """Return a text that prompts of several kinds share; "" if there is none of that name.
+    """Return a text that is used in the prompts of several kinds; "" if there is no text of that name.
 
-    `frame` is in every request, `list` in those about several texts; others explain the input of their name.
+    `frame` is used in every request, `list` in every batch. Any other text explains the input of its name.
     """
     file = FOLDER / f"_{name}.md"
     return file.read_text("utf-8").strip() if file.exists() else ""
 
 
 class Prompts(dict[str, Prompt]):
-    """All prompts by name, loaded on first use: custom files if given, else germane's own."""
+    """The prompts by name. `custom` maps names to the user's files; other prompts are germane's own.
+
+    Custom prompts are loaded at once, and others on first use.
+    """
 
     def __init__(self, custom: Mapping[str, str | Path] | None = None) -> None:
         super().__init__({name: load(name, Path(path)) for name, path in (custom or {}).items()})
 
     def of(self, question: AnyQuestion) -> Prompt:
-        """Return the prompt of a question: the one it brings itself, or that of its kind."""
+        """Return the prompt of a question, from its own Wording if it contains one, else from its kind."""
         if (own := question.wording) is not None:
             return _worded(own)
         if (name := question.prompt) not in self:
@@ -174,20 +183,24 @@ class Prompts(dict[str, Prompt]):
 
 
 def section_order(name: str) -> int:
-    """Return the sort key of a section: shared inputs first, then the text, then the claims to judge."""
+    """Return the sort key of a section.
+
+    Inputs that many requests have in common come first, then the text, then the claims to judge.
+    """
     if name in LAST:
         return 100 + LAST.index(name)
     return FIRST.index(name) if name in FIRST else len(FIRST)
 
 
-_SUSPECT = re.compile("[<\uff1c\ufe64\u2039\u3008\u27e8]")  # a tag's bracket and its look-alikes
+_SUSPECT = re.compile("[<\uff1c\ufe64\u2039\u3008\u27e8]")  # the opening bracket and similar characters
 
 
 @lru_cache(64)
 def _tags(more: frozenset[str]) -> re.Pattern[str]:
-    """Return a regular expression for the bracket of a section tag, a numbered tag or a control token.
+    """Return a regular expression for the opening bracket of a section tag, numbered tag or control token.
 
-    White space may be anywhere in a tag. Quantifiers are possessive, so that no text makes the search slow.
+    `more` are further names of tags. A tag may contain white space anywhere. Quantifiers are possessive, so
+    that no text makes the search slow.
     """
     words = {*FIRST, *LAST, *TAGGED, *more}
     words |= {word.removesuffix("s") for word in words}
@@ -198,7 +211,10 @@ def _tags(more: frozenset[str]) -> re.Pattern[str]:
 
 
 def clean(text: str, names: frozenset[str] = frozenset()) -> str:
-    """Return a text in which brackets of our section tags and of chat templates' control tokens are escaped."""
+    """Escape the opening brackets of section tags and of chat templates' control tokens in a text.
+
+    `names` are further names of tags to escape.
+    """
     if _SUSPECT.search(text):
         text = _tags(names).sub("&lt;", text)
     return _SQUARE.sub("&#91;", text) if "[" in text else text
@@ -208,17 +224,21 @@ _SECRET = secrets.token_bytes(32)
 
 
 def tag_code(first: Json) -> str:
-    """Return the four characters that end the tags of a request, so that no retrieved text can close them.
+    """Return four characters that end the tags of a request, so that retrieved text cannot close the tags.
 
-    They depend on the text that the request begins with (so that a provider can cache the beginning that
-    requests for one query share) and on a secret of this process; they are in no key.
+    They depend on a secret of this process and on `first`, the first text of the request. So requests
+    for the same query begin alike, and a provider can cache the beginning. They are not part of any key.
     """
     drawn = hashlib.blake2b(json.dumps(first).encode(), key=_SECRET, digest_size=5).digest()
     return base64.b32encode(drawn).decode().lower()[:4]
 
 
 def inside(name: str, value: Json, tags: frozenset[str] = frozenset(), code: str = "") -> str:
-    """Return a value (text, list, conversation, JSON) as a section's content, which cannot close its tag."""
+    """Return the content of the section `name` for a value, escaped so that it cannot close the section.
+
+    The value is a string, a list, a conversation or other JSON. `tags` are further tag names to escape, and
+    `code` is the request's `tag_code`.
+    """
     names = tags | {name}
     if isinstance(value, str):
         return clean(value, names)
@@ -226,7 +246,7 @@ def inside(name: str, value: Json, tags: frozenset[str] = frozenset(), code: str
         ends = f"-{code}" if code else ""
         return "".join(f"<{n}{ends}>{clean(item, names)}</{n}{ends}>" for n, item in enumerate(value, 1))
 
-    def line(text: str) -> str:  # a line break would begin another list item or turn
+    def line(text: str) -> str:  # without line breaks, which would begin another list item or turn
         return " ".join(clean(text, names).split())
 
     items: Any = value if isinstance(value, list | tuple) else [None]
@@ -238,6 +258,6 @@ def inside(name: str, value: Json, tags: frozenset[str] = frozenset(), code: str
 
 
 def show(name: str, value: Json, code: str = "") -> str:
-    """Return a value as one section: its content between tags that end in `code`."""
+    """Return a value as one section: its content between tags of this `name` that end in `code`."""
     tag = f"{name}-{code}" if code else name
     return f"<{tag}>{inside(name, value, code=code)}</{tag}>"

@@ -25,9 +25,10 @@ A = TypeVar("A")
 
 
 class Wording(NamedTuple):
-    """The prompt that a question brings instead of a prompt file: a template, its variables, a system prompt.
+    """A prompt that a question contains itself, in place of a prompt file.
 
-    `{{name}}` with any other name stays as it is. If `system` is None, the usual system prompt is used.
+    In the template `text`, `{{name}}` is replaced if the name is in `variables`, and left unchanged
+    otherwise. If `system` is None, the usual system prompt is used.
     """
 
     text: str
@@ -38,27 +39,32 @@ class Wording(NamedTuple):
 class Question(ABC, Generic[A]):
     """One question for a judge; `A` is the type of its answer. Subclasses are frozen dataclasses.
 
-    A new type of question declares `kind`, `item_fields`, `Payload`, `answer` and `typical`, and has a prompt file
-    `prompts/<kind>.md`. Where the answer is a list of verdicts (one per claim), it also declares `verdicts`: how it is
-    split, merged and voted on follows from that.
+    A new type of question defines `kind`, `item_fields`, `Payload`, `answer` and `typical`, and needs a
+    prompt file `prompts/<kind>.md`. If the answer is a list of verdicts (for example one per claim), the type
+    also defines `verdicts`, from which follows how such answers are split, merged and voted on.
     """
 
     __slots__ = ("_item",)
 
     kind: ClassVar[str]  # the same name in the ledger, in prompt files and on the command line
-    batched: ClassVar[bool] = False  # one request may ask this about several texts, if the user wants that
-    item_fields: ClassVar[tuple[str, ...]] = ()  # they make the item; the last is the text (or contexts)
-    context_fields: ClassVar[tuple[str, ...]] = ()  # shown where they hold anything; in the key, not the item
+    batched: ClassVar[bool] = False  # one request may contain this question about several texts
+    item_fields: ClassVar[tuple[str, ...]] = ()  # the judged fields; the last one is the text or the contexts
+    context_fields: ClassVar[tuple[str, ...]] = ()  # shown unless empty; part of the key but not of the item
     hidden_fields: ClassVar[tuple[str, ...]] = ()  # fields of the item that the prompt does not show
-    by_program: ClassVar[str] = ""  # its own judge, `module:object`, called with `ask`; "" = the usual one
-    free_text: ClassVar[bool] = False  # the answer is the judge's text as it stands, `{"text": ...}`
-    Payload: ClassVar[type[PayloadModel]]  # the JSON Schema is made from it, and answers are checked by it
+    by_program: ClassVar[str] = ""  # the judge of this kind (`module:object`, called with `ask`), if special
+    free_text: ClassVar[bool] = False  # the answer is the judge's text unchanged, `{"text": ...}`
+    Payload: ClassVar[type[PayloadModel]]  # the type of the answer's JSON, which also gives the JSON Schema
     lists: ClassVar[str] = ""
-    """Of an answer that is one list, drawn up from the text in question, the list's name: an empty text has none of it."""
+    """The name of the list, if the answer is a list of things in the text (claims, entities); "" otherwise.
+
+    The answer about an empty text is an empty list, without asking a judge.
+    """
     verdicts: ClassVar[tuple[str, str] | None] = None
-    """Of an answer that is a list of verdicts on subjects (claims, nuggets): the name of the list, and of the field with
-    the subject's number (from 1)."""
-    subjects_field: ClassVar[str] = ""  # the field with these subjects; "" = the one named like the list
+    """If the answer is a list of verdicts: the names of the list and of the field with the subject's number.
+
+    The list contains one verdict per subject (claim, nugget). Subjects are numbered from 1.
+    """
+    subjects_field: ClassVar[str] = ""  # the field with the subjects; "": the field is named like the list
 
     _item: str
 
@@ -69,19 +75,19 @@ class Question(ABC, Generic[A]):
 
     @property
     def wording(self) -> Wording | None:
-        """The prompt that the question brings itself; None if it has a prompt file."""
+        """The prompt that the question contains itself; None if it uses a prompt file."""
         return None
 
     @property
     def about(self) -> str:
-        """The text that the question is about; questions about the same text can share a request."""
+        """The text that the question is about. Questions about the same text can be asked in one request."""
         text = getattr(self, self.item_fields[-1])
         return text if isinstance(text, str) else "\n".join(text)
 
-    # The item, and what else is in the key
+    # The item and the key
 
     def inputs(self) -> dict[str, Json]:
-        """Return the inputs that the prompt shows, by name: all fields with a value that are not hidden."""
+        """Return the inputs that the prompt shows, by name: all fields that are neither empty nor hidden."""
         result = self.non_empty(self.prompt_fields())
         return {name: list(value) if isinstance(value, tuple) else value for name, value in result.items()}
 
@@ -97,12 +103,15 @@ class Question(ABC, Generic[A]):
         return tuple(name for name in fields if name not in cls.hidden_fields)
 
     def judged(self) -> dict[str, Json]:
-        """Return the values whose digest is the item: `item_fields`, or all inputs if there are none."""
+        """Return the values whose digest is the item, by name: `item_fields`, or all inputs without these."""
         return {name: getattr(self, name) for name in self.item_fields} or self.inputs()
 
     @property
     def item(self) -> str:
-        """The digest of the question's kind and judged texts, without judge, prompt, scale or reference."""
+        """The digest of the question's kind and judged texts.
+
+        It ignores judge, prompt, scale and reference.
+        """
         result: str = getattr(self, "_item", "")
         if not result:
             result = digest({"kind": self.kind, **self.judged()})
@@ -110,7 +119,7 @@ class Question(ABC, Generic[A]):
         return result
 
     def parts(self) -> tuple[str, ...]:
-        """Return the item of each subject with a verdict of its own (each claim); () if there are none."""
+        """Return the item of each subject (such as a claim) with its own verdict; () without subjects."""
         if self.verdicts is None:
             return ()
         subjects_name = self.subjects_field or self.verdicts[0]
@@ -124,18 +133,18 @@ class Question(ABC, Generic[A]):
         return tuple(result)
 
     def settings(self) -> dict[str, str]:
-        """Return the settings that are part of the key (`against`, `scale`, `rubric`), if any."""
+        """Return the settings that are part of the key (`against`, `scale`, `rubric`); {} without settings."""
         return {}
 
     # The answer
 
     @classmethod
     def usual_payload(cls) -> type[PayloadModel]:
-        """Return the payload type whose field descriptions are part of the prompt hash."""
+        """Return this kind's default payload type, whose field descriptions are part of the prompt hash."""
         return cls.Payload
 
     def payload_type(self, _payload: Json = None) -> type[PayloadModel]:
-        """Return the payload type to ask for; given a payload, the type that it has."""
+        """Return the payload type of this question; if a payload is given, the type that fits the payload."""
         return self.usual_payload()
 
     def schema(self) -> dict[str, Json]:
@@ -143,14 +152,14 @@ class Question(ABC, Generic[A]):
         return self.payload_type().model_schema()
 
     def limits(self) -> Limits:
-        """Return the limits on the length of an answer, which grow with the text in question."""
+        """Return the limits on the length of an answer, which grow with the length of the question's text."""
         from germane.questions.payload import LIST_LENGTH, Limits
 
         size = len(self.about.encode("utf-8", "replace"))
         bytes_each = max(1, round(size / max(1, len(self.about))))
         contexts = LIST_LENGTH + len(getattr(self, "contexts", ()))
         verdicts = self.verdicts[0] if self.verdicts else ""
-        # the next power of two, so that few limits serve all texts
+        # rounded up to a power of two, so that few different schemas are sent
         size, contexts = (1 << max(0, count - 1).bit_length() for count in (size, contexts))
         return Limits(size, contexts, verdicts, len(self.subjects), bytes_each)
 
@@ -159,10 +168,10 @@ class Question(ABC, Generic[A]):
         return self._typed(self.payload_type(payload).model_read(payload))
 
     def validate(self, payload: Json, *, as_answered: bool = False) -> Json:
-        """Return the payload as it is stored: "2" and 2.0 become 2, other properties are removed.
+        """Return the payload in the form that is stored: "2" and 2.0 become 2; other properties are removed.
 
-        With `as_answered` it may have another form than was asked for: a yes or no for a grade, probabilities.
-        Raises AnswerError if it is unusable.
+        With `as_answered`, the payload may have another form than was requested, such as yes or no in place
+        of a grade, or probabilities. Raises AnswerError if the payload is unusable.
         """
         value: Any = self.payload_type(payload if as_answered else None).model_read(payload)
         result: Json = value.model_dump(exclude_unset=True, by_alias=True)
@@ -177,25 +186,28 @@ class Question(ABC, Generic[A]):
         return self.answer(value)
 
     def answer(self, payload: Any) -> A:
-        """Return the typed answer in a payload that is valid."""
+        """Return the typed answer in a valid payload."""
         name = self.lists or (self.verdicts or ("",))[0]
         return cast("A", getattr(payload, name) if name else payload)
 
     def limited(self) -> tuple[dict[str, Json], int]:
-        """Return the JSON Schema with `maxItems` and `maxLength`, and the maximum tokens of an answer."""
+        """Return the JSON Schema with `maxItems` and `maxLength`, and the maximum number of answer tokens."""
         return self.limits().limit(self.schema())
 
     def unasked(self) -> Json | AnswerError | None:
-        """Return a payload for an empty text, an AnswerError for a missing one, None if a judge is needed."""
+        """Return the payload for an empty text, an AnswerError for a missing text.
+
+        None if a judge is needed.
+        """
         return {self.lists: []} if self.lists and blank(self.about) else None
 
     def with_ranks(self, payload: Json) -> Json:
-        """Return a valid payload with the ranks of contexts in place of their numbers in the prompt."""
+        """Return a valid payload in which the contexts' numbers in the prompt are replaced by their ranks."""
         return payload
 
     @abstractmethod
     def typical(self) -> Json:
-        """Return a payload of ordinary size, from which forecasts estimate the tokens of an answer."""
+        """Return a payload of typical size, from which forecasts estimate the tokens of an answer."""
 
     def each(self, **verdict: Json) -> dict[str, Json]:
         """Return a payload that gives the same verdict on every subject."""
@@ -204,22 +216,22 @@ class Question(ABC, Generic[A]):
 
     @property
     def subjects(self) -> tuple[Any, ...]:
-        """The claims, nuggets or sentences that get one verdict each; () if the answer is no such list."""
+        """The claims, nuggets or sentences that get one verdict each; () without a list of verdicts."""
         if self.verdicts is None:
             return ()
         return tuple(getattr(self, self.subjects_field or self.verdicts[0]))
 
-    # Voted on
+    # Votes
 
     @property
     def voted(self) -> bool:
-        """True if several answers can be voted on; False if every judge draws up a list of its own."""
+        """True if a vote on several answers is possible; False if each judge lists items of its own."""
         return self.verdicts is not None or all(
             field["type"] != "array" for field in self.schema()["properties"].values()
         )
 
     def vote(self, payloads: Sequence[Json]) -> voting.Vote | None:
-        """Return the majority vote on several payloads; None if no vote is possible, so the first counts."""
+        """Return the majority vote on several payloads, or None if no vote is possible."""
         if not self.voted:
             return None
         payloads, schema = [self.validate(payload) for payload in payloads], self.schema()
@@ -227,12 +239,12 @@ class Question(ABC, Generic[A]):
         verdict = verdict or voting.of_verdicts(payloads, schema["properties"])
         try:
             self.parse(verdict.payload)
-        except AnswerError:  # a verdict that lost its grounds in the vote
+        except AnswerError:  # the voted fields contradict each other (supported, but by no context)
             return None
         return verdict
 
     def short(self, payload: Json) -> str:
-        """Return a payload without reasons as text: `3`, `yes`, `1: yes, 2: no`; for a list its length."""
+        """Return a payload as a short string without reasons: `3`, `yes`, `1: yes, 2: no`, `4 claims`."""
         if self.verdicts is None:
             schema = self.payload_type(payload).model_schema()
             return voting.in_short(self.validate(payload, as_answered=True), schema["properties"])
@@ -246,24 +258,31 @@ AnyQuestion: TypeAlias = Question[Any]
 
 
 def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
-    """Return the question types by kind, including users' own; with `installed`, those of add-ons too."""
+    """Return the question types by kind, including the user's own types and those of loaded add-ons.
+
+    With `installed`, the types of all installed add-ons are included.
+    """
     for module in ("relevance", "kinds"):
         import_module(f"germane.questions.{module}")
     for target in all_of("questions", installed=installed).values():
         load(target)
     result: dict[str, type[AnyQuestion]] = {}
     types: list[Any] = [Question]
-    for kind in types:  # grows by the subclasses of each
+    for kind in types:  # the loop adds the subclasses of each type
         types += kind.__subclasses__()
         if hasattr(kind, "kind"):
-            # a dataclass with slots leaves the class behind that it was made of
+            # a dataclass with slots is a new class; the class that it was made from still is a subclass too
             named = getattr(sys.modules.get(kind.__module__), kind.__qualname__, kind)
-            result.setdefault(kind.kind, named)  # not a variant of it that an add-on asks
+            result.setdefault(kind.kind, named)  # a subclass with the same kind does not replace it
     return result
 
 
 def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tuple[Any, ...]:
-    """Return the items in order of their numbers. Raises Miscounted unless 1 to `count` occur once each."""
+    """Return the verdicts of a list sorted by their subjects' numbers.
+
+    `name` is the name of the list, and `number` that of the field with the number. Raises Miscounted unless
+    each number from 1 to `count` occurs exactly once.
+    """
     result: dict[int, Any] = {}
     for item in items:
         n = getattr(item, number)
@@ -277,18 +296,18 @@ def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tupl
 
 
 def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str, label: Json = None) -> str:
-    """Return the ledger's key of an answer: the digest of everything that can change it, and of nothing else.
+    """Return the ledger key of an answer: the digest of everything that can change the answer.
 
-    These are the item, the other texts in the prompt (reference, response, criterion), the settings (against,
-    scale, rubric), the prompt's hash (a list has its own), the judge's identity (provider, model, custom base
-    URL, parameters, replica) and, if it `reads` labels, the label. Ids, ranks, retriever scores, the rest of
-    the request and the output mode do not matter.
+    That is the item, the other texts in the prompt (reference, response, criterion), the settings (against,
+    scale, rubric), the hash of the prompt (the list prompt has its own hash), the judge's identity (provider,
+    model, custom base URL, parameters, replica) and, if the judge `reads` labels, the label. The key does not
+    depend on ids, ranks, retriever scores, other questions in the request, or the output mode.
     """
     return keys_of(question, [question.item], identity, prompt_hash, label)[0]
 
 
 def asked_as(question: AnyQuestion) -> dict[str, Json]:
-    """Return a question's settings, and as `beside` the digest of its inputs that are not judged."""
+    """Return a question's settings and, under `beside`, the digest of its inputs that are not judged."""
     texts = question.non_empty(question.context_fields)
     return {**question.settings(), **({"beside": digest(texts)} if texts else {})}
 
@@ -300,7 +319,9 @@ def keys_of(
     prompt_hash: str,
     label: Json = None,
 ) -> list[str]:
-    """Return the keys, as of `key_of`, of questions that differ from `example` only in their item.
+    """Return the keys of several questions, as `key_of` does.
+
+    They differ from `example` only in their `items`.
 
     A key is the digest of {"as": settings, "beside": `context_fields`, "item", "judge", "label", "prompt"}.
     """

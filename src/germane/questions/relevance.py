@@ -1,4 +1,4 @@
-"""The question whether one passage is relevant to the query, and its grades."""
+"""The question of whether a passage is relevant to the query, and the grades that answer it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ A = TypeVar("A")
 
 EMPTY = "the passage is empty"
 HIGHEST = 3  # the highest grade of the graded scale, from 0
-HELPS = 2  # the grade from which a passage counts as relevant where only a yes or no is wanted
+HELPS = 2  # the lowest grade that is converted to yes on the binary scale
 
 
 class Grade(Struct, frozen=True, gc=False):
-    """The relevance of a passage: 0 to 3 with the meanings of the rubric; on the binary scale 0 or 1.
+    """The relevance of a passage: a grade from 0 to 3, as the rubric defines them, or 0 or 1 (binary scale).
 
-    `probabilities` has one for each grade from 0 up, if the judge gives them; `grade` is the most probable.
+    If the judge gives probabilities, `probabilities` contains one per grade, from grade 0 up; `grade` is then
+    the most probable grade.
     """
 
     grade: int
@@ -52,7 +53,10 @@ def _payload(*, binary: bool = False, probabilities: bool = False) -> type[Paylo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AboutPassage(Question[A]):
-    """A question about one passage; its prompt shows the reference, response and criterion if given."""
+    """Base class of questions about one passage.
+
+    The prompt shows the reference, response and criterion, if given.
+    """
 
     batched: ClassVar[bool] = True
     item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "passage")
@@ -66,15 +70,19 @@ class AboutPassage(Question[A]):
     history: tuple[tuple[str, str], ...] = ()
 
     def settings(self) -> dict[str, str]:
-        """Return `against`: "reference", "response" or "criterion", the first that is given, else "query"."""
+        """Return the setting `against`, which names what the passage is compared with.
+
+        It is the first of "reference", "response" and "criterion" that the question contains, else "query".
+        """
         return {"against": next((name for name in self.context_fields if getattr(self, name)), "query")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relevance(AboutPassage[Grade]):
-    """The question whether a passage is relevant to the query.
+    """Asks whether a passage is relevant to the query.
 
-    `rubric` defines the grades: `trec` as UMBRELA does, `usefulness` by how far the passage helps to answer.
+    `rubric` selects the definition of the grades: `trec` is that of UMBRELA, and `usefulness` grades how much
+    the passage helps to answer the query.
     """
 
     kind: ClassVar[str] = "relevance"
@@ -84,24 +92,27 @@ class Relevance(AboutPassage[Grade]):
 
     @classmethod
     def usual_payload(cls) -> type[PayloadModel]:
-        """Return the payload type of a grade from 0 to 3, whose field descriptions are in the prompt hash."""
+        """Return the payload type with a grade from 0 to 3; its field descriptions are in the prompt hash."""
         return _payload()
 
     def payload_type(self, payload: Json = None) -> type[PayloadModel]:
-        """Return the payload type for the question's scale, or for a given payload, which may be a yes or no."""
+        """Return the payload type for the question's scale.
+
+        If a payload is given, return the type that fits it: yes or no, a grade, or probabilities.
+        """
         fields = payload if isinstance(payload, dict) else {}
         binary = self.scale == "binary" or ("relevant" in fields and "grade" not in fields)
         return _payload(binary=binary, probabilities="probabilities" in fields)
 
     @property
     def prompt(self) -> str:
-        """The prompt file's name, by scale and rubric: relevance, relevance_binary, relevance_usefulness."""
+        """The name of the prompt file: relevance, relevance_binary or relevance_usefulness."""
         if self.scale == "binary":
             return "relevance_binary"
         return "relevance" if self.rubric == "trec" else f"relevance_{self.rubric}"
 
     def settings(self) -> dict[str, str]:
-        """Return what relevance is judged `against`, the scale and, on the graded scale, the rubric."""
+        """Return the settings `against`, `scale` and, on the graded scale, `rubric`."""
         wording = {"rubric": self.rubric} if self.scale == "graded" else {}
         return {**AboutPassage.settings(self), "scale": self.scale, **wording}
 
@@ -114,7 +125,7 @@ class Relevance(AboutPassage[Grade]):
         return Grade(payload.grade, payload.reasoning, "graded", probabilities)
 
     def short(self, payload: Json) -> str:
-        """Return the grade as text, with probabilities if it has any: `2 (0: 5%, 1: 15%, 2: 60%, 3: 20%)`."""
+        """Return the grade as a string, with probabilities if given: `2 (0: 5%, 1: 15%, 2: 60%, 3: 20%)`."""
         chances = payload.get("probabilities", ())
         short = Question.short(self, {key: payload[key] for key in payload if key != "probabilities"})
         if len(chances) == 2:
@@ -123,7 +134,7 @@ class Relevance(AboutPassage[Grade]):
         return f"{short} ({of_grades})" if chances else short
 
     def vote(self, payloads: Sequence[Json]) -> Vote | None:
-        """Return the majority vote; grades are turned into yes or no if another vote is only a yes or no."""
+        """Return the majority vote. If one vote is only yes or no, all grades are converted to yes or no."""
         votes = [self.validate(payload, as_answered=True) for payload in payloads]
         if self.scale == "binary" or all("grade" in vote for vote in votes):
             return Question.vote(self, votes)
@@ -131,22 +142,23 @@ class Relevance(AboutPassage[Grade]):
         return Question.vote(replace(self, scale="binary"), relevant)
 
     def unasked(self) -> Json | AnswerError:
-        """Return a "not relevant" payload for an empty passage, AnswerError for a missing one, else None."""
+        """Return "not relevant" for an empty passage, an AnswerError for a missing passage, else None."""
         if not self.passage:
             return AnswerError("the context has no text")
         verdict = {"relevant": False} if self.scale == "binary" else {"grade": 0}
         return {"reasoning": EMPTY, **verdict} if blank(self.passage) else None
 
     def typical(self) -> Json:
-        """Return a payload of ordinary size: one sentence as the reason, and grade 2 or a yes."""
+        """Return a payload of typical size: a reason of one sentence, and grade 2 or yes."""
         reasoning = "The passage names the thing that the query asks about and explains it."
         return {"reasoning": reasoning, **({"relevant": True} if self.scale == "binary" else {"grade": 2})}
 
 
 class Passages(Sequence[Relevance]):
-    """A sequence of relevance questions with the same settings, each made on demand.
+    """A sequence of relevance questions with the same settings. Each question object is created on access.
 
-    `cells` has a (query, passage) pair per question, `shared` the other fields, which are equal for all.
+    `cells` contains a (query, passage) pair per question; `history` and `shared` are the fields that are
+    equal for all questions.
     """
 
     def __init__(
@@ -156,7 +168,7 @@ class Passages(Sequence[Relevance]):
 
     @cached_property
     def example(self) -> Relevance:
-        """The first question; its prompt, settings and parsing are those of all the others."""
+        """The first question. Its prompt, settings and way of parsing are the same for all questions."""
         first: Relevance = self[0]
         return first
 
@@ -176,7 +188,10 @@ class Passages(Sequence[Relevance]):
 
 
 def examples_of(questions: Sequence[Question[Any]]) -> Iterable[Question[Any]]:
-    """Return the questions; for `Passages`, the first one repeated, since only query and passage differ."""
+    """Return the questions. For `Passages`, return the first question once per passage.
+
+    That is enough where only prompt and settings matter, because only query and passage differ.
+    """
     if isinstance(questions, Passages) and questions.cells:
         return repeat(questions.example, len(questions.cells))
     return questions

@@ -11,14 +11,14 @@ from itertools import chain, pairwise
 __all__ = ["folded", "stem", "words"]
 
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u0e31-\u0e3a\u0e47-\u0e4e"
-"""Marks that belong to the letter before them: accents, Hebrew and Arabic points, Indic and Thai vowels."""
+"""Marks that combine with the letter before: accents, Hebrew and Arabic points, Indic and Thai vowels."""
 _WORD = re.compile(rf"\d+(?:[.,]\d+)+|[^\W_](?:[^\W_]|[{_MARKS}])*")
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:(?<=\d)[.,]\d[a-z0-9]*)*")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
-"""Scripts that do not space their words (and Korean, whose words carry endings): cut into pairs of characters."""
+"""Scripts without spaces between words, and Korean, whose words have endings. Both are cut into pairs."""
 _RUNS = re.compile(f"([^{_UNSPACED}]+)|([{_UNSPACED}]+)")
 _DROPPED = dict.fromkeys([*range(0x300, 0x370), *range(0x64B, 0x660), 0x670, 0x640])
-"""Accents, Arabic points and the Arabic stretch mark: they are dropped before words are compared."""
+"""Accents, Arabic points and the Arabic stretch mark, which are removed before words are compared."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _ARABIC_ARTICLE = re.compile("^[\u0648\u0628\u0641\u0643]?\u0627\u0644(?=...)")
 _ENDINGS = (
@@ -40,7 +40,7 @@ _LOOK_BACK = 40
 
 
 def folded(text: str) -> str:
-    """Return a text in the form for comparing words: NFKC, case folded, without soft hyphens."""
+    """Return a text in the form in which words are compared: NFKC, case-folded, without soft hyphens."""
     if text.isascii():
         return text.lower()
     lower = unicodedata.normalize("NFKC", text.replace("\u00ad", "")).casefold()
@@ -48,7 +48,7 @@ def folded(text: str) -> str:
 
 
 def folded_with_offsets(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
-    """Return a text as `folded` does, with the start and end in `text` of each folded character."""
+    """Return the folded text and, for each of its characters, the start and the end in `text`."""
     whole, lower = folded(text), text.casefold()
     if whole == lower and len(lower) == len(text) and unicodedata.is_normalized("NFKC", text):
         return whole, range(len(text)), range(1, len(text) + 1)
@@ -67,13 +67,19 @@ _folded_piece = lru_cache(maxsize=1 << 14)(folded)
 
 @lru_cache(maxsize=1 << 14)
 def _joins(char: str) -> bool:
-    """Return True if a character combines with the one before: a mark, Hangul vowel or final, soft hyphen."""
+    """Return True if a character combines with the character before it.
+
+    Such characters are marks, Hangul vowels and final consonants, and the soft hyphen.
+    """
     first = unicodedata.normalize("NFKD", char)[0]
     return first == "\u00ad" or unicodedata.category(first)[0] == "M" or "\u1160" <= first <= "\u11ff"
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text in order, in lower case; in scripts without spaces, pairs of characters."""
+    """Return the words of a text in order, in lower case.
+
+    For scripts without spaces, return character pairs.
+    """
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
     results: list[str] = _WORD.findall(folded(text))
@@ -81,7 +87,7 @@ def words(text: str) -> list[str]:
 
 
 def _parts(word: str) -> list[str]:
-    """Return a word as a list: cut into pairs of characters if its script has no spaces."""
+    """Divide a word of mixed scripts; its parts in scripts without spaces are cut into character pairs."""
     pieces: list[str] = []
     for spaced, run in _RUNS.findall(word):
         pieces += [spaced] if spaced else [run[i : i + 2] for i in range(max(1, len(run) - 1))]
@@ -89,7 +95,7 @@ def _parts(word: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """Return the form in which a word is compared: without accents and English endings, cut to six letters.
+    """Return the stem of a word, for comparison: without accents and English endings, cut to six letters.
 
     The cut removes endings in other languages too. Numbers are not cut.
     """
@@ -104,13 +110,16 @@ def stem(word: str) -> str:
                 word = word[: -len(ending)] + instead
                 break
     if len(word) > _SHORTEST - 1 and word[-1] == word[-2]:
-        word = word[:-1]  # run and runn(ing)
+        word = word[:-1]  # so that running (runn) has the same stem as run
     return word.removesuffix("e")[:_CUT] if len(word) > _SHORTEST else word
 
 
 @lru_cache(maxsize=1 << 14)
 def _stems_of(piece: str) -> tuple[str, ...]:
-    """Return the stems of a piece of text between two spaces; cached because most pieces recur."""
+    """Return the stems of a piece of text between two spaces.
+
+    Cached, because most pieces occur repeatedly.
+    """
     return tuple(map(stem, words(piece)))
 
 
@@ -121,9 +130,10 @@ def stems(text: str) -> frozenset[str]:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text, and its list items and parts before a semicolon, without bullets.
+    """Divide a text into sentences. Line breaks and semicolons end a sentence too; bullets are removed.
 
-    A full stop after an abbreviation or initial, inside a number, or before a lower-case word is no end.
+    A full stop does not end a sentence after an abbreviation or an initial, inside a number, or before a
+    lower-case word.
     """
     results: list[str] = []
     start = 0
@@ -135,7 +145,7 @@ def sentences(text: str) -> list[str]:
 
 
 def _ends(text: str, start: int, gap: re.Match[str]) -> bool:
-    """Return True if the sentence that begins at `start` ends before the gap."""
+    """Return True if the sentence that begins at `start` ends at `gap`, a match of `_BREAK`."""
     before, after = text[max(start, gap.start() - _LOOK_BACK) : gap.start()], text[gap.end() : gap.end() + 1]
     if "\n" in gap.group() or not before.endswith("."):
         return bool(before.strip())

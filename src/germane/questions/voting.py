@@ -1,7 +1,7 @@
 """Majority votes: combine several answers to one question, field by field, according to the JSON Schema.
 
-A majority decides grades, yes or no, enums (best value first) and context numbers; free text is taken from a
-vote that agrees with it.
+The majority decides on grades, yes or no, enums (whose best value is first) and context numbers. Free text is
+taken from a vote that agrees with the majority.
 """
 
 from __future__ import annotations
@@ -24,19 +24,22 @@ class Vote(NamedTuple):
 
     payload: dict[str, Json]  # the verdict, as the question can parse it
     agreement: (
-        float  # the share of the votes that agree with the verdict; for a list, the mean over its items
+        float  # the proportion of votes that agree with the verdict; for a list, the mean over its items
     )
 
 
 def verdict_parts(schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Schemas:
-    """Return the JSON Schema of each field of one verdict in a list, except the number of its subject."""
+    """Return the JSON Schema of each field of a verdict in a list, except the subject's number.
+
+    `schema` is the schema of the whole answer, `verdicts` that of `Question.verdicts`.
+    """
     name, number = verdicts
     fields: Schemas = schema["properties"][name]["items"]["properties"]
     return {key: field for key, field in fields.items() if key != number}
 
 
 def of_lists(answers: Sequence[Answer], schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Vote:
-    """Return the vote on several lists of verdicts about the same subjects, counted subject by subject."""
+    """Return the vote on several lists of verdicts about the same subjects, separately for each subject."""
     name, number = verdicts
     fields = verdict_parts(schema, verdicts)
     rows = [{item[number]: item for item in answer[name]} for answer in answers]
@@ -46,7 +49,10 @@ def of_lists(answers: Sequence[Answer], schema: Mapping[str, Json], verdicts: tu
 
 
 def of_verdicts(answers: Sequence[Answer], fields: Schemas) -> Vote:
-    """Return the vote on several verdicts, field by field; free text is from the vote that agrees most."""
+    """Return the vote on several verdicts: the majority of each field. `fields` are the fields' JSON Schemas.
+
+    Free text is taken from the vote that agrees with the majority in the most fields.
+    """
     decided: dict[str, Json] = {}
     for name, field in fields.items():
         values: list[Any] = [answer.get(name) for answer in answers]
@@ -64,7 +70,7 @@ def of_verdicts(answers: Sequence[Answer], fields: Schemas) -> Vote:
         )
         for answer in answers
     ]
-    # the reason of the first vote that agrees most and gives one
+    # the reason is that of the vote that agrees most; among equals, of the first that gives a reason
     same = [sum(_equal(answer[name], value) for name, value in decided.items()) for answer in answers]
     free = [name for name in fields if name not in decided]
     texts = [{name: answer[name] for name in free if answer.get(name)} for answer in answers]
@@ -74,7 +80,10 @@ def of_verdicts(answers: Sequence[Answer], fields: Schemas) -> Vote:
 
 
 def in_short(answer: Answer, fields: Schemas) -> str:
-    """Return a verdict without its reason as text: its grade or yes/no, contexts, or list length."""
+    """Return a verdict as a short string without its reason.
+
+    The string is the grade, yes or no, the numbers of the contexts (`by 1 and 3`), or the length of the list.
+    """
     for name, field in fields.items():
         if field["type"] == "array" and field["items"]["type"] != "integer":
             return f"{len(answer[name])} {name}"
@@ -87,17 +96,21 @@ def in_short(answer: Answer, fields: Schemas) -> str:
 
 
 def _number(values: Sequence[int]) -> int:
-    """Return the highest grade (or yes over no) that more than half of the votes reach: the lower median.
+    """Return the highest value that more than half of the votes reach, which is the lower median.
 
-    It agrees with the majority at every threshold; the most frequent of 0, 0, 2, 2 and 3 would not.
+    Yes is above no.
+
+    At every threshold, it agrees with the majority of the votes. The most frequent value would not always: of
+    the votes 0, 0, 2, 2 and 3, the majority is at least 2, but 0 is as frequent as 2.
     """
     return sorted(values)[(len(values) - 1) // 2]
 
 
 def _named(values: Sequence[Sequence[int]]) -> list[int]:
-    """Return the context numbers that more than half of the votes name.
+    """Return the context numbers that are contained in more than half of the votes.
 
-    If no number is named that often but more than half name some, return those named most often.
+    If there is no such number, but more than half of the votes contain a number, return the most frequent
+    numbers. Otherwise return an empty list.
     """
     enough = (len(values) + 1) / 2
     counts = Counter(number for numbers in values for number in set(numbers))
