@@ -49,9 +49,10 @@ from germane.types import Context, Sample
 def contexts_of(
     sample: Sample, k: int | None = None, *, nothing: Outcome | None = None
 ) -> tuple[Context, ...]:
-    """Return the distinct contexts, the first k of each search.
+    """Return the distinct contexts among the first `k` (None = all) of each search.
 
-    Raises Decided with `nothing`, or a score of 0, if there are no contexts, or only blank texts.
+    Raises Decided if there are no contexts or all their texts are blank. The measure's outcome is then
+    `nothing`, by default a score of 0.
     """
     contexts = distinct_contexts(sample, k)
     if not contexts:
@@ -208,8 +209,8 @@ def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Pro
 
     Return the claims, and for each ranking a list with a column for each rank: the numbers of the claims that
     are supported by the context at that rank. If `repeats` is false, the column of a repeated passage is
-    empty. With `final`, only the final list is returned. Raises Decided with a score of 0 without contexts,
-    and with a skipped outcome without claims.
+    empty. With `final`, only the final list is returned. Raises Decided if there are no contexts (the score is
+    then 0) or no claims (the sample is then skipped).
     """
     contexts = contexts_of(sample)
     claims, support = yield from supported_claims(sample, sample.reference or "", contexts)
@@ -233,10 +234,11 @@ def covered(columns: Iterable[Column]) -> Column:
 
 
 def alpha_dcg(columns: Iterable[Column], alpha: float, k: int, *, greedy: bool = False) -> float:
-    """Return alpha-DCG: the sum over the first k ranks of gain / log2(rank + 1).
+    """Return alpha-DCG: the sum over the first `k` ranks of gain / log2(rank + 1).
 
-    A claim gains (1 - alpha)**(times supported above). With `greedy`, the column with the largest gain comes
-    next each time, which approximates the ideal order.
+    The gain of a context is the sum of (1 - alpha)**n over the claims it supports, where n is the number of
+    contexts above it that support the same claim. With `greedy`, the columns are put in an approximately
+    ideal order first: each next column is the one with the largest gain.
     """
     left, seen, terms = list(columns), Counter[int](), list[float]()
 

@@ -74,9 +74,10 @@ def measure(name: str | Body = "", /, **options: Any) -> Measure | Declare:
 
 
 def ranked_measure(name: str, formula: Callable[..., Any], /, **options: Any) -> Measure:
-    """Define a ranked measure by its formula, which takes the table and any of the measure's parameters.
+    """Define a ranked measure by its formula and return it; `options` are fields of its Definition.
 
-    The formula returns a value per row, or a pair (numerator, denominator).
+    The formula takes a table of labels and, by name, any parameters of the measure and `k`. It returns a
+    value per ranking, or a pair (numerators, denominators).
     """
     takes = tuple(inspect.signature(formula).parameters)[1:]
 

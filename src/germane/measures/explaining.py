@@ -240,7 +240,10 @@ def as_json(definition: Definition) -> dict[str, Json]:
 
 
 def facts(definition: Definition) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) for each fact about a measure; a parameter's name is `name=default`."""
+    """Yield (name, text) for each fact about a measure, such as its formula, its range and each parameter.
+
+    The name of a parameter is written as `name=default`.
+    """
     low, high = definition.range
     ends = f"{low:g} and up" if isinf(high) else f"{low:g} to {high:g}"
     gold = ("qrels",) if definition.family == "ranked" and definition.labels == "gold" else ()
@@ -263,7 +266,7 @@ def facts(definition: Definition) -> Iterator[tuple[str, str]]:
 
 
 def described(definition: Definition) -> str:
-    """Return the description that `germane measures NAME` prints: name, meaning, then one fact per line."""
+    """Return the text that `germane measures NAME` prints: name and meaning, then one fact per line."""
     texts = (f"{name}: {text}" for name, text in facts(definition))
     return "\n".join([f"{definition.heading}  {definition.doc}", "", *texts])
 

@@ -44,7 +44,11 @@ _OF_GROUPS: MeasureOptions = {
 
 
 def _retrieved(sample: Sample, over: str, k: int | None = None) -> Collection[str]:
-    """Return the distinct retrieved ids, the first k of each list. Raises Decided if no context has an id."""
+    """Return the distinct document ids among the first `k` contexts (None = all) of each list.
+
+    `over` says which lists are read: "union" or "final". Raises Decided if no context has an id; the sample
+    is then skipped.
+    """
     lists = documents(sample, over, k)
     if lists is None:
         raise Decided(skipped(NO_IDS))
@@ -52,7 +56,10 @@ def _retrieved(sample: Sample, over: str, k: int | None = None) -> Collection[st
 
 
 def _gold(sample: Sample, rel: int) -> list[str]:
-    """Return the gold documents with a grade of at least `rel`. Raises Decided if there are none."""
+    """Return the ids of the gold documents with a grade of at least `rel`.
+
+    Raises Decided if there are none; the sample is then skipped.
+    """
     if not (gold := relevant(sample, rel)):
         raise Decided(skipped(NO_GOLD))
     return gold

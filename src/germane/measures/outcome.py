@@ -60,7 +60,7 @@ def ok(value: float, *, items: Iterable[Item] = (), what: str = "") -> Outcome:
 
 
 class Decided(Exception):
-    """Raised to end a measure with an outcome before anything is counted, by what several begin with."""
+    """Raised by a function that several measures call, to end the measure early with this outcome."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome)

@@ -225,7 +225,10 @@ class Block:
                         yield number, places.questions(number), self._readers(choice, number)
 
     def companions(self) -> Iterator[tuple[str, str, list[float]]]:
-        """Yield (system, measure, values) for measures reported along with gold ones, after `scores`."""
+        """Yield (system, measure, values) for the measures that are reported along with gold measures.
+
+        Call `scores` first.
+        """
         systems: dict[str, list[int]] = {}
         for number, sample in enumerate(self._samples if self._companions else ()):
             systems.setdefault(sample.system, []).append(number)
@@ -362,7 +365,10 @@ class _Column:
         return self.jobs[~np.isin(self.jobs, [*self.noted])] if self.noted else self.jobs
 
     def fill(self, places: Places) -> None:
-        """Set the scores of a ranked measure; those with a missing label become incomplete, with bounds."""
+        """Compute the scores of a ranked measure from the labels in `places`, and store them.
+
+        If a label is missing, the score is incomplete, with bounds.
+        """
         grader, measure, jobs = self.grader, self.grader.measure, self.read
         values = None
         with suppress(Exception):  # a user's own formula: which sample it fails on is found one by one
@@ -380,7 +386,10 @@ class _Column:
 
 
 def _ranked_outcome(grader: Grader, places: Places, sample: int, values: Floats | None) -> Outcome:
-    """Return a sample's outcome of a ranked measure, with notes; `values` are all samples', if known."""
+    """Return the outcome of a ranked measure for one sample, with notes.
+
+    `values` holds the measure's value for each sample; None if they could not be computed together.
+    """
     measure = grader.measure
     read = places.read(sample, measure.depth)
     try:
@@ -408,7 +417,10 @@ def _ranked_outcome(grader: Grader, places: Places, sample: int, values: Floats 
 
 
 def _incomplete(measure: Measure, places: Places, sample: int, read: Sequence[int]) -> Outcome | None:
-    """Return an incomplete outcome with bounds if a label of the rows `read` is missing, or None."""
+    """Return an outcome if a label in the rows `read` is missing, else None.
+
+    It is incomplete, with bounds, or an error if the labels of all rows are missing because the judge failed.
+    """
     holes = open_holes(measure)
     failed = [places.failed[position] for position in read if position in places.failed]
     unjudged = int((~places.labelled[read]).sum()) - len(failed) if holes else 0

@@ -35,13 +35,15 @@ _MOST_GRADES = 1000
 class Places:
     """The labels of all retrieved passages from one source: gold, people or a judge.
 
-    There is one row per list and rank; properties such as `level` hold a value per row. `lists` has the query
-    and the contexts of each ranked list, `pointers` the index of its first row, and `rows` the index of each
-    sample's first list; both end with the number of all. `repeated` counts contexts left out because a chunk
-    of the same document ranks higher. `cells` has, for each sample, the distinct (query, passage) pairs to ask
-    a judge about. By row, `verdict` is the index of the passage in `cells` or -1 (empty for gold), `failed` the
-    reason for a missing label (the judge failed, or the sample lacks it), and `probabilities` the probability
-    of each grade from 0 up (or of no and yes) if a label is uncertain.
+    There is one row per list and rank, and properties such as `level` hold a value per row. `lists` holds the
+    query and the contexts of each ranked list. `pointers` holds the index of each list's first row, followed
+    by the number of all rows; `rows` holds the index of each sample's first list, followed by the number of
+    all lists. `repeated` is the number of contexts that were left out because a chunk of the same document
+    ranks higher. `cells` holds, for each sample, the distinct (query, passage) pairs to ask a judge about.
+    `verdict` holds, for each row, the index of its passage in `cells`, or -1 if no judge is asked; it is
+    empty for gold. `failed` maps a row to the reason why its label is missing: the judge failed, or the
+    sample has no label. `probabilities` maps a row with an uncertain label to the probabilities of its grades
+    from 0 up, or of no and yes.
     """
 
     def __init__(self, choice: LabelChoice, settings: Settings) -> None:
@@ -490,5 +492,8 @@ class Places:
 
 
 def _own_label(context: Context, scale: str) -> tuple[float | None, str]:
-    """Return a context's grade and `scale`, or its yes or no and "binary", as a label."""
+    """Return the label stored on a context and its scale: (grade, `scale`) or (yes or no, "binary").
+
+    The label is None if the context has neither.
+    """
     return (context.relevant, "binary") if context.grade is None else (context.grade, scale)
