@@ -167,8 +167,8 @@ def _paired_sides(
 ) -> list[tuple[Side, Side]]:
     """Return the pairs of systems to compare: the first system with each of the others.
 
-    If there are two reports with several systems each and `systems` is empty, systems with the same name are
-    paired. `names` are the names to print.
+    If `systems` is empty and there are two reports with several systems each, the systems with the same name
+    are paired instead. `names` are the names to print.
     """
     if len(reports) == 2 and not systems and all(len(report.systems) > 1 for report in reports):
         a, b = reports
@@ -242,7 +242,10 @@ def _differing_judges(
 
 
 def check_same_data(a: Path, b: Path) -> None:
-    """Raise InputError if fewer than half of the smaller report's queries are in the other report."""
+    """Raise InputError if fewer than half of the smaller report's queries are in the other report.
+
+    `a` and `b` are the paths of the reports.
+    """
     asked = [set(texts_of(find_report(path).samples()).values()) for path in (a, b)]
     if 2 * len(asked[0] & asked[1]) < min(map(len, asked)):
         problem = f"the two latest reports have different queries: {a} and {b}"
@@ -392,7 +395,10 @@ def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
 
 
 def _moved_queries(pair: PairedSystems, measure: str) -> dict[Literal["worst", "best"], list[MovedLine]]:
-    """Return the queries with the largest losses and gains in a measure, at most `_MOST_MOVED` of each."""
+    """Return the queries with the largest losses ("worst") and gains ("best") in a measure.
+
+    Each list contains at most `_MOST_MOVED` queries, the largest change first.
+    """
     ours, theirs = pair.values(measure)
     change = theirs.values - ours.values
     gain = change if higher_is_better(pair.a.types[measure]) else -change

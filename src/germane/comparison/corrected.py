@@ -76,7 +76,7 @@ class DecidedPair(PairedSystems):
                         yield case, before, after
 
     def _look_at(self, case: str, ours: Sample, theirs: Sample) -> None:
-        """Record whether a case's query differs between A and B, and how similar its two lists are."""
+        """Record whether a case's query differs between A and B, and how similar the two ranked lists are."""
         query, other = (" ".join(sample.query.split()) for sample in (ours, theirs))
         if query != other and not self.by_query:
             self._renamed.append((case, query, other))
@@ -304,7 +304,7 @@ def how_judged(a: Side, b: Side, measures: Sequence[str]) -> str:
 
 
 def _served(side: Side, measure: str) -> Mapping[str, int]:
-    """Return the number of judgements by model, for models that answered but were not requested."""
+    """Return the number of judgements by each model that answered although another model was requested."""
     identity = side.report.judge.identity
     asked = {part for name in models_in(identity) for part in (name, name.partition(":")[2])}
     models = side.report[measure, side.system].basis.models

@@ -108,7 +108,7 @@ class Comparison(
 
     @property
     def rows(self) -> list[MeasureComparison]:
-        """The comparisons over all cases, followed by those of each slice."""
+        """The comparisons over all cases, followed by the comparisons of each slice."""
         return [*self.comparisons, *self.slices]
 
     @property

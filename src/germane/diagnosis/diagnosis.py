@@ -236,7 +236,10 @@ class _Lists:
         )
 
     def values(self, measure: Measure, table: RankedLabels) -> Floats:
-        """Return the measure's value of each sample: the mean over its rankings, 0 without a ranking."""
+        """Return a measure's value for each sample whose labels are complete, from the labels in `table`.
+
+        The value is the mean over the sample's rankings, or 0 if it has no ranking.
+        """
         return sample_means(measure, table.within(measure.depth), self.places.rows)[self.counted]
 
     def changes(self, now: Floats) -> Iterator[_Changed]:
@@ -357,7 +360,7 @@ def _by_kind(measures: Sequence[Measure], cases: Sequence[_Case]) -> Blame:
 
 
 def _are_known(outcomes: Iterable[Outcome]) -> bool:
-    """Return True if each outcome has its verdicts, or was skipped as the response makes no claims."""
+    """Return True if each outcome has its verdicts, or was skipped because the response makes no claims."""
     return all(outcome.status in {"ok", "skipped"} for outcome in outcomes)
 
 

@@ -201,7 +201,7 @@ def _document_ranks(
 
 
 def _lists_of(sample: Sample) -> list[tuple[str, Ranks]]:
-    """Return the name and the ranks of each stage of a sample; [] if its contexts have no document ids."""
+    """Return the name and the ranks of each stage of a sample; [] if no stage lists document ids."""
     result = [(stage.name, _ranks(stage.ids)) for stage in sample.stages]
     if not sample.stages and sample.calls:
         searches = [_ids(contexts) for _, contexts in rankings(sample) if _has_ids(contexts)]

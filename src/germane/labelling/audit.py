@@ -41,7 +41,7 @@ _SCALES: dict[str, tuple[float, ...]] = {"graded": (0, 1, 2, 3), "binary": (0, 1
 
 
 class ShiftLine(Line):
-    """The change (`shift`) of a judged mean if new verdicts replace the stored ones, with its interval."""
+    """The change (`shift`) of a judged mean if new verdicts replace the stored verdicts, and its interval."""
 
     shift: float | None
     interval: IntervalEnds | None
@@ -123,7 +123,8 @@ class AuditedJudge:
     def of(cls, report: ReportData, *, every: bool) -> AuditedJudge:
         """Read the judge's grades and people's labels from a report.
 
-        Only labels drawn at random count, unless `every` is true or every judged item of a kind is labelled.
+        Only labels that were drawn at random count, unless `every` is true. If every judged item of a kind is
+        labelled, all labels of the kind count.
         """
         query_of: dict[str, str] = {}
         parts: dict[str, list[tuple[int, str]]] = defaultdict(list)
@@ -207,7 +208,7 @@ def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
 
 
 def _yes(grade: float, scale: str) -> float:
-    """Return 1 if this grade means relevant on its scale, else 0."""
+    """Return 1.0 if a grade means relevant on its scale ("binary" or "graded"), else 0.0."""
     return float(grade >= (1 if scale == "binary" else HELPS))
 
 
@@ -240,7 +241,10 @@ def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[JudgeAgree
 
 
 def _few_items(count: int, singular: str, plural: str) -> Iterator[str]:
-    """Yield a warning if there are fewer than `FEW` labels, too few for an agreement to say much."""
+    """Yield a warning if `count` is less than `FEW`, which is too few labels to trust an agreement.
+
+    The warning begins with the count and `singular` or `plural`.
+    """
     if count < FEW:
         yield f"{counted(count, singular, plural)} too few to trust the agreement; give {FEW} or more"
 

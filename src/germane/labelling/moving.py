@@ -252,7 +252,7 @@ def carry_labels(
 
 
 def _holds(label: Label, at: TextMatch) -> bool:
-    """Return True if the label of an old passage is also right for the document of this match."""
+    """Return True if the label of an old passage is also right for the document of the match `at`."""
     whole = at.share >= WHOLE
     return (whole and at.all) or (whole if label.answer else at.all)
 

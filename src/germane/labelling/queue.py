@@ -228,7 +228,7 @@ class LabelQueue:
         return [self.tasks[position].sample for position, _ in self._order(len(self.tasks))]
 
     def _order(self, size: int) -> Iterator[tuple[int, float]]:
-        """Yield the positions in `tasks` of the first `size` tasks of the draw, each with its probability."""
+        """Yield (position in `tasks`, probability of being drawn) for the first `size` tasks of the draw."""
         order, chances = drawing_order([task.sample for task in self.tasks], self.design, self.seed, size)
         return zip(order.tolist(), chances.tolist(), strict=True)
 

@@ -1,8 +1,8 @@
 """The agreement of a judge with people, and with its own earlier verdicts when it is asked again.
 
-New answers to the same questions show whether a judge has changed by more than its own noise. If it has not,
-the stored answer and the new ones are exchangeable: any order of them is equally likely. Two tests use this;
-they are valid for any amount of noise and share the error rate.
+New answers to the same questions show whether a judge has changed by more than its own noise. If it has not
+changed, the stored answer and the new answers are exchangeable: any order of them is equally likely. Two
+tests use this. They are valid for any amount of noise, and each uses half of the error rate.
 """
 
 from __future__ import annotations

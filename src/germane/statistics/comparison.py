@@ -331,7 +331,7 @@ def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float =
 
 
 class Overlap(Line):
-    """The mean rank-biased overlap (p = 0.9) of a system's lists with those of another, over `n` queries."""
+    """The mean rank-biased overlap (p = 0.9) of two systems' ranked lists, over `n` queries."""
 
     mean: float
     n: int
@@ -341,6 +341,6 @@ class Overlap(Line):
 
 
 def mean_overlap(overlaps: Iterable[float]) -> Overlap | None:
-    """Return the mean of the overlaps, one per query; None if there are none."""
+    """Return the mean of the overlaps, one per query; None if there are no overlaps."""
     values = list(overlaps)
     return Overlap(fsum(values) / len(values), len(values)) if values else None

@@ -371,7 +371,7 @@ def drawing_order(groups: ArrayLike, design: Design, seed: int, n: int) -> tuple
 
 
 def _earlier(codes: Ints) -> Ints:
-    """Return, for each entry, how many entries before it have the same code, shape (n,)."""
+    """Return, for each entry of `codes`, the number of earlier entries with the same code, shape (n,)."""
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     result = np.empty(len(codes), np.intp)

@@ -1,8 +1,8 @@
 """The difference between two judged systems, corrected with people's labels of randomly drawn passages.
 
-A judge with the same errors on both systems leaves their difference right; a judge that favours one system
-does not. Labels drawn with known probabilities show which is the case, and the judge's verdicts on all
-passages make the labels worth more (the model-assisted difference estimator: Saerndal, Swensson and Wretman
+If a judge makes the same errors on both systems, their difference is still right. If it favours one system,
+the difference is wrong. Labels drawn with known probabilities show which is the case, and the judge's
+verdicts on all passages make the labels worth more (the model-assisted difference estimator: Saerndal, Swensson and Wretman
 1992, chapter 6).
 """
 
@@ -165,7 +165,11 @@ def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tu
 def _spread(
     error: Floats, p: Floats, labelled: NDArray[np.bool_], units: NDArray[np.generic]
 ) -> tuple[float, float]:
-    """Return the standard deviation that drawing adds to the sum of errors, and its degrees of freedom."""
+    """Return the standard deviation that the draw adds to the sum of errors, and its degrees of freedom.
+
+    `error`, `p` and `labelled` are given for each passage: its weighted error, its probability of being
+    drawn, and whether it has a label. `units` is the unit to which it belonged in the draw.
+    """
     codes = np.unique(units[labelled], return_inverse=True)[1]
     terms = np.square(np.bincount(codes, np.sqrt(1 - p[labelled]) * error[labelled]))
     total, n = float(terms.sum()), len(terms)

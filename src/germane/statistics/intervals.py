@@ -18,7 +18,7 @@ the root of sum k a / (1 - t a) = 0 the probability is Phi(r + log(u / r) / r), 
 the shape 1, which for values of 0 and 1 is the limit of Clopper and Pearson; see also Learned-Miller and Thomas,
 arXiv 1905.06208. The shape of 1/2 is narrower and was chosen by simulation (benchmarks/coverage.py).
 
-Sums are taken by einsum: those of a BLAS depend in their last bits on its number of threads.
+Sums are computed by einsum, because the last bits of a BLAS library's sums depend on its number of threads.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Units:
 
     @property
     def mean(self) -> float:
-        """The mean over cases: sum of the units' sums / sum of their sizes."""
+        """The mean over cases: the total of the units' sums / the total of their sizes."""
         return float(self.sums.sum() / self.sizes.sum())
 
     @property
@@ -156,7 +156,10 @@ class Units:
 
 
 def group_cases(values: ArrayLike, clusters: ArrayLike | None) -> Units:
-    """Return the sums and sizes of the clusters of cases; without clusters, each case is a unit."""
+    """Return the units of the values: the clusters of cases, or the cases if there are no clusters.
+
+    `clusters` holds the cluster of each case. If every case is its own cluster, the cases are the units.
+    """
     scores = np.asarray(values, float)
     codes = None if clusters is None else cluster_codes(clusters)
     if codes is None or not len(codes) or codes.max() + 1 == len(codes):
@@ -165,7 +168,7 @@ def group_cases(values: ArrayLike, clusters: ArrayLike | None) -> Units:
 
 
 def cluster_codes(clusters: ArrayLike) -> Ints:
-    """Return the number of each case's cluster, counting from 0, shape (n,)."""
+    """Return each case's cluster as a number, shape (n,). The clusters are numbered from 0."""
     return np.unique(np.asarray(clusters), return_inverse=True)[1]
 
 

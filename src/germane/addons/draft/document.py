@@ -147,7 +147,10 @@ class DraftDocument(Struct, kw_only=True):
 
 
 def spending(attempts: Iterable[Attempt]) -> dict[str, Any]:
-    """Return the calls, tokens and cost of all answers that the attempts used, counting each answer once."""
+    """Return the number of calls, the tokens and the cost of all answers that the attempts used.
+
+    Each answer is counted once. The cost is None if the price of an answer is unknown.
+    """
     answers: dict[str, Judgement] = {one.key: one for attempt in attempts for one in attempt.judgements}
     usages = [one.usage for one in answers.values()]
     costs = [usage.cost_usd for usage in usages if usage.requests]
@@ -167,7 +170,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Json]]) -> None:
 
 
 def write_document(folder: Path, document: Mapping[str, Json]) -> None:
-    """Write draft.json."""
+    """Write the content of draft.json to the folder."""
     write_whole(folder / DOCUMENT, [json.dumps(document, ensure_ascii=False, indent=1), "\n"])
 
 

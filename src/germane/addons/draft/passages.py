@@ -110,7 +110,7 @@ class TurnOrder:
     kept: Counter[str] = field(default_factory=Counter)
 
     def copy(self) -> TurnOrder:
-        """Return a copy, so that attempts can be planned without counting them here."""
+        """Return a copy of this order, in which attempts can be planned without counting them here."""
         return replace(self, tried=+self.tried, kept=+self.kept)
 
     def next(self) -> Turn | None:

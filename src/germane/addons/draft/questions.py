@@ -126,7 +126,7 @@ class Standalone(Question[Alone]):
 
     @property
     def wording(self) -> Wording:
-        """The prompt, without a passage."""
+        """The template of the prompt, which shows the question without a passage."""
         return Wording(_ALONE, frozenset(("query",)), _SYSTEM)
 
     def limits(self) -> Limits:

@@ -55,8 +55,9 @@ def draft(
 ) -> int:
     """Draft a test set from a corpus: questions, answers, gold quotes, and why questions were rejected.
 
-    Writes samples.jsonl, dropped.jsonl and draft.json. Every answer is in the ledger before it is used: the same command again
-    makes no calls, and a larger -n adds questions. Exit code 3 if fewer than -n questions were accepted.
+    Writes samples.jsonl, dropped.jsonl and draft.json. Every answer is stored in the ledger before it is used.
+    The same command again therefore makes no calls, and a larger -n adds questions. Returns the exit code: 3 if
+    fewer than -n questions were accepted, else 0.
     """
     shares = passages.parse_shares(mix, "--mix", passages.MIX)
     styles = passages.parse_shares(style, "--style", passages.STYLES)
@@ -250,7 +251,7 @@ def _dry_run(
 
 
 def _progress(drafter: Drafter, n: int, done: int) -> None:
-    """After 20 attempts, print the number of calls and the cost to expect for the whole set."""
+    """Print the number of calls and the cost to expect for `n` questions, once 20 attempts are `done`."""
     kept = len(drafter.kept)
     if done == FIRST and 0 < kept < n:
         spent = files.spending(drafter.attempts)

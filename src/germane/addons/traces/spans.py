@@ -1,8 +1,8 @@
 """Read spans in the formats of tracing tools: OTLP/JSON, Phoenix's spans and data frames, Langfuse's observations.
 
 OpenInference's retriever and reranker spans (semantic conventions 0.1.42), OpenTelemetry's GenAI retrieval spans (semantic
-conventions 1.41.1, in development), and Langfuse's observations of type RETRIEVER (blob storage export, public API v2) are searches;
-the spans around them hold the question and the answer.
+conventions 1.41.1, in development), and Langfuse's observations of type RETRIEVER (blob storage export, public API v2) are
+searches. The spans that contain them hold the question and the answer.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _value(value: Json) -> Json:
 
 
 def parsed(value: Json) -> Json:
-    """Return the parsed value of a string that contains a JSON list, object or string; else the value itself."""
+    """Return the parsed value of a string that holds a JSON list, object or string; else `value` itself."""
     start = value.lstrip()[:1] if isinstance(value, str) else ""
     if start == '"':
         with suppress(ValueError):
@@ -194,7 +194,7 @@ def name_of(value: Json) -> str:
 
 
 def number_of(value: Json) -> float | None:
-    """Return a finite number, also from a text; None for anything else."""
+    """Return the value as a float if it is a finite number, or a string that contains one; else None."""
     try:
         number = float(value) if not isinstance(value, bool) else math.nan
     except (TypeError, ValueError, OverflowError):

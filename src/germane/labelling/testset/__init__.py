@@ -1,1 +1,1 @@
-"""Checks of a test set itself: repeated and copied questions, gold of one system, gold that is gone, and its size."""
+"""Checks of a test set itself: repeated and copied questions, one-sided and missing gold, and its size."""

@@ -132,7 +132,7 @@ _GRAM, _COUNTED, _HIGH, _SAME = 4, 4, 0.6, 1e-9
 
 
 def _longest_run(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
-    """Return the longest run of consecutive words that occurs in both lists."""
+    """Return the longest run of consecutive words that occurs in both lists of words; () if there is none."""
     run = SequenceMatcher(None, first, second, autojunk=False).find_longest_match()
     return tuple(first[run.a : run.a + run.size])
 
