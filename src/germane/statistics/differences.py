@@ -2,8 +2,8 @@
 
 If a judge makes the same errors on both systems, their difference is still right. If it favours one system,
 the difference is wrong. Labels drawn with known probabilities show which is the case, and the judge's
-verdicts on all passages make the labels worth more (the model-assisted difference estimator: Saerndal, Swensson and Wretman
-1992, chapter 6).
+verdicts on all passages make the labels worth more (the model-assisted difference estimator: Saerndal,
+Swensson and Wretman 1992, chapter 6).
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _FAILURES = {
     "unusable|JSON|answer": "unusable answer",
     "": "request failed",
 }
-"""The reasons of failed calls, by patterns of their errors; the first pattern that matches counts."""
+"""The reasons for failed calls, by patterns of their errors; the first pattern that matches is used."""
 
 
 def draft_question(turn: Turn, shown: Sequence[str], language: str = "", seed: int = 0) -> Draft:
@@ -247,7 +247,9 @@ class Drafter:
         attempt.row = self._row(attempt, candidate.question, {"answerable": False}, facts)
 
     async def _round_trip(self, attempt: Attempt, candidate: Candidate, alone: Alone) -> None:
-        """Accept a question if its passage states the answer, and at most two other documents do.
+        """Accept a question if its passage states the answer, and few other documents do.
+
+        At most two other documents may contain the quotes, and at most two more may state the answer.
 
         `alone` is the judge's answer about the question without a passage. Raises Dropped otherwise.
         """
