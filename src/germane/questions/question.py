@@ -133,7 +133,7 @@ class Question(ABC, Generic[A]):
         return tuple(result)
 
     def settings(self) -> dict[str, str]:
-        """Return the settings that are part of the key (`against`, `scale`, `rubric`); {} without settings."""
+        """Return the settings that are part of the key (`against`, `scale`, `rubric`); {} without any."""
         return {}
 
     # The answer

@@ -1,4 +1,4 @@
-"""The systems under test (targets), with one module per provider, and the targets file that lists them."""
+"""The systems under test (targets), in one module per provider, and the targets file that lists them."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ __all__ = ["PROVIDERS", "Target", "find_targets_file", "open_target"]
 
 _OF_FILE = dict.fromkeys(("PROVIDERS", "find_targets_file", "open_target"), "targetsfile")
 __getattr__ = lazily(__name__, {"Target": "target", **_OF_FILE})
-"""Imports a public name when it is first used, since most evaluations query no target."""
+"""Imports a public name when it is first used, because most evaluations query no target."""

@@ -1,4 +1,4 @@
-"""Queries the systems under test concurrently, and stores their answers on disk before anything is judged."""
+"""Query the systems under test concurrently, and store their answers on disk before anything is judged."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ _FILE = "answers.jsonl"
 
 
 class PlannedCase(Job, kw_only=True):
-    """A case to evaluate: a job, and the target to query for its sample ("" if its contexts are already known).
+    """A case to evaluate: a job, and the name of the target to query for its sample.
 
-    `source` is the path, as the user wrote it, that the case comes from. `row` is the case's position among all cases, also
-    of other parts of the evaluation. `is_prepared` says whether the sample comes from a complete report.
+    `target` is "" if no system must be queried, because the contexts are already known. `source` is the path
+    of the file that contains the case, as the user wrote it. `row` is the case's position among all cases,
+    including cases in other parts of the evaluation. `is_prepared` is True if the sample comes from a
+    complete report.
     """
 
     target: str = ""
@@ -45,7 +47,7 @@ class PlannedCase(Job, kw_only=True):
 
     @property
     def system(self) -> _System:
-        """The system to query: the target's name, and the targets file with its entry (None: nothing is queried)."""
+        """The system to query: the target's name and the targets file (None if no system is queried)."""
         return self.target, self.targets_file if self.target else None
 
 
@@ -54,7 +56,10 @@ J = TypeVar("J", bound=Job)
 
 
 def with_sample(job: J, sample: Sample) -> J:
-    """Return a copy of the job with another sample; its eval-file case gets the sample too."""
+    """Return a copy of the job with another sample.
+
+    If the job has an eval-file case, its sample is replaced too.
+    """
     if sample is job.sample:
         return job
     case = None if job.case is None else replace(job.case, sample=sample)
@@ -62,15 +67,16 @@ def with_sample(job: J, sample: Sample) -> J:
 
 
 class TargetAnswers:
-    """The answers of targets in one evaluation: those of earlier sessions, and new ones, which are written to the report folder.
+    """The targets' answers in one evaluation, from earlier sessions and from this one.
 
-    The stored answers are used only by `--resume`; a new run queries the system again. The complete report has them in
-    its samples.
+    New answers are appended to a file in the report folder. Only `--resume` reads that file; a new run
+    queries the systems again. Once the report is complete, its samples contain the answers.
 
     Args:
-        folder: The report folder; None keeps answers in memory only.
+        folder: The report folder. If None, answers are only stored in memory.
         resumed: Whether to read the answers of earlier sessions in the folder; otherwise they are deleted.
-        replaces: Whether the report in the folder belongs to another evaluation, so that its samples are not used.
+        replaces: Whether the report in the folder belongs to another evaluation, so that its samples are
+            ignored.
     """
 
     def __init__(self, folder: Path | None, *, resumed: bool, replaces: bool = False) -> None:
@@ -93,13 +99,16 @@ class TargetAnswers:
                 self._prepared -= self._keep(samples_from([object_in(line)["sample"]]))
 
     def _keep(self, samples: Iterable[Sample]) -> set[SampleKey]:
-        """Remember the answered samples that did not fail, and return their keys; a failed sample is queried again."""
+        """Remember the samples that did not fail, and return their keys.
+
+        Failed samples will be queried again.
+        """
         found = {each.key: each for each in samples if find_contexts(each)[0].error is None}
         self._found |= found
         return set(found)
 
     def answered(self, planned: PlannedCase) -> PlannedCase | None:
-        """Return the case with the stored answer to its query, or None if there is no stored answer."""
+        """Return the case with the stored answer to its query, or None if no answer is stored."""
         key = planned.sample.key
         if (sample := self._found.get(key)) is None or sample.query != planned.sample.query:
             return None
@@ -140,10 +149,11 @@ async def ask_targets(
     *,
     parts: int = 1,
 ) -> list[PlannedCase]:
-    """Query the targets for cases without a stored answer, and return all cases in order; a failure becomes the sample's `error`.
+    """Query the targets for the cases without a stored answer; return all cases with answers, in order.
 
-    Each target gets at most `workers` queries at once, divided by the number of `parts` of the evaluation that run in
-    parallel. Each answer is stored when it arrives.
+    If a target fails, the sample's `error` is set. Each target gets at most `workers` queries at once,
+    divided by the number of `parts` of the evaluation that run in parallel. Each answer is stored when it
+    arrives. `on_progress` is called with the number of answered cases and the number of all cases.
     """
     workers = {key: asyncio.Semaphore(max(1, target.workers // parts)) for key, target in targets.items()}
     done = 0
@@ -177,7 +187,11 @@ async def ask_targets(
 async def answers_at_hand(
     cases: Sequence[PlannedCase], answers: TargetAnswers
 ) -> list[tuple[PlannedCase, bool]]:
-    """Return each case with True and its answer if no live system is needed for it, else unchanged with False; write nothing."""
+    """Return each case with the answer that is known without querying a live system, if there is one.
+
+    The result contains a pair per case: the case with its answer and True, or the unchanged case and False.
+    Nothing is written.
+    """
     targets = open_targets(cases, live=False)
     result = []
     for planned in cases:
@@ -190,7 +204,10 @@ async def answers_at_hand(
 
 
 def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_System, Target]:
-    """Return the opened targets of these cases by system; without `live` only those with recorded or fixed answers."""
+    """Open the targets of these cases and return them by system.
+
+    Without `live`, only targets with recorded or fixed answers are opened.
+    """
     from germane.targets.targetsfile import open_target, target_entry
 
     targets: dict[_System, Target] = {}
@@ -201,16 +218,16 @@ def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_Sy
 
 
 def check_targets(cases: Iterable[PlannedCase]) -> None:
-    """Raise InputError if a target of these cases is unknown or not trusted; called before a report folder is created."""
+    """Raise InputError if a target of these cases is unknown, or live but from a file that is not trusted."""
     for name, file in dict.fromkeys(planned.system for planned in cases):
         if file is not None:
-            from germane.targets.targetsfile import check_asked  # which most evaluations have no use for
+            from germane.targets.targetsfile import check_asked  # most evaluations do not need this import
 
             check_asked(name, file)
 
 
 async def _ask(target: Target, planned: PlannedCase) -> Sample:
-    """Query a target for one case, and return the sample with the answer, or with `error` if the target failed."""
+    """Query a target for one case; return the sample with the answer, or with `error` if that failed."""
     sample = planned.sample
     try:
         result = await target.answer(planned.case or sample)
@@ -222,9 +239,11 @@ async def _ask(target: Target, planned: PlannedCase) -> Sample:
 def prepared(
     planned: PlannedCase, document_ids: Callable[[Sample], Sample], notes: Counter[str]
 ) -> PlannedCase:
-    """Return the case with the contexts found in its answer, if it has none, and with chunk ids mapped to document ids.
+    """Return the case with a sample that is ready for judging.
 
-    A note on how contexts were found is counted in `notes`. If none are found, the sample gets an `error`.
+    If the sample has no contexts, they are searched for in its answer. If a target's answer contains no
+    contexts, the sample gets an `error`. `document_ids` maps the chunk ids of a sample to document ids. A
+    note on how contexts were found is counted in `notes`.
     """
     sample = planned.sample
     if sample.contexts is None and sample.calls is None and sample.error is None:

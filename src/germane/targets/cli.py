@@ -21,22 +21,35 @@ from germane.yamltext import Positive, plain_value
 
 _TAIL = 2000
 _ANSWERS = {"text", "output_messages", "outputMessages", "output"}
-"""The keys of an output file's JSON object that is an answer; any other output file is a text."""
+"""Keys of an answer.
+
+An output file with a JSON object that contains such a key is read as JSON, others as text.
+"""
 _PASSED_ON = ("TMP", "TZ", "SHELL", "USER", "LOGNAME", "COMSPEC", "USERPROFILE", "APPDATA", "LOCALAPPDATA")
-"""Environment variables that a command gets besides those of every program; none of them holds a secret."""
+"""Environment variables that a command gets in addition to those of every program.
+
+They contain no secrets.
+"""
 _SLOT = re.compile(r"\{(PROMPT|EVAL_ID|ATTEMPT|FILES|OUTPUT_FILE)\}")
 _QUOTED = re.compile(r"""'[^']*'|"(?:[^"`$\\]|\$(?!\())*\"""")
 _NOT_A_WORD = re.compile(
     r"""['"`]|\\(?!\n)|\(\(|<<|(?<!\S)(?:eval|trap|ssh)\s|(?<!\S)-\w*c(?:\s+(?:-\S+\s+)*\S*)?$"""
 )
-"""Text before a slot such as {PROMPT} after which a shell would not read the slot's value as one word of data: an open
-quote, a backslash, arithmetic, a heredoc, and commands and flags whose argument is code. Complete quotes are removed before."""
+"""Text before a slot such as {PROMPT} after which a shell would not read the value as one word of data.
+
+That is an open quote, a backslash, arithmetic, a heredoc, or a command or flag whose argument is code.
+Complete quotes are removed before the search.
+"""
 _Variables: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Maps each slot of a command ("PROMPT", "FILES", ...) to the environment variables that it stands for, with their values."""
+"""Maps each slot of a command ("PROMPT", "FILES", ...) to its environment variables and their values."""
 
 
 def _environment(value: Any) -> Json:
-    """Return the environment variables of the key `env`: a mapping sets them, a list of names copies those of this process."""
+    """Return the environment variables that the key `env` of a target sets.
+
+    A mapping contains the variables and their values. A list contains the names of variables to copy from
+    this process; names of unset variables are ignored.
+    """
     content = plain_value(value)
     if isinstance(content, dict):
         return {name: str(inner) for name, inner in content.items()}
@@ -45,7 +58,10 @@ def _environment(value: Any) -> Json:
 
 
 def _command(value: Any) -> str | tuple[str, ...]:
-    """Return a checked command, which has a slot for the query: a text for a shell, or a tuple of a program and its arguments."""
+    """Return the checked command: a string for a shell, or a tuple of a program and its arguments.
+
+    Raises Invalid if the value is not a command or has no slot for the query ({PROMPT} or {EVAL_ID}).
+    """
     content = plain_value(value)
     words = [content] if isinstance(content, str) else content
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
@@ -59,7 +75,7 @@ def _command(value: Any) -> str | tuple[str, ...]:
 
 
 def _check_slots(template: str) -> None:
-    """Raise Invalid if a slot (such as {PROMPT}) of a shell command is within quotes, or its value might be run as code."""
+    """Raise Invalid if a slot of a shell command ({PROMPT}, ...) is inside quotes or might be run as code."""
     for slot in _SLOT.finditer(template):
         before = _QUOTED.sub(lambda quoted: re.sub(r"[^\w-]", "", quoted[0]), template[: slot.start()])
         if _NOT_A_WORD.search(before):
@@ -71,7 +87,10 @@ def _check_slots(template: str) -> None:
 
 
 def _argv(template: Sequence[str], variables: _Variables) -> tuple[str, ...]:
-    """Return the arguments of a command without a shell, its slots replaced by their values; `{FILES}` becomes one per file."""
+    """Return the words of a command that runs without a shell, with the slots replaced by their values.
+
+    The word `{FILES}` is replaced by one word per file.
+    """
     words: list[str] = []
     for word in template:
         if word == "{FILES}":
@@ -84,13 +103,15 @@ def _argv(template: Sequence[str], variables: _Variables) -> tuple[str, ...]:
 class CliTarget(Target):
     """A target that runs a command in the folder `cwd` for each query, for at most `timeout` seconds.
 
-    A command that is a text runs in a shell, where `{PROMPT}` becomes the quoted variable `"$GERMANE_PROMPT"`; a command
-    that is a list runs without one, and `{PROMPT}` becomes the query itself. `{EVAL_ID}`, `{ATTEMPT}` and `{OUTPUT_FILE}`
-    are replaced in the same way, `{FILES}` by one word per file (`$GERMANE_FILE_1`, ...).
+    A command that is a string runs in a shell, and `{PROMPT}` is replaced by the quoted variable
+    `"$GERMANE_PROMPT"`. A command that is a list runs without a shell, and `{PROMPT}` is replaced by the
+    query itself. `{EVAL_ID}`, `{ATTEMPT}` and `{OUTPUT_FILE}` are replaced in the same way, and `{FILES}` by
+    one word per file (`$GERMANE_FILE_1`, ...).
 
-    `cwd` is relative to the targets file's folder, which is also the default (or its parent if it is `.agentv`).
+    `cwd` is relative to the folder of the targets file, which is also the default. If that folder is
+    `.agentv`, the default is its parent.
 
-    The command gets an allow-list of environment variables, and those that `env` names or sets.
+    The command gets only an allow-list of environment variables and the variables in `env`.
     """
 
     aliases: ClassVar = {"command_template": ("command",), "timeout": ("timeout_seconds",)}
@@ -106,7 +127,7 @@ class CliTarget(Target):
     _folder: Path = PrivateAttr(default_factory=Path)
 
     def open(self, location: SourceLocation, folder: Path) -> None:
-        """Set the folder in which the command starts. Raises InputError if it is not a folder."""
+        """Set the folder in which the command starts. Raises InputError if that is not a folder."""
         usual = folder.parent if folder.name == ".agentv" else folder
         self._folder = (folder / self.cwd).resolve() if self.cwd else usual
         if not self._folder.is_dir():
@@ -114,7 +135,10 @@ class CliTarget(Target):
             raise InputError(problem, fix="write cwd: FOLDER, relative to the targets file", place=location)
 
     async def ask(self, case: Case) -> Json:
-        """Run the command for a case and return its answer. Raises TargetError, with the end of its stderr, if it failed."""
+        """Run the command for a case and return its answer, from the output file or else from stdout.
+
+        Raises TargetError, with the end of the command's stderr, if it failed.
+        """
         with tempfile.TemporaryDirectory(prefix="germane-") as folder:
             output = Path(folder) / "answer.json"
             stdout = await self._run(case, output)
@@ -128,7 +152,10 @@ class CliTarget(Target):
         return document if isinstance(document, dict) and document.keys() & _ANSWERS else text
 
     async def _run(self, case: Case, output: Path) -> str:
-        """Run the command and return its stdout; its whole process group is killed at the end. Raises TargetError."""
+        """Run the command and return its stdout. At the end, its whole process group is killed.
+
+        Raises TargetError if the command cannot be started, fails, takes too long or prints too much.
+        """
         sample, files = case.sample, (*case.guideline_files, *case.input_files)
         variables: _Variables = {
             "PROMPT": {"GERMANE_PROMPT": sample.query},
@@ -163,7 +190,10 @@ class CliTarget(Target):
 
 
 def _written(output: Path) -> str:
-    """Return the text of a command's output file. Raises TargetError if it is missing, a link, a pipe or too long."""
+    """Return the text in a command's output file.
+
+    Raises TargetError if the file is missing or too long, or if it is a link or a pipe.
+    """
     if output.is_symlink() or not output.is_file():
         raise TargetError("the command wrote no answer; write it to the path that {OUTPUT_FILE} stands for")
     with output.open("rb") as file:

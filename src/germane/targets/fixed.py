@@ -1,4 +1,4 @@
-"""Targets with known answers: fixed answers for examples, and recorded answers found by id or query."""
+"""Targets with known answers: fixed answers from the targets file, or recorded answers from samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from germane.yamltext import Node, Scalar, WholeNumber, plain_value
 
 
 def _response(value: Any) -> Json:
-    """Return a YAML response as written: a scalar as its text (`no` is "no"), any other value as JSON."""
+    """Return a response in a YAML file: a scalar as the string that was written (`no` is "no"), else JSON."""
     if isinstance(value, Node) and value.text is not None:
         return value.text
     return str(value) if isinstance(value, Scalar) else plain_value(value)
@@ -30,7 +30,10 @@ def _responses(value: Any) -> Any:
 
 
 class MockTarget(Target):
-    """A target that answers a case with `responses[id]` or else `response`: a text, or a mapping with response, contexts or messages."""
+    """A target with fixed answers: `responses[id]` for the case with that id, `response` for all others.
+
+    An answer is a string, or a mapping with response, contexts or messages.
+    """
 
     live: ClassVar[bool] = False
 
@@ -45,7 +48,7 @@ class MockTarget(Target):
         return self
 
     async def ask(self, case: Case) -> Any:
-        """Return the fixed answer for the case's id. Raises TargetError if there is none."""
+        """Return the fixed answer to a case. Raises TargetError if the target has no answer to it."""
         answer = self.responses.get(case.sample.id, self.response)
         if answer is None:
             problem = f"the target has no response for the case {case.sample.id!r}"
@@ -54,10 +57,11 @@ class MockTarget(Target):
 
 
 class RecordedTarget(Target):
-    """A target that answers from a file of samples (`path`), by the same id and trial.
+    """A target with recorded answers: it answers a case with the sample of the same id and trial in a file.
 
-    If the file has only trial 0, it is used for every trial. If ids are line numbers, the answer to the same query is
-    used instead. `system` selects one of several systems in the file.
+    `path` is the file of samples. If it contains only trial 0, the same answer is used for every trial. If
+    its ids are only line numbers, the sample with the same query is used instead. `system` selects one of
+    several systems in it.
     """
 
     live: ClassVar[bool] = False
@@ -72,7 +76,7 @@ class RecordedTarget(Target):
     _otherwise: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def open(self, location: SourceLocation, folder: Path) -> None:
-        """Read the recorded answers. Raises InputError unless they are of exactly one system."""
+        """Read the recorded answers. Raises InputError unless they come from exactly one system."""
         read = read_samples((folder / self.path).resolve())
         samples = [sample for sample in read if self.system in {None, sample.system}]
         systems = {sample.system for sample in samples}
@@ -88,9 +92,10 @@ class RecordedTarget(Target):
             self._ids = ids_of(texts)
 
     def _id_of(self, sample: Sample) -> str:
-        """Return the id of the recorded answer to a sample: its own id, or by the same query if ids are line numbers.
+        """Return the id under which the answer to a sample is recorded.
 
-        Raises TargetError unless exactly one answer has this query.
+        That is the sample's own id or, if ids are only line numbers, the id of the recorded sample with the
+        same query. Raises TargetError if there is not exactly one recorded sample with this query.
         """
         same = self._ids.get(" ".join(sample.query.split()), [])
         if sample.id in same or not (self._ids and are_line_numbers([sample.id])):
@@ -101,7 +106,7 @@ class RecordedTarget(Target):
         return same[0]
 
     async def ask(self, case: Case) -> Sample:
-        """Return the recorded answer to a case. Raises TargetError if there is none for its id (or query) and trial."""
+        """Return the recorded answer to a case. Raises TargetError if no answer is recorded for it."""
         sample = case.sample
         result = self._recorded.get((self._id_of(sample), 0 if self._trials == {0} else sample.trial))
         if result is None:
@@ -114,6 +119,9 @@ class RecordedTarget(Target):
 
     @property
     def notes(self) -> dict[str, int]:
-        """A note that names the first id recorded with another query than the case's, with the number of such ids."""
+        """A note on ids whose recorded query differs from the query of the case, with the number of such ids.
+
+        The note contains the first such id. Without such ids, there is no note.
+        """
         first = next(iter(self._otherwise.values()), "")
         return {f"x an id with another query in {self.path}: {first}": len(self._otherwise)} if first else {}

@@ -1,4 +1,4 @@
-"""A target behind HTTP: one request per query; JSON pointers find the answer and contexts in the response."""
+"""A target that is queried over HTTP. JSON pointers select the answer and the contexts in its responses."""
 
 from __future__ import annotations
 
@@ -49,11 +49,14 @@ Pointer = Annotated[str, AfterValidator(_pointer)]
 class HttpTarget(Target):
     """A target that sends an HTTP request for each query, for at most `timeout` seconds including retries.
 
-    Requests are repeated after a lost connection and the statuses 408, 425, 429 and 5xx. `{{query}}`, `{{id}}`,
-    `{{trial}}`, `{{history}}` and `{{metadata}}` are replaced in the URL (percent-encoded), the headers and the body; a
-    text of the body that is nothing but one of them becomes the JSON value. `answer` and `contexts` are JSON pointers (RFC
-    6901) into the response, and `context` maps fields of a context to pointers into each entry of `contexts`. Without
-    any pointers the response is read as {response, contexts}. A redirect is an error that names the new URL.
+    A request is repeated after a lost connection and after the statuses 408, 425, 429, 500, 502, 503 and 504.
+    In the URL (percent-encoded), the headers and the body, `{{query}}`, `{{id}}`, `{{trial}}`, `{{history}}`
+    and `{{metadata}}` are replaced by values of the case. If a string in the body consists of only one of
+    them, it is replaced by the JSON value.
+
+    `answer` and `contexts` are JSON pointers (RFC 6901) into the response. `context` maps the fields of a
+    context to pointers into each entry of `contexts`. Without pointers, the response is read as {response,
+    contexts}. A redirect is an error that names the new URL.
     """
 
     aliases: ClassVar = {
@@ -84,7 +87,8 @@ class HttpTarget(Target):
     async def ask(self, case: Case) -> Json:
         """Send the request of a case and return the answer in the response.
 
-        Raises TargetError, with the status and the start of the body, if the request fails or the response has no answer.
+        A response that is not JSON is returned as a string if the target has no pointers. Raises TargetError
+        if the request fails or the response contains no answer.
         """
         text = await self._sent(case)
         try:
@@ -103,7 +107,10 @@ class HttpTarget(Target):
             self._client = None
 
     async def _sent(self, case: Case) -> str:
-        """Send the request, with retries, and return the text of the first successful response; TargetError if none comes."""
+        """Send the request of a case, with retries, and return the text of the first successful response.
+
+        Raises TargetError if no attempt succeeds.
+        """
         import httpx2
 
         failure = ""
@@ -134,7 +141,7 @@ class HttpTarget(Target):
         raise TargetError(f"the request failed ({counted(self.retries + 1, 'attempt')}): {failure}")
 
     def _request(self, case: Case) -> httpx2.Request:
-        """Return the HTTP request for a case, with `{{query}}` and the other slots replaced by the case's values."""
+        """Return the HTTP request for a case; `{{query}}` and the other slots are replaced by its values."""
         sample = case.sample
         values: dict[str, Json] = {"query": sample.query, "id": sample.id, "trial": sample.trial}
         values["history"] = [{"role": m.role, "content": content_text(m.content)} for m in sample.history]
@@ -151,12 +158,15 @@ class HttpTarget(Target):
         return Secrets(self.headers, url=self.url).mask_text(text)
 
     async def _response(self, request: httpx2.Request) -> tuple[httpx2.Response, str]:
-        """Send a request, and return the response and its text. Raises TargetError for a redirect or a too long body."""
+        """Send a request and return the response and its text.
+
+        Raises TargetError if the response is a redirect or its body is too long.
+        """
         response = await self._client.send(request, stream=True)
         try:
             if (
                 response.next_request is not None
-            ):  # not followed: only this host may see the keys in the headers
+            ):  # redirects are not followed, because another host must not see the keys in the headers
                 moved = mask_urls(str(response.next_request.url))
                 problem = f"HTTP {response.status_code}: the url redirects to {moved}"
                 raise TargetError(f"{problem}; write url: {moved}")
@@ -171,7 +181,10 @@ class HttpTarget(Target):
         return response, body.decode("utf-8", "replace")
 
     def _fields(self, document: Json) -> Json:
-        """Return the values at the target's pointers, or `document` if it has none; TargetError if a value is missing."""
+        """Return the response and contexts at the target's pointers; without pointers, return `document`.
+
+        Raises TargetError if a value is missing or the document reports a failure.
+        """
         if not (self.answer_at or self.contexts_at):
             return document
         result: dict[str, Json] = {}
@@ -192,7 +205,10 @@ class HttpTarget(Target):
 
 
 def _at(document: Json, pointer: str, *, needed: bool = True) -> Json:
-    """Return the value at a JSON pointer in a document. If there is none, raise TargetError, or return None unless `needed`."""
+    """Return the value at a JSON pointer in a document.
+
+    If there is no such value, raise TargetError if it is `needed`, else return None.
+    """
     result = document
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")

@@ -40,11 +40,12 @@ def _module_and_name(function: str) -> str:
 
 
 class PythonTarget(Target):
-    """A target that calls a Python function with the query, or with the Sample or Case if its parameter is called so.
+    """A target that calls a Python function for each query.
 
-    The function returns a text, a list of contexts, a mapping with response, contexts, calls, stages or messages, or a
-    Sample. A retriever, engine or pipeline of LangChain (`invoke`), LlamaIndex (`retrieve`, `query`) or Haystack (`run`),
-    or any object with such a method, can be given instead of a function.
+    The function gets the query. If its first parameter is named `sample` or `case`, it gets the Sample or the
+    Case. It returns a string, a list of contexts, a mapping with response, contexts, calls, stages or
+    messages, or a Sample. In place of a function, an object with a method `invoke`, `retrieve`, `query` or
+    `run` can be given, such as a retriever, engine or pipeline of LangChain, LlamaIndex or Haystack.
     """
 
     aliases: ClassVar = {"function": ("entry_point", "callable"), "path": ("cwd", "pythonpath")}
@@ -55,7 +56,10 @@ class PythonTarget(Target):
     _called: Callable[..., Any] = PrivateAttr()
 
     def open(self, location: SourceLocation, folder: Path) -> None:
-        """Import the module and find the function or retriever in it. Raises InputError if either is missing."""
+        """Import the module and look up the function or retriever in it.
+
+        Raises InputError if the module cannot be imported or contains no such function.
+        """
         module, _, name = self.function.partition(":")
         folders = [(folder / text).resolve() for text in self.path] or [folder]
         value: Any = _imported(module, folders, location)
@@ -70,7 +74,10 @@ class PythonTarget(Target):
 
     @classmethod
     def calling(cls, system: Any, workers: int = 4) -> Self:
-        """Return a target that calls this function, retriever, engine or pipeline. Raises InputError if it cannot be called."""
+        """Return a target that calls the function, retriever, engine or pipeline `system`.
+
+        `workers` is the number of concurrent calls. Raises InputError if the system cannot be called.
+        """
         function = None if isinstance(system, str) else _asked_by(system)
         if function is None:
             fix = "give a function that takes the query, or a retriever with invoke, retrieve or run"
@@ -83,7 +90,10 @@ class PythonTarget(Target):
         return target
 
     async def ask(self, case: Case) -> Any:
-        """Call the function for a case and return its answer. Raises TargetError with the type and message of its exception."""
+        """Call the function for a case and return its answer.
+
+        If the function raises an exception, raises TargetError with the exception's type and message.
+        """
         asked = partial(_answer, self._called, _first_argument(self._called, case))
         try:
             if inspect.iscoroutinefunction(self._called):
@@ -100,12 +110,18 @@ class PythonTarget(Target):
 
     @property
     def in_calling_thread(self) -> bool:
-        """True if a synchronous function is called for one query at a time, in the thread that called germane."""
+        """True if the function is called in the thread that called germane, for one query at a time.
+
+        That is so if the function is synchronous and `workers` is 1.
+        """
         return self.workers == 1 and not inspect.iscoroutinefunction(self._called)
 
 
 def _answer(function: Callable[..., Any], first: Any) -> Any:
-    """Call a function and return its answer; the values of a generator or iterator are returned as a list."""
+    """Call a function with `first` and return its answer.
+
+    If that is an iterator, return its values as a list.
+    """
     result = function(first)
     return list(result) if isinstance(result, Iterator) else result
 
@@ -116,7 +132,7 @@ def _in_thread(function: Callable[[], object]) -> None:
 
 
 def _submit(call: Callable[[], Any], run: Callable[[Callable[[], object]], object]) -> Future[Any]:
-    """Pass a call to the scheduler `run`, which executes it in some thread, and return a Future of its result."""
+    """Pass the function `call` to `run`, which runs it in some thread; return a Future of its result."""
     future: Future[Any] = Future()
     context = contextvars.copy_context()
 
@@ -127,7 +143,7 @@ def _submit(call: Callable[[], Any], run: Callable[[Callable[[], object]], objec
             result = context.run(call)
         except BaseException as error:
             future.set_exception(error)
-            if isinstance(error, KeyboardInterrupt):  # of the calling thread: not the sample's error
+            if isinstance(error, KeyboardInterrupt):  # interrupts germane; it is no error of the sample
                 raise
         else:
             future.set_result(result)
@@ -138,13 +154,13 @@ def _submit(call: Callable[[], Any], run: Callable[[Callable[[], object]], objec
 
 @contextmanager
 def prints_to_stderr() -> Iterator[None]:
-    """Context manager that redirects what this process and its children print from stdout to stderr.
+    """Redirect the stdout of this process and its children to stderr within the context.
 
-    stdout is reserved for the evaluation's own output.
+    So the prints of the user's code do not mix with germane's own output on stdout.
     """
     sys.stdout.flush()
     kept = None
-    with suppress(OSError):  # there is none of the two
+    with suppress(OSError):  # the process has no stdout or stderr
         kept = os.dup(1)
         os.dup2(2, 1)
     try:
@@ -157,7 +173,10 @@ def prints_to_stderr() -> Iterator[None]:
 
 
 def _asked_by(system: Any) -> Callable[..., Any] | None:
-    """Return the function that answers a query: the system itself, or a retriever's method. Return None if there is none."""
+    """Return the function that answers a query: the system itself, or a method of it.
+
+    The methods are `invoke`, `retrieve`, `query` and `run`. Return None if the system cannot be called.
+    """
     if inspect.isroutine(system) or inspect.isclass(system):
         return system
     for name in ("invoke", "retrieve", "query"):
@@ -169,7 +188,10 @@ def _asked_by(system: Any) -> Callable[..., Any] | None:
 
 
 def _haystack_input(system: Any, query: str) -> dict[str, Any]:
-    """Return the arguments for `run` of a Haystack component or pipeline: the query for each component that takes one."""
+    """Return the arguments for `run` of a Haystack component or pipeline.
+
+    They contain the query for each component with an input named query, text, question or prompt.
+    """
     names = ("query", "text", "question", "prompt")
     taken = inspect.signature(system.run).parameters
     if not callable(inputs := getattr(system, "inputs", None)):
@@ -183,7 +205,10 @@ def _haystack_input(system: Any, query: str) -> dict[str, Any]:
 
 
 def _first_argument(function: Callable[..., Any], case: Case) -> Any:
-    """Return the argument for a target's function: the Sample or Case if its first parameter has that name, else the query."""
+    """Return the argument with which a target's function is called.
+
+    That is the Sample or the Case if the first parameter is named `sample` or `case`, else the query.
+    """
     try:
         first = next(iter(inspect.signature(function).parameters), "query")
     except (TypeError, ValueError):
@@ -192,7 +217,11 @@ def _first_argument(function: Callable[..., Any], case: Case) -> Any:
 
 
 def _imported(module: str, folders: list[Path], location: SourceLocation) -> ModuleType:
-    """Import the module, searching these folders first; a loaded module of the same name from elsewhere is replaced."""
+    """Import and return a module, which is searched for in these folders first.
+
+    If a module of that name from another folder is loaded, it is replaced. Raises InputError, with the
+    `location` of the target's entry, if the import fails.
+    """
     first = [str(folder) for folder in folders]
     sys.path[:] = [*first, *(path for path in sys.path if path not in first)]
     loaded = getattr(sys.modules.get(module), "__file__", None)

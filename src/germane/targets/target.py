@@ -23,7 +23,10 @@ LARGEST = 16_000_000
 
 
 class Models(YamlModel):
-    """The models that a system uses, by its targets file; the audit warns if one is of the judge's family."""
+    """The models that a system uses, as its targets file lists them.
+
+    The audit warns if a model belongs to the same family as the judge.
+    """
 
     what = "models"
     aliases: ClassVar = {"rewriter": ("query_rewriter",)}
@@ -34,10 +37,11 @@ class Models(YamlModel):
 
 
 class Target(YamlModel):
-    """A system under test that answers queries: one entry of a targets file. Base class of the providers.
+    """A system under test that answers queries, as one entry of a targets file. Base class of all providers.
 
-    `workers` is the number of queries it gets at once. `live` is True if a query reaches a running system, False if its
-    answers are recorded or fixed. `imports` says whether opening it runs the user's code.
+    `workers` is the maximum number of queries at a time. `live` is True if queries reach a running system,
+    and False if the answers are recorded or fixed. `imports` is True if opening the target runs the user's
+    code.
     """
 
     what = "a target"
@@ -51,9 +55,10 @@ class Target(YamlModel):
     models: Models = Models()
 
     def open(self, location: SourceLocation, folder: Path) -> None:
-        """Check and load what the target needs before the first query; `folder`, where relative paths start, is the targets file's.
+        """Prepare the target for queries: check its settings and load what it needs.
 
-        Raises InputError with the `location` of the target's entry.
+        `folder` is the folder of the targets file, to which paths are relative. Raises InputError, with the
+        `location` of the target's entry, if a setting is wrong.
         """
 
     @property
@@ -62,9 +67,10 @@ class Target(YamlModel):
         return False
 
     async def answer(self, asked: Case | Sample) -> Sample:
-        """Query the system, and return the sample with the answer and the duration. Raises TargetError if the system failed.
+        """Query the system, and return the sample with the system's answer and the duration of the query.
 
-        Contexts that are only in the answer's text or tool calls are found later, by `find_contexts`.
+        Contexts that are only in the text or the tool calls of the answer are extracted later, by
+        `find_contexts`. Raises TargetError if the system fails.
         """
         case = asked
         if isinstance(case, Sample):
@@ -75,12 +81,15 @@ class Target(YamlModel):
         return complete(case.sample, answer, duration)
 
     async def ask(self, case: Case) -> Any:
-        """Query the system for a case and return its answer: a text, a list of contexts, a mapping with either, or a Sample."""
+        """Query the system for a case and return its answer.
+
+        An answer is a string, a list of contexts, a mapping with a response or contexts, or a Sample.
+        """
         raise NotImplementedError
 
     @property
     def notes(self) -> dict[str, int]:
-        """Notes on the answers so far, each mapped to the number of samples it applies to."""
+        """Notes on the answers so far; each is mapped to the number of samples to which it applies."""
         return {}
 
     async def close(self) -> None:
@@ -97,7 +106,7 @@ _SHAPES = 'return a string, a list of contexts, or {"response": "...", "contexts
 def complete(sample: Sample, answer: Any, duration: Mapping[str, Json]) -> Sample:
     """Return the sample with the response, messages, contexts, calls, stages and error of a system's answer.
 
-    Contexts of the answer replace the contexts and stages of the sample, which are kept if the answer has none.
+    If the answer contains no contexts or calls, the sample's own contexts, calls and stages are retained.
     `duration` is added to the metadata.
     """
     answered = answer if isinstance(answer, Sample) else _read(answer)
@@ -116,7 +125,10 @@ def complete(sample: Sample, answer: Any, duration: Mapping[str, Json]) -> Sampl
 
 
 def _read(answer: Any) -> Sample:
-    """Return a system's answer (a text, a list of contexts or a mapping) as a Sample. Raises TargetError for other values."""
+    """Return a system's answer (a string, a list of contexts or a mapping) as a Sample.
+
+    Raises TargetError if the answer has another type or contains neither contexts nor a response.
+    """
     try:
         value = native = replace_surrogates(_native(answer))
     except RecursionError:
@@ -125,7 +137,7 @@ def _read(answer: Any) -> Sample:
         failed = failure_of(value)
         value = _with_passages(value) | ({} if failed is None else {"error": failed})
     if not isinstance(value, dict) or _ANSWERED.isdisjoint(map(_ROWS.field_of, value)):
-        spoken = (getattr(answer, name, None) for name in ("content", "text"))  # of a message of a chat model
+        spoken = (getattr(answer, name, None) for name in ("content", "text"))  # the text of a chat message
         value = next((text for text in spoken if isinstance(text, str)), value)
     if isinstance(value, str):
         value = {"response": value}
@@ -147,9 +159,10 @@ def _read(answer: Any) -> Sample:
 
 
 def _with_passages(answer: dict[str, Json]) -> dict[str, Json]:
-    """Return an answer with its passages as `contexts` and its reply as `response`, if these are under other keys.
+    """Return an answer in which passages under other keys are moved to `contexts`, and a reply to `response`.
 
-    If the answer has the outputs of several components (of a Haystack pipeline), the last passages and replies are used.
+    If the answer contains the outputs of several components of a Haystack pipeline, the last passages and the
+    last reply are used.
     """
     names = set(map(_ROWS.field_of, answer))
     if not names.isdisjoint({"contexts", "calls", IDS}):
@@ -172,9 +185,9 @@ def _with_passages(answer: dict[str, Json]) -> dict[str, Json]:
 
 
 def _native(value: Any) -> Json:
-    """Return a Python value as JSON: NumPy arrays as lists, documents of retrievers as contexts.
+    """Convert a Python value to JSON: NumPy arrays to lists, and retrievers' documents to contexts.
 
-    A value of unknown type is returned unchanged, and is then reported by the reader of samples.
+    A value of unknown type is returned unchanged; the reader of samples reports it later.
     """
     if isinstance(value, Mapping):
         return {str(key): _native(inner) for key, inner in value.items()}

@@ -1,4 +1,4 @@
-"""Finds and reads the targets file, which lists the systems under test, and opens its targets."""
+"""Find and read the targets file, which lists the systems under test, and open its targets."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ PROVIDERS: Mapping[str, type[Target]] = {
     "python": PythonTarget,
     "recorded": RecordedTarget,
 }
-"""Maps each provider that a targets file may name to its class of target."""
+"""Maps the name of each provider in a targets file to its class of targets."""
 
 NAMES = (".agentv/targets.yaml", "targets.yaml", ".agentv/targets.yml", "targets.yml")
 
 
 def open_target(name: str, where: str | Path, *, warn: Warn | None = None) -> Target:
-    """Open the target called `name` in the targets file, ready to answer queries.
+    """Open the target called `name` in the targets file and return it, ready to answer queries.
 
-    `where` is the targets file, or a folder in which, or above which, the nearest one is used. `${{ NAME }}` in the
-    target's entry is replaced by the environment variable. Raises InputError with file, line and column.
+    `where` is the targets file, or a folder; then the nearest targets file in or above the folder is used.
+    `${{ NAME }}` in the target's entry is replaced by the environment variable. `warn` is called with
+    warnings about the entry. Raises InputError, with file, line and column, if the target cannot be opened.
     """
     entry, path, kind = check_asked(name, where)
     folder = path.resolve().parent
@@ -43,9 +44,11 @@ def open_target(name: str, where: str | Path, *, warn: Warn | None = None) -> Ta
 def check_target(
     name: str, where: str | Path, *, warn: Warn | None = None, faults: list[InputError] | None = None
 ) -> list[str]:
-    """Check a target's entry without running anything, and return what could not be checked: unset variables, code to import.
+    """Check the entry of a target in the targets file, without running the user's code.
 
-    Raises InputError for the first error; if `faults` is given, further errors in the entry's values are appended to it.
+    Return what could not be checked: environment variables that are not set, and code that would have to be
+    imported. Raises InputError for the first error. If `faults` is given, the other errors in the entry's
+    values are appended to it.
     """
     entry, path, kind = target_entry(name, where)
     before = len(faults or ())
@@ -59,9 +62,9 @@ def check_target(
 
 
 def check_asked(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
-    """Return a target's entry, its targets file and its class, without opening, importing or running anything.
+    """Return a target's entry, its targets file and its class, without importing or running its code.
 
-    Raises InputError if the target is unknown, or if it is live and its file is not trusted.
+    Raises InputError if the target is unknown, or if it is live and its targets file is not trusted.
     """
     entry, path, kind = target_entry(name, where)
     if kind.live:
@@ -70,7 +73,11 @@ def check_asked(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]
 
 
 def target_entry(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
-    """Return a target's entry, its targets file and its class. Raises InputError if the target or its provider is unknown."""
+    """Return a target's entry, its targets file and its class.
+
+    `where` is the targets file, or a folder for `find_targets_file`. Raises InputError if the target or its
+    provider is unknown.
+    """
     path = find_targets_file(Path(where)) if Path(where).is_dir() else Path(where)
     entry = _entry(name, path)
     kind = (entry.pairs or {}).get("provider")
@@ -86,7 +93,10 @@ def target_entry(name: str, where: str | Path) -> tuple[Node, Path, type[Target]
 
 
 def find_targets_file(folder: Path) -> Path:
-    """Return the nearest targets file in a folder or above it, up to the repository's root. Raises InputError if none exists."""
+    """Return the nearest targets file in a folder or above it, up to the root of the repository.
+
+    Raises InputError if there is no targets file.
+    """
     start = folder.resolve()
     for path in (start, *start.parents):
         for name in NAMES:
