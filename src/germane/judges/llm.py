@@ -278,9 +278,9 @@ class LLMJudge(Judge):
 
 
 def model_of(judge: Judge) -> LLMJudge | None:
-    """Return the judge if it is an LLMJudge.
+    """Return the judge itself if it is an LLMJudge, or the LLMJudge that a Replica repeats.
 
-    If it is a Replica of an LLMJudge, return that one; else None.
+    Return None for any other judge.
     """
     model = getattr(judge, "judge", judge)
     return model if isinstance(model, LLMJudge) else None

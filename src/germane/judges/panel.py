@@ -112,7 +112,7 @@ class PanelJudge(Judge):
         return () if any(answer.usable for answer in answers) else rest[:1]
 
     def combine(self, key: str, question: AnyQuestion, answers: Sequence[Answer]) -> Judgement:
-        """Return the panel's judgement, made from the members' answers and stored under `key`.
+        """Return the panel's judgement, made from the members' answers, with the ledger key `key`.
 
         It contains no usage, because the usage is in the members' own judgements.
         """

@@ -173,7 +173,10 @@ class Asker:
                 value.future.exception()  # else asyncio warns about it if nobody waits for the future
 
     def _break(self, error: BaseException) -> None:
-        """Stop because of an error, and fail all waiting questions; answers in flight are still stored."""
+        """Stop the asker because of an error, which all waiting questions raise.
+
+        Answers to requests in flight are still stored.
+        """
         self.stop(error)
         self._fail(list(self._pending.values()), error)
 

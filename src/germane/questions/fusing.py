@@ -136,7 +136,7 @@ class Ask:
     def read(
         self, payload: dict[str, Json], *, limited: bool = False
     ) -> Iterator[tuple[AnyQuestion, Json | AnswerError, dict[str, Json]]]:
-        """Yield, for each question, the question, its answer from the payload, and how it was asked.
+        """Yield a tuple per question: the question, its answer from the payload, and how it was asked.
 
         If the answer is invalid, an AnswerError is yielded in its place. How it was asked is a dict with
         `fused`, `list_size` and `place`, as far as they apply. If the schema was `limited`, an answer that

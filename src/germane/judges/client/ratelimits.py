@@ -45,7 +45,7 @@ class AdaptiveConcurrency:
         return self._paused_until > monotonic()
 
     async def pause(self) -> None:
-        """Wait until the pause ends, plus up to 1 s at random, so that not all requests start at once."""
+        """Wait until the pause ends, plus a random time of up to 1 s to spread the requests."""
         left = self._paused_until - monotonic()
         late = random.random() * min(1.0, left / 10)  # noqa: S311 - no secret
         while self._paused_until and left > 0:
