@@ -142,7 +142,7 @@ def test_a_whole_number_is_the_same_id_in_every_form(tmp_path):
         with pytest.raises(InputError, match="qrels: "):
             rank(mapping, {wrong: {"20": 1}}, "RR")
     lines.write_text('{"query_id": 7.5, "doc_id": 10, "score": 1}\n')
-    with pytest.raises(InputError, match=r"run.jsonl:1: the query id is the number 7.5"):
+    with pytest.raises(InputError, match=r"run.jsonl:1: the query id cannot be the number 7.5"):
         rank(lines, gold, "RR")
 
 
