@@ -63,7 +63,7 @@ def test_a_folder_of_data(inside: Cli, tmp_path: Path) -> None:
     assert inside("run", "e.yaml", "--json").json["cases"] == found["cases"]
     assert inside("run", "file://data", *WORDS, "--json").json["cases"] == found["cases"]
     write_jsonl(folder / "b.jsonl", row("a-1", 3))
-    assert "the id 'a-1' is in both data/a.jsonl and data/b.jsonl" in inside("run", "data", *WORDS).err
+    assert "'a-1' is in data/a.jsonl and in data/b.jsonl" in inside("run", "data", *WORDS).err
 
 
 @pytest.mark.parametrize("as_text", [False, True])

@@ -219,7 +219,7 @@ def test_what_is_refused(tmp_path: Path, model: Model) -> None:
         before = server.count
         ran = again(report, 20, server, "--judge", "openai:other")
         assert ran.code == 2
-        assert "model is other and was test" in ran.err
+        assert "model was test and is now other" in ran.err
         assert invoke("audit", report, report, "--again", 20).code == 2
         assert invoke("audit", report, "--again", 20, "--gold").code == 2
         for words in (("--base-url", server.url), ("--header", "a=b"), ("-j", 3), ("--seed", 3)):

@@ -281,9 +281,9 @@ def test_a_request_that_always_fails_does_not_go_out_for_ever() -> None:
         while "no batch was sent again" not in done.err:
             assert len(server.batches) < 5
             done = resume(server, "--later")
-        again = done.err.partition("content filter): no batch was sent again (without --later what is left ")[
-            2
-        ]
+        again = done.err.partition("content filter), so no batch was sent again; ")[2].partition(
+            "leave out --later; "
+        )[2]
         assert "continue with: germane run --resume report" in again
         assert "--later" not in again
         assert resume(server).json["judge"]["errors"] > 0

@@ -19,4 +19,4 @@ def test_parts_whose_gold_changed_are_not_merged(inside: Cli, report: Path) -> N
         assert inside(*JUDGED, "--part", "2/2", "-o", "p2", "--force").code == 0
         found = inside("merge", "p1", "p2", "-o", "m")
         assert found.code == 2
-        assert "p1 and p2 are of different evaluations: the input s.jsonl; run all parts" in found.err
+        assert "p1 and p2 belong to different evaluations: the input s.jsonl; run all parts" in found.err
