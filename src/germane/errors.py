@@ -218,7 +218,7 @@ def describe(value: Any) -> str:
 
 
 def excerpt(value: Any, most: int = 200) -> str:
-    """Return the start of a value's JSON, up to `most` characters; the keys of an object come before it."""
+    """Return the start of a value's JSON, up to `most` characters; for an object, its keys come first."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):

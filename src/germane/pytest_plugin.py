@@ -124,7 +124,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[RecordedSample]]) -> None:
     """Build the report of the recorded samples, decide its gates, and write it if a path is configured.
 
-    The results are stored in `state`, also the problem if there is no report.
+    The report, or the problem if there is none, is stored in `state`, and whether the session passed.
     """
     asked: list[str] = config.getoption("--germane-gate")
     path = config.getoption("--germane-report")

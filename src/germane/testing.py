@@ -242,10 +242,10 @@ _OF_CASE = ("query", "history", *_GOLD)
 
 
 def _with_trials(ordered: Sequence[tuple[str, RecordedSample]]) -> tuple[list[BlockRows], int]:
-    """Return the rows of each recorded sample, and the number of samples that became further trials.
+    """Return the rows of each sample, and how many samples got the id of an earlier sample or another trial.
 
-    A case is a query with its gold. `ordered` are pairs of a test's name and a sample. Raises InputError if
-    one id has two queries or different gold.
+    Samples with equal queries and gold become trials of one case. `ordered` are pairs of a test's name and a
+    sample. Raises InputError if one id has two queries or different gold.
     """
     id_of: dict[bytes, str] = {}
     case_of: dict[tuple[str, str, int], bytes] = {}

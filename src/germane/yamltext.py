@@ -135,10 +135,9 @@ class Node:
         return self.location
 
     def follow(self, path: Sequence[Step]) -> tuple[tuple[Step, ...], Node]:
-        """Convert a path of field names and indices to a path of the keys in the file.
+        """Convert a path of field names and indices to a path of the keys as written in the file.
 
-        Return the path and the node at its end. If the path does not exist in the file, it is followed as far
-        as it exists.
+        Return this path and the node at its end. Steps that do not exist in the file are left out.
         """
         node, steps = self, list[Step]()
         for step in path:

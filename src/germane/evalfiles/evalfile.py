@@ -147,7 +147,7 @@ _Measures = Annotated[
 
 
 def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[GraderSpec, ...]:
-    """Return the graders without duplicates.
+    """Return the graders without repeated graders (same name and same settings).
 
     If the file gives two different graders the same name, an error is appended to `faults`.
     """

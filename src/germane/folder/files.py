@@ -210,7 +210,7 @@ def with_texts(field: str, texts: Collection[str]) -> Keep:
 
 
 def torn_bytes(line: bytes) -> int:
-    """Return the length of the truncated last line in `line`; 0 if the last line is complete."""
+    """Return the length in bytes of the last line in `line` if it is truncated, else 0."""
     last = line[line.rfind(b"\n") + 1 :]
     try:
         if last:

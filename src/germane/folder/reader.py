@@ -108,7 +108,7 @@ class StoredTables(Tables):
         return table
 
     def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:
-        """Yield every row whose `field` has one of these values, and possibly further rows.
+        """Yield the rows of `table` whose `field` is in `values`; a few other rows may be among them.
 
         Most other rows are skipped without being parsed.
         """
@@ -118,21 +118,21 @@ class StoredTables(Tables):
             yield from filter(by_people, replace(self._peoples, keep=keep))
 
     def values_of(self, field: str) -> Iterator[tuple[SampleKey, Any]]:
-        """Yield (sample key, value) for each sample whose `field` has a value."""
+        """Yield (sample key, value of `field`) for each sample in which `field` is not empty."""
         word = encode(field) + b":"
         for row in TableFile(self.files["samples"].path, _decode_fields, lambda line: word in line):
             if (value := getattr(row, field)) is not None and value != ():
                 yield (row.id, row.system, row.trial), value
 
     def grader_numbers(self) -> dict[SampleKey, int]:
-        """Return the index in `graders` of each sample's grader set; samples with index 0 are left out."""
+        """Map each sample key to the index in `graders` of the sample's graders; index 0 is left out."""
         return dict(self.values_of("graders"))
 
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
         """Yield (item, answer as JSON) for each judgement; if judging failed, the answer is None.
 
-        Judgements with a parent are left out: they are merged into another judgement, such as a panel's
-        verdict.
+        The item is the digest of the judged texts. Judgements with a parent are left out: they are
+        merged into another judgement, such as a panel's verdict.
         """
         for row in TableFile(self.files["judgements"].path, _decode_answer):
             if row.parent is None:

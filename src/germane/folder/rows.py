@@ -73,22 +73,22 @@ class Tables:
 
     @cached_property
     def asked(self) -> AskedCounts:
-        """The number of judgements by how the judge was asked, for example by model and output mode."""
+        """The number of judgements by (kind, field, value), such as ("relevance", "mode", "schema")."""
         return count_asked(Counter(), self.judgements)
 
     def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:  # noqa: ARG002
-        """Yield every row whose `field` has one of these values, and possibly others, in table order."""
+        """Yield the rows whose `field` is in `values`, in table order; other rows may be among them."""
         return iter(getattr(self, table))
 
     def values_of(
         self, field: Literal["calls", "history", "tags", "cluster"]
     ) -> Iterator[tuple[SampleKey, Any]]:
-        """Yield (sample key, value) for each sample whose `field` has a value."""
+        """Yield (sample key, value of `field`) for each sample in which `field` is not empty."""
         both = ((sample.key, getattr(sample, field)) for sample in self.samples)
         return ((key, value) for key, value in both if value is not None and value != ())
 
     def number_of(self, graders: GraderSet) -> int:
-        """Return the index of a grader set in `graders`; a new grader set is added first."""
+        """Return the index of a list of graders in `self.graders`, to which it is added if it is new."""
         if len(self.numbers) < len(self.graders):
             self.numbers.update((canonical(known), number) for number, known in enumerate(self.graders))
         number = self.numbers.setdefault(canonical(graders), len(self.graders))
@@ -108,7 +108,7 @@ class Tables:
             self.beside.setdefault(name, array("d")).extend(values)
 
     def grader_numbers(self) -> dict[SampleKey, int]:
-        """Return the index in `graders` of each sample's grader set; samples with index 0 are left out."""
+        """Map each sample key to the index in `graders` of the sample's graders; index 0 is left out."""
         return self.graded
 
     def append_labels(self, labels: Iterable[Label]) -> None:
@@ -140,8 +140,8 @@ class Tables:
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
         """Yield (item, answer as JSON) for each judgement; if judging failed, the answer is None.
 
-        Judgements with a parent are left out: they are merged into another judgement, such as a panel's
-        verdict.
+        The item is the digest of the judged texts. Judgements with a parent are left out: they are
+        merged into another judgement, such as a panel's verdict.
         """
         for row in self.judgements:
             if row.parent is None:

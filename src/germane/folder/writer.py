@@ -120,7 +120,7 @@ class FolderWriter:
             files_in(self.path, end)["judgements"].unlink(missing_ok=True)
 
     def keep(self, answers: Iterable[Judgement]) -> None:
-        """Write the answers about unfinished samples, so that a run can resume without the ledger."""
+        """Store answers about samples that are not scored yet, so that a stopped run can be resumed."""
         if self._kept is None:
             self._kept = self._append_earlier()
         self._kept.writelines(map(judgement_line, answers))

@@ -131,12 +131,13 @@ def types_of(
     ranges: Mapping[str, Range],
     directions: Mapping[str, bool],
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the type (name, range and direction) of each measure in result files, and notes on guesses.
+    """Return a mapping from each measure in result files to its type, and notes on guesses.
 
-    `scores` contains each row's measure, value and direction (True if more is better, None if the file does
-    not say). `others` maps measures to their types in the reports with which the files are compared. `ranges`
-    and `directions` come from the user and take precedence. Raises InputError if the user named a measure
-    that no file contains, if a value is outside its range, or if two files disagree on the direction.
+    A type is a string that tells the name, the range and the direction. `scores` contains
+    each row's measure, value and direction (True if more is better, None if the file does not say). `others`
+    maps measures to their types in the reports with which the files are compared. `ranges` and `directions`
+    come from the user and take precedence. Raises InputError if the user named a measure that no file
+    contains, if a value is outside its range, or if two files disagree on the direction.
     """
     values, exported = dict[str, list[float]](), dict[str, bool]()
     for name, value, higher in scores:

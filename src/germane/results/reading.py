@@ -142,8 +142,9 @@ _Roles: TypeAlias = dict[str, str | None]
 
 
 def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[_Roles, list[str]]:
-    """Return the column of each role in a table (None if there is none), and the columns that hold measures.
+    """Return a mapping from roles (case, measure, value, ...) to columns, and the columns that hold measures.
 
+    A role without a column is mapped to None. If there are columns of measure and value, the list is empty.
     Raises InputError if no column holds the case ids, or if no column holds numbers.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -421,7 +422,7 @@ def _of_document(document: Object, name: str) -> Iterable[MeasuredRow] | None:
 
 
 def _of_rows(located: Sequence[Located]) -> Iterable[MeasuredRow]:
-    """Return the results in JSON rows; they are read by an add-on that knows their program, or as a table."""
+    """Return the results in JSON rows, read by an add-on that recognises them, or else as a table."""
     rows = [row for _, row in located]
     read = addons.reader_of(rows[0], kind="results", known=False) if rows else None
     return read(rows) if read else table_results(located)

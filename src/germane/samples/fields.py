@@ -89,7 +89,7 @@ class KeyPlan(NamedTuple):
         return cls(tuple(chosen), tuple(key for key in keys if key not in read))
 
     def read(self, row: Mapping[Any, Json]) -> dict[str, Json]:
-        """Return the converted values of `row` by field name.
+        """Convert the values of `row` and return them by field name; other keys are under "metadata".
 
         Raises Invalid with the path of an invalid value.
         """

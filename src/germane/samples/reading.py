@@ -188,7 +188,7 @@ def samples_from(
 
 
 def _located(rows: Iterable[Any]) -> Iterator[Row]:
-    """Yield each value of a list as a Row, numbered from 1, with lone surrogates replaced by U+FFFD."""
+    """Yield a Row (number from 1, value, function for locations) per value, without lone surrogates."""
     for number, row in enumerate(rows, 1):
         made: Json = without_surrogates(row) if isinstance(row, Sample) else row
         if isinstance(row, Mapping):
@@ -323,9 +323,9 @@ def _rows_of_lines(lines: Sequence[bytes]) -> list[Json] | None:
 def _json_location(
     path: Path, text: str | bytes, first_line: int, above: tuple[Step, ...], steps: Sequence[Step]
 ) -> SourceLocation:
-    """Return the location of the value at the path `above` + `steps` in a JSON text.
+    """Return the location of the value at the path `above` + `steps` in `text`, the JSON of a file.
 
-    The text starts on the line `first_line` of the file. If it has no value at this path, the location of the
+    `text` starts on the line `first_line` of the file. If it has no value at this path, the location of the
     value at `above` is returned. If both paths are empty, the location has a line but no column.
     """
     text = text.decode() if isinstance(text, bytes) else text

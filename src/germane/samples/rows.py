@@ -76,7 +76,7 @@ class RowReader:
         self._cells, self._table_rows = CellCounts(), 0
 
     def field_of(self, key: str, among: Iterable[str] = ()) -> str | None:
-        """Return the sample field that a key means in a row with the keys `among`, or None for metadata."""
+        """Return the sample field that `key` means in a row whose keys are `among`; None for metadata."""
         if key in self._mapped:
             return self._mapped[key]
         if key == "context" and not OF_GOLDENS.isdisjoint(among):
@@ -122,7 +122,7 @@ class RowReader:
     def _values(self, row: TableRow, where: Locate) -> dict[str, Json]:
         """Parse the cells of a table's row; return their values by column.
 
-        Raises Invalid, with the column as its path, for an invalid cell.
+        `where` locates a cell in warnings. Raises Invalid, with the column as its path, for an invalid cell.
         """
         self._table_rows += 1
         values = {name: cell for name, cell in row.items() if name != ""}
@@ -160,7 +160,7 @@ class RowReader:
             self.warn(Notice(problem, "check the name, also upper and lower case", file))
 
     def _named(self, wrong: Invalid, plan: KeyPlan, row: dict[str, Json]) -> Invalid:
-        """Return the error with the row's own keys in its path and an example of the field in its fix."""
+        """Return the error `wrong` with the row's own key in its path and an example value in its fix."""
         if not wrong.path:
             wrong.problem = f"{'this sample ' * wrong.problem.startswith('has no')}{wrong.problem}"
             if wrong.problem.endswith("has no query") and row:
@@ -181,7 +181,10 @@ class RowReader:
         return wrong
 
     def _warn_of(self, plan: KeyPlan, row: Mapping[str, Json], among: tuple[Any, ...], where: Locate) -> None:
-        """Warn about misspelt keys, about several keys for one field, and about several ids in one string."""
+        """Warn about misspelt keys, about several keys for one field, and about several ids in one string.
+
+        `plan` says what the keys of `row` mean. `among` also contains the keys whose value is missing.
+        """
         for key, name, _ in plan.fields:
             value = row[key] if name in _OF_IDS else None
             if isinstance(value, list) and len(value) == 1 and is_joined_ids(str(value[0])):

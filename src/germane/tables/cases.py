@@ -73,10 +73,10 @@ class CaseScores:
         return distinct[np.argsort(first)]
 
     def groups(self, keep: Ints | None = None) -> Iterator[tuple[str, int, Ints]]:
-        """Yield (system, index of the measure, row indices) for each system and measure that have scores.
+        """Yield (system, index of the measure, indices of its scores) for each system and measure.
 
-        Groups are in order of first appearance. If `keep` is given, only rows of the samples with these
-        indices are returned.
+        Groups are in order of first appearance. If `keep`, indices of samples, is given, only the scores of
+        these samples are returned.
         """
         sample, measure = self.table.sample, self.table.measure
         width = max(1, len(self.measures))
@@ -94,8 +94,8 @@ class CaseScores:
     ) -> CaseValues:
         """Return a system's scores by case for a measure, which is given as (reported name, canonical name).
 
-        The result is empty if the table has no such rows. `span` is the measure's range, which bounds missing
-        scores. `keep` restricts the samples as in `groups`.
+        The result is empty if there are no such scores. `span` is the measure's lowest and highest value, which
+        bound a missing score. If `keep` is given, only samples with these indices count.
         """
         rows = self._rows.get((system, self.measures.index(measure)), np.empty(0, np.int64))
         return self.values_of(rows if keep is None else rows[np.isin(self.table.sample[rows], keep)], span)
@@ -103,7 +103,7 @@ class CaseScores:
     def values_of(self, rows: Ints, span: tuple[float, float]) -> CaseValues:
         """Return the scores by case for the rows with these indices, which are of one system and one measure.
 
-        `span` is the measure's range, which bounds missing scores.
+        `span` is the measure's lowest and highest value, which bound a missing score.
         """
         score_rows = self.table.taken(rows)
         due = score_rows.status != _SKIPPED
@@ -132,7 +132,7 @@ class CaseScores:
     def counts(self, rows: Ints, status: NDArray[np.uint8]) -> Ints:
         """Return how many trials of each case have each status, as an array of shape (cases, statuses).
 
-        `status` contains the status code of each row in `rows`.
+        `rows` are indices in the table, and `status` is the status code of each. Cases are in index order.
         """
         codes = np.unique(self.case[self.table.sample[rows]], return_inverse=True)[1]
         size = len(STATUSES)
@@ -155,7 +155,7 @@ class CaseScores:
 
 
 def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:
-    """Yield (key, row indices) for each distinct key, in order of first appearance."""
+    """Yield (key, its positions in `keys`) for each distinct key, in order of first appearance."""
     order = np.argsort(keys, kind="stable")
     distinct, firsts = np.unique(keys[order], return_index=True)
     split = np.split(order, firsts[1:]) if len(distinct) else []
@@ -163,9 +163,9 @@ def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:
 
 
 def _means(values: Floats, codes: Ints, n: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the mean of the values with each code (0 to n - 1), and a mask of the codes that have values.
+    """Return, for each code from 0 to n - 1, the mean of its values, and whether it has any values.
 
-    The mean is 0 for a code without values.
+    `codes` gives the code of each value. The mean is 0 for a code without values.
     """
     order = np.lexsort((values, codes))
     counts = np.bincount(codes, minlength=n)

@@ -37,7 +37,7 @@ def ids_of(texts: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def counterparts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the matching case id in `ours` for each case id in `theirs`, or None if no case matches.
+    """Return, for each case id in `theirs`, the id of the same case in `ours`, or None.
 
     Both arguments map case ids to queries. Returns {} if equal ids mean the same case. Cases are matched by
     query if all ids may be line numbers and at least one id has different queries in the two sets. Cases with

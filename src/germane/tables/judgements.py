@@ -36,7 +36,7 @@ def result_item(sample: SampleKey, grader: str) -> str:
 
 
 class JudgementTable:
-    """Judgements by key, in order of first use; a judgement is ignored if its key is already present."""
+    """A table of judgements with distinct keys, in order of first use. Adding a key again does nothing."""
 
     def __init__(self, judgements: Iterable[Judgement] = ()) -> None:
         self._rows: dict[str, Judgement] = {}
@@ -73,8 +73,9 @@ def is_asked_again(judgement: Judgement) -> bool:
 
 
 def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCounts:
-    """Add judgements to `counts`, which counts how the judge was asked, and return `counts`.
+    """Add 1 to the counts for each way in which each judgement was asked, and return `counts`.
 
+    A key of `counts` is (kind of question, field, value), such as ("relevance", "mode", "schema").
     Judgements of `germane audit --again` are left out. Judgements with a parent, such as the answers of a
     panel's members, are counted too, except under `n`, `errors`, `with_reference` and `without_reference`.
     """
@@ -86,9 +87,9 @@ def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCo
 
 
 def _ways(judgement: Judgement) -> Iterator[tuple[str, str]]:
-    """Yield the (field, value) pairs under which a judgement is counted.
+    """Yield each (field, value) under which `count_asked` counts a judgement, such as ("mode", "schema").
 
-    Value is "" if only the field counts.
+    The value is "" if the field is counted whatever its value is.
     """
     how = judgement.provenance
     if judgement.parent is None:
@@ -112,7 +113,7 @@ def _ways(judgement: Judgement) -> Iterator[tuple[str, str]]:
 
 
 def asked_json(counts: AskedCounts) -> dict[str, Json]:
-    """Return the counts by kind for the manifest, e.g. {"relevance": {"n": 40, "mode": {"schema": 40}}}."""
+    """Return the counts by kind of question, such as {"relevance": {"n": 40, "mode": {"schema": 40}}}."""
     fields: dict[str, Json] = {}
     for (kind, field, value), n in sorted(counts.items()):
         mine = fields.setdefault(kind, {})

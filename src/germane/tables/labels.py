@@ -151,11 +151,10 @@ UNNAMED = "unnamed"
 class LabelBook:
     """The labels that count for each item: the newest label of each person, and all labels of UNNAMED.
 
-    The newest label is the label with the latest time; of equal times, the last label counts. `by_person`
-    returns the labels of an item that are on the scale of its newest label. `votes` returns one of these
-    labels per person. `get` returns the vote with the lower median answer, or the newest label if answers are
-    not numbers. Measures average the answers of each person, then over people. Withdrawn answers do not
-    count.
+    An item is a digest of the judged texts, such as a query and a passage. The newest label
+    has the latest time; of equal times, the last label counts. Only labels on the scale of the item's newest
+    label are returned, and only the newest label if answers are not numbers. Measures average the answers of
+    each person, then over people. Withdrawn answers do not count.
     """
 
     def __init__(self, labels: Iterable[Label] = ()) -> None:
@@ -167,7 +166,7 @@ class LabelBook:
     def add(self, labels: Iterable[Label]) -> None:
         """Add labels; all labels of an item must be added in one call.
 
-        A single later label does not replace the labels of several people.
+        Labels of a later call replace the item's labels, except that one label does not replace several.
         """
         of_items: dict[str, tuple[Label, ...]] = {}
         for label in labels:
@@ -184,16 +183,16 @@ class LabelBook:
                 self._unsure[item] = unsure
 
     def get(self, item: str) -> Label | None:
-        """Return the label with the lower median answer for an item; None if the item has no label."""
+        """Return the label with the (lower) median answer for an item; None if the item has no label."""
         votes = self.votes(item)
         return _middle(votes) if votes else None
 
     def votes(self, item: str) -> tuple[Label, ...]:
-        """Return one label per person for an item, on the scale of the newest answer, ordered by name."""
+        """Return one label per person for an item, sorted by person; of several, the (lower) median."""
         return tuple(map(_middle, self.by_person(item)))
 
     def by_person(self, item: str) -> tuple[tuple[Label, ...], ...]:
-        """Return the labels of an item, grouped by person; only UNNAMED can have several labels."""
+        """Return, for each person who labelled an item, a tuple of labels: one, or several for UNNAMED."""
         return self._people.get(item, ())
 
     def unsure(self, item: str) -> int:
@@ -214,9 +213,9 @@ class LabelBook:
         return tuple(sorted(names, key=lambda name: (name is None, name or "")))
 
     def answers(self, item: str, who: str | None) -> tuple[tuple[Label, ...], ...]:
-        """Return the labels that `who` gave an item; if `who` gave none, return the labels of all people.
+        """Return the labels that the person `who` gave an item, or those of all people if `who` gave none.
 
-        Returns () if `who` was unsure about the item. Labels are grouped by person.
+        The result is one tuple of labels per person; () if `who` was unsure about the item.
         """
         if who in self._unsure.get(item, ()):
             return ()

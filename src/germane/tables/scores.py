@@ -109,7 +109,7 @@ class ScoreTable:
         return self._systems
 
     def add(self, score: Score | ScoreRow) -> None:
-        """Append a score; if only the upper bound is None, it counts as infinity.
+        """Append a score; an upper bound of None counts as infinity if there is a lower bound.
 
         Raises ValueError unless the score is ok with a finite value, or is not ok and has a reason but no
         value.

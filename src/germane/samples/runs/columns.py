@@ -102,7 +102,7 @@ class Texts:
         return [window[self.start + at] & _MASKS.take(length - at, mode="clip") for at in words]
 
     def hashed(self, of: Numbers) -> Keys:
-        """Return a 64-bit hash of each pair of a string and its number in `of`.
+        """Return a 64-bit hash of each pair (string, number at the same position in `of`).
 
         Different pairs seldom have the same hash.
         """
@@ -138,9 +138,10 @@ def has_duplicates(keys: NDArray[Any]) -> bool:
 
 
 def numbered(texts: Texts, of: Numbers) -> tuple[Numbers, Numbers]:
-    """Number the distinct pairs of a string and its number in `of` from 0, in order of first appearance.
+    """Number the distinct pairs (string, its number in `of`) from 0, in order of first appearance.
 
-    Return two arrays: the number given to each pair, and the first position of each distinct pair.
+    `of` holds one number per string, such as the index of its query. Returns two arrays: the number given to
+    the pair at each position, and the first position of each distinct pair.
     """
     known: dict[tuple[int, bytes], int] = {}
     pairs = zip(of.tolist(), texts.bytes(), strict=True)
@@ -168,11 +169,10 @@ class Index:
             self._exact = {pair: at for at, pair in enumerate(zip(of.tolist(), texts.bytes(), strict=True))}
 
     def find(self, texts: Texts, of: Numbers, keys: Keys | None = None) -> tuple[Numbers, Numbers]:
-        """Look up each pair of a string in `texts` and its number in `of`.
+        """Look up each pair (string in `texts`, number at the same position in `of`).
 
         Return two arrays: the positions (in `texts`) of the pairs that the index contains, and the positions
-        of these pairs in the index. `keys` are the hashes of the pairs, if the caller has already computed
-        them.
+        of these pairs in the index. `keys` are the hashes of the pairs (default: computed here).
         """
         if self._exact is not None:
             pairs = zip(of.tolist(), texts.bytes(), strict=True)

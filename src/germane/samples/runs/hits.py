@@ -144,7 +144,7 @@ def _hits(
 
 
 def _twice(name: str, lists: Lists, at: int, first: int) -> InputError:
-    """Return the InputError for a document that is listed twice for a query, in the rows `first` and `at`."""
+    """Return the InputError for a document that a run lists twice for a query, in rows `first` and `at`."""
     line, earlier = lists.rows.line[[at, first]].tolist()
     before = f" (first in line {earlier})" if earlier else ""
     query, doc = lists.queries[lists.of[at]], lists.rows.doc[at]
@@ -154,7 +154,7 @@ def _twice(name: str, lists: Lists, at: int, first: int) -> InputError:
 
 
 def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
-    """Return new ranks after dropping all but the best-ranked result of each document in each query.
+    """Return the rank of each result after all but the best result of each document in a query are dropped.
 
     `place` holds the old rank of each result. Results with the same number in `codes` are of the same query
     and document. The rank 0 marks a dropped result, both in `place` and in the new ranks.

@@ -44,16 +44,17 @@ _ROWS_AT_ONCE = 1 << 15
 
 
 def in_blocks(rows: Iterable[FileRow]) -> Iterator[Rows]:
-    """Yield the rows in large batches, each batch converted to a Rows."""
+    """Yield the rows in large batches; each batch is a Rows, which has one array per column."""
     remaining = iter(rows)
     while some := list(islice(remaining, _ROWS_AT_ONCE)):
         yield Rows.of(some)
 
 
 def record_rows(records: Iterable[tuple[int, Any]], reading: Reading) -> Iterator[FileRow]:
-    """Yield the rows in records. Each record is given as (line number, record); an unknown number is 0.
+    """Yield (line number, query id, document id, score or grade, rank) for each document in the records.
 
-    Errors in records, queries and scores are passed to `reading.reject`.
+    `records` are pairs (line number or 0 if unknown, record). A document id, score or rank that is missing is
+    None. Errors are passed to `reading.reject`.
     """
     columns = reading.chosen
     id_key = next((name for key, name in columns if role(key) == "doc"), "")
@@ -87,10 +88,10 @@ def record_rows(records: Iterable[tuple[int, Any]], reading: Reading) -> Iterato
 def _queries_in(
     record: Any, kind: Kind, columns: tuple[tuple[str, str], ...]
 ) -> list[tuple[dict[str, Any], Mapping[str, str]]]:
-    """Return, for each query in a record, its values by role and the record's key for each role.
+    """Return, for each query in a record, two mappings: its values, and the record's keys, both by role.
 
-    A role is query, doc, score, ... `columns` are the user's names of columns. Raises Invalid if a record is
-    not an object, has no query id, or is a sample that cannot be read as a run.
+    A role is query, doc, score, ... `columns` are the user's pairs of a role and a column. Raises Invalid if
+    a record is not an object, has no query id, or is a sample that cannot be read as a run.
     """
     if not isinstance(record, dict):
         raise Invalid(f"this row is {json.dumps(record, default=str)[:60]}, not a JSON object", kind.json)
