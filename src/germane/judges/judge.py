@@ -114,7 +114,7 @@ Judges: TypeAlias = AnyJudge | Sequence[AnyJudge]  # a judge; several of them ar
 
 
 def copy_settings(judge: Any, target: Judge, own: Sequence[str] = ()) -> None:
-    """Copy the public attributes of Judge from any object to `target`, except those named in `own`."""
+    """Copy from `judge` (any object) to `target` the public attributes of a Judge, except those in `own`."""
     for name in dir(Judge):
         if not name.startswith("_") and name not in own and hasattr(judge, name):
             setattr(target, name, getattr(judge, name))

@@ -132,7 +132,7 @@ _RULES: dict[str, Rule] = {
 
 
 def coverage(required: Terms, present: frozenset[str]) -> float:
-    """Return the proportion (0 to 1) of the required words whose stems are in `present`, weighted by word."""
+    """Return the proportion (0 to 1), by weight, of the `required` words whose stems are in `present`."""
     total = sum(weight for _, weight in required.values())
     share = sum(weight for stem, (_, weight) in required.items() if stem in present) / total if total else 0.0
     return round(share, 9)  # removes rounding errors, so that 3/5 equals 0.6 in comparisons
@@ -214,7 +214,7 @@ def _weights() -> MappingProxyType[str, float]:
 
 @lru_cache(maxsize=4096)
 def terms(text: str) -> Terms:
-    """Return the content words of a text and their weights, one word per stem.
+    """Return the content words of a text as {stem: (word, weight)}; of words with one stem, the heaviest.
 
     If the text consists of function words only, return all of its words with weight 1.
     """

@@ -292,7 +292,7 @@ def _check(
     temperature: float | None,
     counts: Mapping[str, int | None],
 ) -> None:
-    """Raise InputError if a setting of LLMJudge is invalid."""
+    """Raise InputError if a setting of LLMJudge is invalid; `counts` are settings that must be at least 1."""
     if ours := ", ".join(sorted(_OURS & parameters.keys())):
         problem = f"the model parameters include {ours}, which germane sets itself"
         raise InputError(problem, fix=f"leave out {ours}")
@@ -319,7 +319,7 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
 
 
 def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
-    """Return whether requests set a token limit, and the names of that parameter in the order to try them.
+    """Return (True if requests set a token limit, the names of that parameter in the order to try them).
 
     Only requests to the user's own server set limits, because hosted models stop by themselves and their
     providers reserve the requested tokens. OpenAI's newer models refuse the older name of the parameter with

@@ -153,7 +153,7 @@ def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
 
 
 def _names(members: Sequence[Judge]) -> list[str]:
-    """Return the names of the members; if several have the same name, a number is added to each.
+    """Return the names of the members; if two have the name `a`, theirs are `a #1` and `a #2`.
 
     Raises InputError if two members are the same judge.
     """

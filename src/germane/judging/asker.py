@@ -215,7 +215,7 @@ class Asker:
         return answers
 
     def keyed(self, questions: Sequence[AnyQuestion]) -> list[tuple[str, Judge]]:
-        """Return the ledger key and the judge of each question."""
+        """Return, for each question, the key of its answer in the ledger and the judge that must answer."""
         if isinstance(questions, Passages):
             judge = self._route(questions.example)
             return [(key, judge) for key in judge.keys(questions)]
@@ -246,7 +246,7 @@ class Asker:
         return answer
 
     def read(self, question: AnyQuestion, judgement: Judgement) -> Answer:
-        """Return a stored judgement as a question's answer, with the judgements that were merged into it."""
+        """Return a stored judgement as the Answer to a question; its `children` were merged into it."""
         if judgement.parent is not None:  # it was stored as part of another judgement
             judgement = replace(judgement, parent=None)
         answer, children = answered(question, judgement), list[Judgement]()
@@ -305,10 +305,10 @@ class Asker:
             self._break(error)
 
     def _queue(self, judge: Judge, pending: list[Pending]) -> None:
-        """Queue the questions for their judge and start as many groups as the limits allow.
+        """Queue the questions for `judge` and start as many groups as the limits allow.
 
-        If the judge is a panel, each question is put to its members instead. In a replay, each question to a
-        judge with stored answers gets an error as its answer.
+        If the judge is a panel, each question is put to its members instead. In a replay, a question to a
+        judge whose answers would be in the ledger is not asked; its answer is an error.
         """
         if self._failure is not None:
             self._fail(pending, self._failure)
@@ -381,9 +381,9 @@ class Asker:
                 self._spawn(self._ask(queue, queue.groups.popleft(), reserved))
 
     async def _ask(self, queue: Queue, group: list[Pending], reserved: float) -> None:
-        """Put one group of questions to its judge; a JudgeError stops the asker.
+        """Put one group of questions to the judge of `queue`; a JudgeError stops the asker.
 
-        `reserved` is the expected cost, which the budget then replaces by the actual cost.
+        `reserved` is the cost that the budget expects; it is replaced by the actual cost.
         """
         judge, scope = queue.judge, GroupScope()
         if self._prepared is False and judge.stored:

@@ -23,7 +23,7 @@ def callers_thread() -> RunThere:
 
 
 async def called_by(run_there: RunThere, work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` and return its result; while it runs, `callers_thread` returns `run_there`."""
+    """Await `work` and return its result; until then, `callers_thread` returns the function `run_there`."""
     _run_there.set(run_there)
     return await work
 

@@ -66,10 +66,10 @@ class StoredAnswers:
                 self._index.setdefault(name, position)
 
     def _settings(self, fields: Mapping[str, Any]) -> Sequence[bytes]:
-        """Return the index keys of a judgement's settings.
+        """Return the settings of a judgement as bytes for its index keys.
 
-        The first leaves out its `beside` inputs (reference, response, criterion). If it has such inputs, a
-        second key contains them.
+        The first value leaves out the `beside` inputs (reference, response, criterion). If the judgement has
+        such inputs, a second value contains them. `fields` contains the settings and the kind.
         """
         values = map(fields.get, ("kind",) if self._however else _SETTINGS)
         settings = "\0".join(["\0" if value is None else str(value) for value in values]).encode()
@@ -93,7 +93,7 @@ class StoredAnswers:
         return values
 
     def places_reader(self, samples: Sequence[Sample], settings: Settings) -> PlacesReader:
-        """Return a cached function that returns the samples' passages down to a given rank, with verdicts."""
+        """Return a cached function: from a source of labels and a rank to the Places down to that rank."""
 
         @cache
         def read(choice: LabelChoice, depth: int | None) -> Places:
@@ -114,7 +114,7 @@ class StoredAnswers:
     def _find(
         self, asked: Sequence[Sequence[AnyQuestion]], read: Callable[[bytes], R]
     ) -> Iterator[Judgement | R | None]:
-        """Yield the stored record of each question, or None without one; `read` parses a line of the file."""
+        """Yield each question's judgement, or None if none is stored; `read` parses it if it is in a file."""
         names = [of for questions in asked for of in self._names_of(questions)]
         if not names:
             return
@@ -130,7 +130,7 @@ class StoredAnswers:
             yield None if position is None else next(records)
 
     def _names_of(self, questions: Sequence[AnyQuestion]) -> list[Sequence[bytes]]:
-        """Return, for each question, the index entries of possible answers, from general to specific."""
+        """Return, for each question, the index keys of answers to it, the first without `beside` inputs."""
         if isinstance(questions, Passages) and questions:
             several = self._settings({**asked_as(questions.example), "kind": questions.example.kind})
             return [_names(item.encode(), several) for item in questions.items]
@@ -151,5 +151,5 @@ _decode_answer = msgspec.json.Decoder(_Answer).decode
 
 
 def _names(item: bytes, several: Sequence[bytes]) -> Sequence[bytes]:
-    """Return the index entries of an item: one digest of the item and settings for each of `several`."""
+    """Return the index keys of an item (a question's digest): a digest for each of `several` settings."""
     return [short_name(item + settings) for settings in several]

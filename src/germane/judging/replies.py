@@ -31,7 +31,7 @@ def judgement_of(
     parent: str | None = None,
     session: str = "",
 ) -> Judgement:
-    """Return a judge's reply to a question as a judgement, which can be stored.
+    """Return a judge's reply to a question as a judgement, to be stored under `key`.
 
     `parent` is the key of the judgement that this one was merged into, `session` the id of the session that
     paid for it. Raises TypeError or ValueError if the reply cannot be written as JSON.
@@ -79,7 +79,7 @@ def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, sessi
 
 
 async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: GroupScope) -> Sequence[Reply]:
-    """Ask the judge and return one reply per question. If it raises an exception, all replies are errors.
+    """Ask the judge and return one reply per question. If it raises any other exception, all are errors.
 
     Raises:
         GermaneError: The judge raised it on purpose, for example JudgeError because it cannot be used at all.

@@ -153,7 +153,7 @@ class UsageLog:
     def has_paid(self, judgement: Judgement, children: Iterable[Judgement] = ()) -> bool:
         """Return True if a session of this evaluation paid for a judgement or for one of its `children`.
 
-        `children` are the judgements that were merged into it.
+        `children` are the panel members' judgements, or those about parts of the contexts, merged into it.
         """
         return any(row.provenance.get("session") in self._sessions for row in (judgement, *children))
 
@@ -232,7 +232,7 @@ def _spent_in(row: Mapping[str, Any]) -> Spent:
 
 
 def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:
-    """Return how many answers of one call got no request: all of them if none was sent, otherwise 0."""
+    """Return the number of answers in one call if no request was sent for them, otherwise 0."""
     sent = any(answer.usage.requests or answer.error is None for answer in answers)
     return 0 if sent else len(answers)
 
@@ -269,7 +269,7 @@ class Budget:
         """The flag whose limit did not allow even one question; "" if there is none."""
 
     def reserve(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> float | None:
-        """Reserve the estimated cost of a request with these questions and return it.
+        """Reserve and return the estimated cost, in US dollars, of a request with these questions.
 
         Return None if the request would exceed a limit, or must wait until more costs are known.
         """
@@ -311,7 +311,7 @@ class Budget:
             self._actual += cost
 
     def reached(self, questions: tuple[AnyQuestion, ...]) -> LimitReached:
-        """Return the LimitReached error for a request with these questions that a limit does not allow."""
+        """Return the error to raise because a limit does not allow a request with these questions."""
         calls = self._max_calls is not None and self._calls + len(questions) > self._max_calls
         flag = f"--max-calls {self._max_calls}" if calls else f"--max-cost {self._max_cost:g}"
         if not self._calls:

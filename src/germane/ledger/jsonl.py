@@ -35,8 +35,8 @@ def readable(paths: Sequence[Path]) -> None:
 def import_rows(ledger: Ledger, path: Path) -> tuple[int, int, int]:
     """Import the judgements of a JSONL file into the ledger.
 
-    Return how many judgements were added, how many keys were already stored, and how many were errors, which
-    are not imported.
+    Return three counts: judgements added, judgements whose key was already stored, and errors, which are not
+    imported.
 
     Raises InputError at the first line that is not a judgement; earlier lines may have been imported.
     """

@@ -209,7 +209,7 @@ def _open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def _filled(rows: Iterable[Judgement]) -> sqlite3.Connection:
-    """Return a temporary database with those of the judgements that have an answer.
+    """Return a temporary database with those of the judgements `rows` that are not errors.
 
     A panel's judgement is left out if a member failed. The database is deleted when it is closed.
     """

@@ -147,7 +147,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def _look_up(self, column: str, values: Sequence[str]) -> list[Judgement]:
-        """Return the judgements whose `column` contains one of these values."""
+        """Return the judgements whose value in the table's column `column` is one of `values`."""
 
     @abstractmethod
     def _insert(self, rows: Sequence[Row], useless: Sequence[tuple[str, str]]) -> set[str]:
@@ -163,7 +163,7 @@ class Ledger(ABC):
         return {judgement.key: judgement for some in chunks for judgement in self._look_up("key", some)}
 
     def children(self, keys: Sequence[str]) -> list[Judgement]:
-        """Return the judgements that were merged into those stored under `keys`, sorted by their own keys."""
+        """Return the judgements (of panel members, say) merged into those under `keys`, sorted by own key."""
         return sorted(self._look_up("parent", keys), key=attrgetter("key"))
 
     def put(
@@ -285,7 +285,7 @@ class GroupCommit:
 
 
 def _settle(group: Sequence[_Batch], stored: Stands, failure: BaseException | None) -> None:
-    """Pass the result of a commit, or its error `failure`, to all calls of `put` that wait for it."""
+    """Let the calls of `put` that wait for a commit return `stored`, or raise `failure` if it is not None."""
     for _, _, committed in group:
         if committed.done():
             continue

@@ -39,7 +39,7 @@ class Unanswered:
 
 
 class Answer(Struct, frozen=True, gc=False):
-    """A judgement together with the typed answer parsed from it, or with Unanswered."""
+    """A judgement and its `value`: the typed answer parsed from it, or an Unanswered if there is none."""
 
     judgement: Judgement
     value: Any
@@ -47,17 +47,17 @@ class Answer(Struct, frozen=True, gc=False):
 
     @property
     def usable(self) -> bool:
-        """True if the judgement has a usable answer."""
+        """True if `value` is a typed answer: the judgement is no error and its payload could be parsed."""
         return not isinstance(self.value, Unanswered)
 
     @property
     def holds(self) -> bool:
-        """True if the question need not be asked again: the judgement has a usable answer or an error."""
+        """True if the question need not be asked again: the judgement is an error or has a valid payload."""
         return not isinstance(self.value, Unanswered) or self.judgement.error is not None
 
 
 def answered(question: Question[Any], judgement: Judgement) -> Answer:
-    """Return a judgement with its typed answer (a grade "2" becomes 2), or with Unanswered without one."""
+    """Return the Answer with this judgement and the typed answer in it (a grade "2" is parsed as 2)."""
     value, given = value_of(question, judgement.answer, judgement.error), judgement.answer
     if isinstance(given, dict) and isinstance(given.get("grade"), str) and not isinstance(value, Unanswered):
         judgement = replace(judgement, answer={**given, "grade": value.grade})
@@ -127,9 +127,10 @@ AskJudge: TypeAlias = Callable[[Sequence[AnyQuestion]], Awaitable[Sequence[Answe
 
 
 class Running(Generic[R]):
-    """A program in progress: its current questions, the trace of earlier steps, and at the end its result.
+    """A running program (a generator that yields questions and receives the answers) and its state.
 
-    `stored` contains the known answers to the current questions, None for each that a judge must answer.
+    `questions` are those that it asked last. `stored` contains an answer to each of them, or None if a judge
+    must answer. `trace` contains earlier questions with answers; `result` is set once it is `finished`.
     """
 
     __slots__ = ("_program", "finished", "questions", "result", "stored", "trace")
@@ -155,7 +156,7 @@ class Running(Generic[R]):
             self.result, self.finished = end.value, True
 
     async def finish(self, ask: AskJudge | None) -> None:
-        """Run the program to its end. `ask` is called for the answers that are not stored."""
+        """Run the program until it has a `result`. `ask` answers the questions without a stored answer."""
         while not self.finished:
             assert ask is not None
             questions = self.questions or ()
@@ -166,9 +167,9 @@ class Running(Generic[R]):
 
 
 async def start(programs: Iterable[Program[R]], find: FindAnswers) -> list[Running[R]]:
-    """Start the programs, run each one as far as stored answers allow, and return them in order.
+    """Start the programs, run each one until a question has no stored answer, and return them in order.
 
-    `find` looks up stored answers. It is also called with no questions between the starts of programs, so
+    `find` returns the stored answers. It is also called with no questions between the starts of programs, so
     that a signal can interrupt a long series of starts.
     """
     running, heard = [], time.monotonic()
@@ -191,7 +192,7 @@ async def start(programs: Iterable[Program[R]], find: FindAnswers) -> list[Runni
 
 
 async def finish(programs: Iterable[Running[R]], ask: AskJudge | None) -> None:
-    """Run several programs to their ends concurrently, so that their questions can be asked together.
+    """Run several programs concurrently until all have returned; `ask` answers their questions.
 
     If one program fails, the others are cancelled and its exception is raised.
     """
@@ -212,7 +213,7 @@ FindValues: TypeAlias = Callable[[Sequence[Sequence[AnyQuestion]]], Sequence[Seq
 def results_of(programs: Sequence[Program[R]], find: FindValues) -> list[R]:
     """Run programs with stored answers only, and return the result of each.
 
-    `find` looks up the answers for all programs together.
+    `find` returns the answers to the questions of all programs, or Unanswered where no answer is stored.
     """
     results: dict[int, R] = {}
     waiting: dict[int, Any] = dict.fromkeys(range(len(programs)))
@@ -228,7 +229,7 @@ def results_of(programs: Sequence[Program[R]], find: FindValues) -> list[R]:
 
 
 def replay(program: Program[R], find: FindValues) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
-    """Run a program with stored answers only; return its result and its questions with the typed answers."""
+    """Run a program with the answers from `find`; return its result and its (question, answer) pairs."""
     exchange: list[tuple[AnyQuestion, Any]] = []
 
     def noted(asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Any]]:

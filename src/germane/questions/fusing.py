@@ -59,7 +59,7 @@ class FusedRequest:
         return True
 
     def like(self) -> tuple[object, ...]:
-        """Return a key. Requests with equal keys differ only in their text, so they may be in one batch."""
+        """Return a key that is equal for requests that differ only in text, so that they may form a batch."""
         kinds = tuple(question.prompt for question in self.questions)
         return kinds, self.text, json.dumps(self.inputs, sort_keys=True)
 
@@ -67,9 +67,9 @@ class FusedRequest:
 def fused_requests(
     questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True
 ) -> list[FusedRequest]:
-    """Return requests for the questions.
+    """Return requests that together ask all of the questions; `prompts` contains the prompts to use.
 
-    With `fuse`, questions about the same text are put into one request.
+    With `fuse`, questions about the same text are put into one request; otherwise each has its own.
     """
     requests: list[FusedRequest] = []
     by_text: dict[str, list[FusedRequest]] = {}
@@ -166,10 +166,10 @@ class Ask:
 
 
 def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
-    """Return the items of the answer to a batch of `count` texts, by number; AnswerError for a repeated item.
+    """Return the answers to a batch of `count` texts by text number; AnswerError if one text has two answers.
 
     Raises AnswerError if a number is unknown or the last items are missing, because the model may then have
-    numbered the passages differently (from 0, for example), so that no item can be trusted.
+    numbered the passages differently (from 0, for example), so that no answer can be trusted.
     """
     items = payload.get("items")
     if not isinstance(items, list):

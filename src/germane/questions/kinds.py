@@ -176,7 +176,7 @@ class ContextSetQuestion(Question[A]):
 
 
 def _check_numbers(numbers: Sequence[int], count: int, allowed: Sequence[int] | None = None) -> None:
-    """Raise AnswerError if a context number is not from 1 to `count`, or not one of `allowed`."""
+    """Raise AnswerError if a context number is not from 1 to `count`, or not in `allowed` (None: any)."""
     for number in numbers:
         if not 1 <= number <= count:
             raise AnswerError(f"context {number!r} does not exist: contexts are numbered from 1 to {count}")

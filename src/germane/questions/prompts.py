@@ -46,7 +46,7 @@ _SQUARE = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|T
 
 
 def variables_in(template: str) -> frozenset[str]:
-    """Return the names of all variables in a template, which are written as `{{name}}`."""
+    """Return the names of the variables (written as `{{name}}`) in a template."""
     return frozenset(name.strip() for name in _VARIABLE.findall(template))
 
 
@@ -156,7 +156,7 @@ def _worded(own: Wording) -> Prompt:
 
 @cache
 def fragment(name: str) -> str:
-    """Return a text that is used in the prompts of several kinds; "" if there is no text of that name.
+    """Return the text `name` that prompts of several kinds contain; "" if there is no text of that name.
 
     `frame` is used in every request, `list` in every batch. Any other text explains the input of its name.
     """

@@ -103,14 +103,14 @@ class Question(ABC, Generic[A]):
         return tuple(name for name in fields if name not in cls.hidden_fields)
 
     def judged(self) -> dict[str, Json]:
-        """Return the values whose digest is the item, by name: `item_fields`, or all inputs without these."""
+        """Return the values whose digest is `item`, by name: `item_fields`, or all inputs if it is empty."""
         return {name: getattr(self, name) for name in self.item_fields} or self.inputs()
 
     @property
     def item(self) -> str:
-        """The digest of the question's kind and judged texts.
+        """The digest of the question's kind and judged texts, for example of the query and the passage.
 
-        It ignores judge, prompt, scale and reference.
+        It does not depend on the judge, the prompt, the scale or the reference.
         """
         result: str = getattr(self, "_item", "")
         if not result:
@@ -119,7 +119,7 @@ class Question(ABC, Generic[A]):
         return result
 
     def parts(self) -> tuple[str, ...]:
-        """Return the item of each subject (such as a claim) with its own verdict; () without subjects."""
+        """Return a digest for each subject (such as a claim) with its own verdict; () without subjects."""
         if self.verdicts is None:
             return ()
         subjects_name = self.subjects_field or self.verdicts[0]
@@ -195,9 +195,9 @@ class Question(ABC, Generic[A]):
         return self.limits().limit(self.schema())
 
     def unasked(self) -> Json | AnswerError | None:
-        """Return the payload for an empty text, an AnswerError for a missing text.
+        """Return the payload if the text is empty, and an AnswerError if the text is missing.
 
-        None if a judge is needed.
+        Return None if a judge must be asked.
         """
         return {self.lists: []} if self.lists and blank(self.about) else None
 
@@ -278,7 +278,7 @@ def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
 
 
 def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tuple[Any, ...]:
-    """Return the verdicts of a list sorted by their subjects' numbers.
+    """Return the verdicts `items` sorted by the numbers of their subjects (such as claims).
 
     `name` is the name of the list, and `number` that of the field with the number. Raises Miscounted unless
     each number from 1 to `count` occurs exactly once.
@@ -319,9 +319,7 @@ def keys_of(
     prompt_hash: str,
     label: Json = None,
 ) -> list[str]:
-    """Return the keys of several questions, as `key_of` does.
-
-    They differ from `example` only in their `items`.
+    """Return the keys that `key_of` returns for questions that differ from `example` only in their item.
 
     A key is the digest of {"as": settings, "beside": `context_fields`, "item", "judge", "label", "prompt"}.
     """

@@ -188,7 +188,7 @@ class Passages(Sequence[Relevance]):
 
 
 def examples_of(questions: Sequence[Question[Any]]) -> Iterable[Question[Any]]:
-    """Return the questions. For `Passages`, return the first question once per passage.
+    """Return `questions`; if they are `Passages`, return the first question as often as there are passages.
 
     That is enough where only prompt and settings matter, because only query and passage differ.
     """

@@ -20,7 +20,7 @@ Schemas: TypeAlias = Mapping[str, Mapping[str, Json]]  # the properties of an ob
 
 
 class Vote(NamedTuple):
-    """The result of a vote."""
+    """The result of a vote: the verdict as a payload, and the proportion of votes that agree with it."""
 
     payload: dict[str, Json]  # the verdict, as the question can parse it
     agreement: (
@@ -31,7 +31,7 @@ class Vote(NamedTuple):
 def verdict_parts(schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Schemas:
     """Return the JSON Schema of each field of a verdict in a list, except the subject's number.
 
-    `schema` is the schema of the whole answer, `verdicts` that of `Question.verdicts`.
+    `schema` is the schema of the whole answer. `verdicts` names the list and the field with the number.
     """
     name, number = verdicts
     fields: Schemas = schema["properties"][name]["items"]["properties"]
@@ -96,7 +96,7 @@ def in_short(answer: Answer, fields: Schemas) -> str:
 
 
 def _number(values: Sequence[int]) -> int:
-    """Return the highest value that more than half of the votes reach, which is the lower median.
+    """Return the highest value that more than half of the votes equal or exceed, which is the lower median.
 
     Yes is above no.
 
@@ -121,5 +121,5 @@ def _named(values: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _equal(vote: Json, verdict: Json) -> bool:
-    """Return True if a vote's value equals the verdict's; context numbers may be in any order."""
+    """Return True if one field of a vote equals that of the verdict; lists of numbers may be in any order."""
     return set(vote) == set(verdict) if isinstance(verdict, list) else vote == verdict

@@ -47,7 +47,7 @@ class PlannedCase(Job, kw_only=True):
 
     @property
     def system(self) -> _System:
-        """The system to query: the target's name and the targets file (None if no system is queried)."""
+        """The system to query: (name of the target, targets file), or ("", None) if none is queried."""
         return self.target, self.targets_file if self.target else None
 
 
@@ -204,7 +204,7 @@ async def answers_at_hand(
 
 
 def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_System, Target]:
-    """Open the targets of these cases and return them by system.
+    """Open the targets of these cases and return each by its (name, targets file).
 
     Without `live`, only targets with recorded or fixed answers are opened.
     """
@@ -242,8 +242,8 @@ def prepared(
     """Return the case with a sample that is ready for judging.
 
     If the sample has no contexts, they are searched for in its answer. If a target's answer contains no
-    contexts, the sample gets an `error`. `document_ids` maps the chunk ids of a sample to document ids. A
-    note on how contexts were found is counted in `notes`.
+    contexts, the sample gets an `error`. `document_ids` returns a sample with document ids made from its
+    chunk ids. `notes` counts the samples by the note on how their contexts were found.
     """
     sample = planned.sample
     if sample.contexts is None and sample.calls is None and sample.error is None:

@@ -119,9 +119,9 @@ class RecordedTarget(Target):
 
     @property
     def notes(self) -> dict[str, int]:
-        """A note on ids whose recorded query differs from the query of the case, with the number of such ids.
+        """A note, mapped to the number of ids whose recorded query differs from the query of the case.
 
-        The note contains the first such id. Without such ids, there is no note.
+        The note contains the first such id. Returns {} if there is no such id.
         """
         first = next(iter(self._otherwise.values()), "")
         return {f"x an id with another query in {self.path}: {first}": len(self._otherwise)} if first else {}

@@ -132,7 +132,7 @@ def _in_thread(function: Callable[[], object]) -> None:
 
 
 def _submit(call: Callable[[], Any], run: Callable[[Callable[[], object]], object]) -> Future[Any]:
-    """Pass the function `call` to `run`, which runs it in some thread; return a Future of its result."""
+    """Let `run` execute `call`, for example in another thread; return a Future of the result of `call`."""
     future: Future[Any] = Future()
     context = contextvars.copy_context()
 

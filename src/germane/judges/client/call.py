@@ -108,7 +108,7 @@ class GroupCall(ModelCall):
                     self._results[id(question)] = Reply(error=why)
 
     def _open(self, items: Sequence[FusedRequest]) -> Iterator[FusedRequest]:
-        """Yield requests with those questions of `items` that have no answer yet."""
+        """Yield requests with those questions of the requests `items` that have no answer yet."""
         for item in items:
             left = [question for question in item.questions if self._results[id(question)].payload is None]
             if len(left) == len(item.questions):
@@ -117,7 +117,7 @@ class GroupCall(ModelCall):
                 yield from fused_requests(left, self.prompts)
 
     def _split_questions(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
-        """Return smaller requests for the failed questions; [] in an outage, or if they cannot help."""
+        """Return smaller requests for the unanswered questions; [] in an outage, or if they cannot help."""
         left = list(self._open(items))
         if not left or self.client.breaker.open:
             return []

@@ -317,8 +317,8 @@ def _called(calls: Json, name: str) -> tuple[str, str]:
 def tokens_in(body: Mapping[str, Json]) -> tuple[int | None, int | None, int]:
     """Return the numbers of input, output and cached input tokens that a response reports.
 
-    Input and output are None if they are not reported; 0 input tokens count as not reported. Cached is then
-    0.
+    Input and output are None if they are not reported; 0 input tokens count as not reported. Cached is 0 if
+    it or the input is not reported.
     """
     usage = _object(body.get("usage"))
     sent, back = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
@@ -331,7 +331,7 @@ def _count(value: Json) -> int | None:
 
 
 def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """Return an object's fields as a dict. Raises AnswerError if two have the same name."""
+    """Return the (name, value) `pairs` of a JSON object as a dict. Raises AnswerError if a name recurs."""
     result = dict(pairs)
     if len(result) < len(pairs):
         raise AnswerError("the answer has the same field twice")

@@ -248,7 +248,7 @@ class ModelClient:
         return replace(got, cut=True) if full and got.fault else got
 
     def _check_read(self, read: int, ask: Ask, sent: int) -> None:
-        """Raise GaveUp if the server cut the prompt off: `read` is far less than `sent` (both in tokens)."""
+        """Raise GaveUp if the server cut the prompt off: it `read` far fewer tokens than were `sent`."""
         size = len(" ".join(ask.user.split()))
         if read > self._cuts_at + _SAME_TOKENS:
             self._cuts_at = 0  # the server can read longer prompts than assumed

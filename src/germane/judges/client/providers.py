@@ -183,7 +183,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
 
 def _split(spec: str) -> tuple[str, str]:
-    """Split `NAME@URL` into the name and the URL ("" without a URL).
+    """Return the name and the URL in `NAME@URL`; the URL is "" if `spec` contains none.
 
     Raises InputError if the URL does not begin with http:// or https://.
     """

@@ -63,7 +63,7 @@ class RetryPolicy:
             check_number(field.name, getattr(self, field.name), least=1 if count else None, whole=count)
 
     def wait(self, asked: float | None, failures: int) -> float:
-        """Return how many seconds to wait before the request is sent again, after `failures` failures.
+        """Return how many seconds to wait before a request that failed `failures` times is sent again.
 
         If the server asked for `asked` seconds, wait that long plus a random time of up to 10% (at most 1 s),
         so that not all waiting requests return at once; from the second such request on, wait at least the
@@ -145,7 +145,7 @@ def _words(error: Json) -> Iterator[str]:
 
 
 def failure_in(body: Mapping[str, Json]) -> tuple[int, Json] | None:
-    """Return the error in the body of a 2xx response, after the status that the response should have had.
+    """Return (status, error) for an error in the body of a 2xx response.
 
     Return None if the body contains no error. The error may be next to the choices, in the first choice
     (OpenRouter), or alone. The status is the code in the error if it is 4xx or 5xx, otherwise 500. If the
