@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _exit_code(call: Callable[[Sequence[str]], int]) -> int:
-    """Run the command in sys.argv and return its exit code; errors are printed."""
+    """Pass the words in sys.argv to `call`, and return the exit code; errors are printed."""
     words = [word for word in sys.argv[1:] if word != "--debug"]  # allowed anywhere
     if len(words) < len(sys.argv) - 1:
         os.environ["GERMANE_DEBUG"] = "1"

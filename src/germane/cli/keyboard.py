@@ -47,7 +47,7 @@ _ESCAPE_ALONE = 0.2
 
 
 def _presses() -> Iterator[str]:
-    """Yield pressed keys, but no escape sequences; these may arrive in several reads, after other keys."""
+    """Yield the printable keys pressed in a terminal until Ctrl-D; arrow keys and the like are ignored."""
     decoder, data, at = codecs.getincrementaldecoder("utf-8")("ignore"), b"", 0.0
     while more := os.read(sys.stdin.fileno(), 64):
         alone = data and not data.strip(b"\x1b") and more[:1] not in b"[O]PX^_"

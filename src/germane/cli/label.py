@@ -104,9 +104,10 @@ def label(
 
 
 def _labelled_by_addon(folder: Path | None, flags: Mapping[str, Any], **how: Any) -> bool:
-    """If `folder` belongs to an add-on, let the add-on label it and return True; for a report, return False.
+    """If an add-on labels the items in `folder`, call the add-on and return True; for a report, return False.
 
-    Raises InputError if a flag of an add-on is given for a report.
+    The add-on gets `flags` (the values of add-ons' flags) and `how` (the values of other flags). Raises
+    InputError if a flag in `flags` is given for a report.
     """
     if folder is not None and (labeller := labeller_of(folder)) is not None:
         labeller(folder, **how, **flags)
@@ -119,7 +120,11 @@ def _labelled_by_addon(folder: Path | None, flags: Mapping[str, Any], **how: Any
 def _queues_for_means(
     report: Report, kind: str | None, design: Design | None, budget: int | None, seed: int
 ) -> list[LabelQueue]:
-    """Return queues of tasks whose labels correct the report's judged means, and print these means."""
+    """Return queues of tasks whose labels correct the report's judged means, and print these means.
+
+    `budget` is the number of tasks of all queues together (None: no limit). A queue that gets no task is
+    left out. `kind` and `design` are the values of --kind and --design, if given.
+    """
     targets, others = choose_targets(report, kind, design)
     whole = [queue_of(report, target.kind, target.design, seed=seed) for target in targets]
     orders, queues = [queue.cases for queue in whole], []
@@ -241,7 +246,7 @@ def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _show_so_far(report: Report, corrections: Corrections) -> None:
-    """Print a sentence on each mean that the labels so far correct, or the reason why there is none."""
+    """Print a sentence on each mean that the labels so far correct, or on why no mean is corrected."""
     now = corrections.with_labels(report.labels())
     judged = [summary for summary in report.summaries if summary.basis.source == "judge"]
     means = [(summary, *now.corrected_mean(summary)) for summary in judged]

@@ -87,7 +87,7 @@ def move(path: Path, *, corpus: Path, output: Path, json: bool) -> None:
 
 
 def _read(path: Path) -> tuple[list[Sample], list[Label]]:
-    """Return the samples of a file or report, and people's labels of their contexts."""
+    """Return the samples of the file or report at `path`, and people's labels of their contexts."""
     if (path / "manifest.json").exists() or any(path.glob("*/manifest.json")):
         report = find_report(path)
         return list(report.samples()), list(report.labels())

@@ -64,9 +64,9 @@ def rank(**flags: Any) -> int:
 def files_of(
     runs: Sequence[Path], chosen: Any, *, skip: bool = False
 ) -> tuple[RowSource, list[tuple[RowSource, str]], Mapping[str, Any]]:
-    """Return the gold, the runs with their system names, and the further arguments of `hits_of`.
+    """Return the source of the gold, each run's source and system name, and keyword arguments for `hits_of`.
 
-    `chosen` contains the values of the flags. With `skip`, invalid rows are ignored.
+    `chosen` has the value of each flag as an attribute. With `skip`, invalid rows are ignored.
     """
     named = dict(chosen.columns)
     for name in named:
@@ -104,7 +104,10 @@ _MOST_COMPARED = 32 << 20
 
 
 def _overlap(chosen: Any) -> Overlap | None:
-    """Return the mean rank-biased overlap of two runs over their common queries; None for large runs."""
+    """Return the mean rank-biased overlap of the two `chosen.runs` over their common queries.
+
+    Returns None if a file is too large to be held in memory.
+    """
     from germane.samples.runs.hits import read_run
     from germane.statistics.comparison import mean_overlap, rank_biased_overlap
 

@@ -172,18 +172,18 @@ class Progress(Callbacks):
             self.on_progress("looking up answers", asker.answered, asker.expected)
 
     def _spending(self, spent: Spent) -> str:
-        """Return the cost and the number of errors so far as a string; "" if there are none."""
+        """Return the cost and the number of errors in `spent` as a string; "" if both are 0."""
         cost, whole = "", self._expected.cost if self._expected else None
         if spent.cost is not None and (spent.cost or whole):
             cost = f"${spent.cost:.4f}" + (f" of about ${whole:.4f}" if whole else "")
         return ", ".join(filter(None, [cost, counted(spent.errors, "error") if spent.errors else ""]))
 
     def on_failures(self, command: str) -> None:
-        """Store the hint on how to ask failed questions again, which is printed at the end of the run."""
+        """Store a hint to ask failed questions again by `command`, which is printed at the end of the run."""
         self.hint = f"ask the failed questions again: {command}"
 
     def on_stopped(self, report: ReportData) -> None:
-        """Store the report of a run that stopped early, which is printed with --json."""
+        """Keep the report of a run that stopped early in memory, so that --json prints the report."""
         self.so_far = report
 
     def on_progress(self, what: str, done: int, total: int, more: str = "") -> None:

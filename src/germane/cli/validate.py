@@ -76,7 +76,7 @@ def validate(
 def _sorted(
     paths: Sequence[Path], warn: Warn, *, has_gold: bool
 ) -> tuple[list[Path], list[Path], list[InputError]]:
-    """Return the files to check one by one, the files to check as a test set, and faults of unreadable files.
+    """Return the files to check singly, the files to check as a test set, and faults of unreadable files.
 
     `has_gold` is True if gold is given, so that files of queries are a test set.
     """

@@ -227,7 +227,7 @@ def parse(verb: str, about: str, words: Sequence[str]) -> dict[str, Any]:
 
 
 def _unknown(word: str, verb: str, flags: Sequence[Flag]) -> InputError:
-    """Return the error for a word of the command line that is neither a flag nor an argument."""
+    """Return the error for `word`, which is neither one of the verb's `flags` nor an argument."""
     name, command = word.partition("=")[0], f"germane {verb}"
     if not word.startswith("-") or word == "-":
         return InputError(f"unexpected argument {word!r}", fix=f"see {command} --help")

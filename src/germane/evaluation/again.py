@@ -146,7 +146,7 @@ class _Draw:
         self._drawn: dict[str, tuple[bytes, StoredVerdict]] = {}
 
     def jobs(self, samples: Iterable[Sample]) -> Iterator[Job]:
-        """Yield a job for each of these samples of the report, with the graders that scored it."""
+        """Yield a job for each of these samples of the report, with the graders that scored the sample."""
         numbers = self.report.tables.grader_numbers()
         for sample in samples if self.graders else ():
             yield Job(sample=sample, graders=self.graders[numbers.get(sample.key, 0)])
@@ -199,9 +199,9 @@ class _Draw:
 
 
 def _again(judge: Judge, replica: int) -> Judge:
-    """Return the judge as a Replica with this number, so that its stored answers are not used.
+    """Return the judge wrapped as the Replica number `replica`, so that its stored answers are not used.
 
-    The members of a panel get this number and the next lower ones.
+    The members of a panel get the numbers `replica`, `replica` - 1, and so on.
     """
     if isinstance(judge, PanelJudge):
         return PanelJudge([_again(member, replica - number) for number, member in enumerate(judge.members)])
@@ -335,7 +335,7 @@ def _changes(
 
 
 def _values(job: Job, draw: _Draw, new: Mapping[str, Answer]) -> dict[str, float]:
-    """Return a sample's scores by measure, without missing scores.
+    """Return the scores of the job's sample by measure, without missing scores.
 
     `new` maps keys of judgements to the answers that replace the stored ones.
     """

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
 
 class Router:
-    """A callable that returns the judge for a question.
+    """A callable that returns the judge that answers a question.
 
-    It is the script that the question names, or else the evaluation's judge.
+    This judge is the script that the question names in `by_program`, or else the evaluation's `judge`.
     """
 
     def __init__(self, judge: Judge | None) -> None:
@@ -60,9 +60,9 @@ class Router:
         self._programs: dict[str, Judge] = {}
 
     def __call__(self, question: AnyQuestion) -> Judge:
-        """Return the judge for `question`.
+        """Return the judge that answers `question`: the script that it names, else the evaluation's judge.
 
-        Raises InputError if the question names no script and the evaluation has no judge.
+        Raises InputError if there is neither a script nor a judge.
         """
         if program := question.by_program:
             if program not in self._programs:
@@ -74,7 +74,7 @@ class Router:
 
 
 def judged_by(judge: Judge | None) -> str:
-    """Return "labels" if the judge only returns people's labels, "gold" if only gold labels, else ""."""
+    """Return "labels" if `judge` only looks up people's labels, "gold" if it looks up gold, else ""."""
     return next((_READERS[kind.__name__] for kind in type(judge).__mro__ if kind.__name__ in _READERS), "")
 
 
@@ -152,11 +152,11 @@ def judge_words(spec: Spec) -> tuple[str, bool]:
 
 
 def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
-    """Return the judge that `judge_words` names; several names separated by spaces make a panel.
+    """Return the judge that the options in `spec` name; several names separated by spaces make a panel.
 
     `needed` are the names of the measures that ask a judge. If no judge is named, returns None if `needed` is
-    empty, and raises InputError otherwise. A judge that may not get a key (see `judge_words`) gets no API key
-    from the environment for its URL.
+    empty, and raises InputError otherwise. A judge named by a file, a report or the config gets no API
+    key from the environment for its URL, unless the environment names the same judge.
     """
     words, trusted = judge_words(spec)
     if words:

@@ -50,7 +50,10 @@ def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
 
 
 def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Forecast:
-    """Return the forecast for all cases. Raises InputError if a measure is impossible for every sample."""
+    """Count the questions on all cases of `plan` with `forecaster`, and return its forecast.
+
+    `answers` are the targets' stored answers. Raises InputError if a measure is impossible for every sample.
+    """
     cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.cases())
     wait = False
     if plan.asks_targets:

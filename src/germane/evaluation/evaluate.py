@@ -313,10 +313,10 @@ async def report_on(
 
 
 def _continued(writer: FolderWriter, jobs: Iterable[Job], *, answered: bool) -> tuple[Iterable[Job], bool]:
-    """Return the jobs, and True if the folder contains an unfinished report, or one on the same samples.
+    """Return the jobs, and True if the folder contains an unfinished report or a report on the same samples.
 
-    With `answered`, a target is asked, so its answers are ignored when samples are compared. Raises
-    InputError if the folder contains a report on other samples.
+    Returns the jobs and False if the folder contains no report. Raises InputError if it contains a complete
+    report on other samples. With `answered`, samples are compared without the answers of the target.
     """
     if not (writer.path / "manifest.json").exists():
         writer.refuse_other("name a new folder")
@@ -362,7 +362,11 @@ def _show_progress(judge: Judge, asker: Asker) -> None:
 async def _answered(
     jobs: Iterable[Job], asked: Target, answers: TargetAnswers, notes: Counter[str], *, progress: bool
 ) -> list[Job]:
-    """Return the jobs with the answers of the target `asked`; a failed query becomes its sample's error."""
+    """Ask the target `asked` about the jobs, and return the jobs with its answers.
+
+    A failed query becomes its sample's error. `answers` stores the answers, and `notes` counts notes on
+    where contexts were found. With `progress`, a line on stderr shows the progress.
+    """
     cases = [
         PlannedCase(sample=job.sample, graders=job.graders, case=job.case, target=asked.name) for job in jobs
     ]

@@ -139,7 +139,7 @@ class Working:
         return rows
 
     def _asked(self, rows: BlockRows) -> dict[int, list[AskedItem]]:
-        """Return the items asked about, by the number of their job in the block; add answers to `rows`."""
+        """Return the items asked about, by number of the job in the block; add the answers to `rows`."""
         asked = defaultdict[int, list[AskedItem]](list)
         for job, passages, measures in self.block.read_as_verdicts():
             asked[job] += _items_of(passages)

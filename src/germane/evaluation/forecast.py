@@ -192,7 +192,7 @@ class Forecaster:
         return with_sample(job, structs.replace(sample, response=response, error=None))
 
     async def _lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer]]:
-        """Return, for each list of questions, the answers: the stored answer, or else a typical answer."""
+        """Return the answers to each list of questions; a typical answer replaces one that is not stored."""
         keyed = [self._asker.keyed(questions) for questions in asked]
         judgements = self._asker.find(chain.from_iterable(keyed))
         answers = list[Sequence[Answer]]()

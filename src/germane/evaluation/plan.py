@@ -75,7 +75,7 @@ class Plan:
         sources: The add-ons that get answers of judges (as batches do) and whose options are given; for a
             resumed run, all such add-ons.
         share: The part of the cases to evaluate (`--part`); None for all.
-        drawn: The row numbers that `--sample` draws and its manifest entry; None without `--sample`.
+        drawn: The numbers of the cases drawn by `--sample`, and the manifest's entry on them; else None.
         left_out: The number of cases that `--filter` left out, and the `--limit` if it left out any.
         count: The number of cases in all parts, once `cases` has been read to the end.
     """
@@ -255,7 +255,11 @@ class Plan:
         path: Path,
         case: Case | None = None,
     ) -> Iterator[PlannedCase]:
-        """Yield a case for each sample, target and trial; if there are several targets, each is a system."""
+        """Yield a planned case for each sample, target and trial.
+
+        If there are several targets, the target's name becomes the sample's system. `case` is the entry of
+        the eval file `file` that the samples come from; None for data. `path` is the path of the file or data.
+        """
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.spec.targets or declared
         trials = (self.spec.trials or (file and file.trials) or 1) if targets else 1

@@ -126,7 +126,7 @@ def hits_of(
 
 
 def _with_unmet(run: RowSource, hits: Hits, doc_id: DocumentId | None) -> Hits:
-    """Return `hits` with a note if no relevant gold id was retrieved, or only other spellings of some ids."""
+    """Return `hits`; add a note if no relevant gold id was retrieved, or some only in another spelling."""
     relevant = hits.gold.rows.number > 0
     missed = relevant.copy()
     missed[hits.doc] = False
@@ -147,9 +147,10 @@ def _with_unmet(run: RowSource, hits: Hits, doc_id: DocumentId | None) -> Hits:
 
 
 def _absent_note(docs: Sequence[str], run: RowSource, doc_id: DocumentId | None) -> str | None:
-    """Return a note that no gold id in `docs` was retrieved for any query.
+    """Return a note if no id in `docs`, the relevant gold ids, was retrieved for any query of `run`.
 
-    Returns None if a gold id was retrieved, or if nothing was retrieved at all.
+    Returns None if one was retrieved, or if nothing was retrieved at all. `doc_id` maps the ids in `run` to
+    ids of documents.
     """
     absent, listed = dict.fromkeys(docs), dict[str, None]()
     for _, docs_of in run.ids():
@@ -170,7 +171,7 @@ def _missed_queries(
 ) -> Iterator[tuple[list[str], Iterable[str]]]:
     """Yield, for each query with missed gold documents, their ids and the retrieved ids that are not gold.
 
-    `missed` marks the gold documents that were not retrieved; `lists` maps a query to its retrieved ids.
+    `missed` is True for each gold document that was not retrieved. `lists` maps a query to its retrieved ids.
     """
     ends = np.cumsum(hits.gold.sizes)
     rows = np.searchsorted(ends, np.flatnonzero(missed), "right")
@@ -185,7 +186,10 @@ def _missed_queries(
 def _remarks(
     name: str, hits: Hits, nothing: NDArray[np.bool_], missing: Literal["zero", "skip"]
 ) -> Iterator[str]:
-    """Yield the notes on a run; `nothing` marks the queries for which gold contains no relevant document."""
+    """Yield the notes on the run `name`: queries without results or gold, and ignored results.
+
+    `nothing` is True for each query for which the gold contains no relevant document.
+    """
     yield from hits.notes
     absent, empty = hits.lengths < 0, hits.lengths == 0
     left_out = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
@@ -207,7 +211,7 @@ def _remarks(
 
 
 def _first(hits: Hits, marked: NDArray[np.bool_]) -> tuple[int, list[str]]:
-    """Return the number of marked queries, and the ids of the first few."""
+    """Return the number of queries for which `marked` is True, and the ids of the first few of them."""
     rows = np.flatnonzero(marked)
     return len(rows), [hits.gold.queries[row] for row in rows[:EXAMPLES].tolist()]
 

@@ -285,12 +285,12 @@ class _Run:
         return forecaster.forecast.certain
 
     def _todo(self) -> Iterator[Job]:
-        """Yield the jobs of the current stage, reading the cases one by one."""
+        """Yield the jobs of the current stage (all jobs without `--until`), reading cases one by one."""
         cases = self.plan.cases()
         return map(self._job, cases if self.stages is None else self.stages.of_stage(cases))
 
     async def _answered(self, cases: Sequence[PlannedCase]) -> list[Job]:
-        """Ask the targets about the cases of the current stage, and return the answered cases as jobs."""
+        """Ask the targets about the `cases` of the current stage (all without `--until`); return jobs."""
         from germane.targets.python import prints_to_stderr
 
         asked = list(cases if self.stages is None else self.stages.of_stage(cases))
@@ -318,7 +318,7 @@ class _Run:
         return self.plan.job(planned, self.folder.tables.notes)
 
     def _check(self, jobs: Sequence[Job] | None) -> None:
-        """Check the input a last time before anything is paid for; call `on_forecast` if it is wanted."""
+        """Check the input before anything is paid for; call `on_forecast` if `wants_forecast` is True."""
         if not self.callbacks.wants_forecast:
             self.plan.check(jobs)
             return
@@ -417,7 +417,7 @@ class _Run:
         return error
 
     def _explained(self, failure: BaseException, *flags: str) -> GermaneError:
-        """Return the failure as an error with the cost so far and the command (with `flags`) to resume."""
+        """Return `failure` as an error that tells the cost and the command (with `flags`) to resume."""
         if self.whole is not None and isinstance(failure, GermaneError):
             return failure  # the caller that runs the parts tells how to continue
         command, spent = command_to_resume(self.whole or self.path, self.spec, *flags), self.spent

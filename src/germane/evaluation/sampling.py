@@ -30,10 +30,10 @@ _LEAST_GROWTH = 1.02
 def draw_rows(
     cases: Callable[[], Iterable[PlannedCase]], n: int, seed: int
 ) -> tuple[frozenset[int], dict[str, Json]]:
-    """Draw `n` cases at random without replacement, each with all its systems and trials.
+    """Draw `n` sample ids at random without replacement, each with its cases of all systems and trials.
 
-    `cases` returns all cases. Returns the row numbers of the drawn cases (from 0), and the manifest's entry
-    on the draw: count, total and seed.
+    `cases` returns all cases in order. Returns the positions (from 0) of the drawn cases in this order, and
+    the manifest's entry: the number of ids drawn, the number of all ids, and the seed.
     """
     numbers: dict[str, int] = {}
     of_rows = array("q", (numbers.setdefault(planned.sample.id, len(numbers)) for planned in cases()))
@@ -93,7 +93,7 @@ class Stages:
         return int(self._cases_up_to[self._ended - 1]) if self._ended else 0
 
     def holds(self, row: int) -> bool:
-        """Return True if the case in this row (from 0) is in the current stage."""
+        """Return True if the case at position `row` (from 0) of all cases is in the current stage."""
         return self._begun <= int(self._position[row]) < self._ended
 
     def of_stage(self, cases: Iterable[PlannedCase]) -> Iterator[PlannedCase]:

@@ -99,9 +99,10 @@ class GraderResult:
 
     @classmethod
     def of_checks(cls, checks: Checks, what: str = "") -> GraderResult:
-        """Return a result whose score is the proportion of checks that passed; skipped if no check counts.
+        """Return a result whose score is the proportion of checks that passed.
 
-        `what` names the checks in the reasoning: "2/3 fields".
+        `checks` are pairs of a result (None: the check does not count) and its description. If no check
+        counts, the result is skipped. `what` names the checks in the reasoning: "2/3 fields".
         """
         results = list(checks)
         hits = tuple(message for met, message in results if met)
@@ -178,7 +179,10 @@ class CaseGrader(YamlModel, ABC):
     @model_validator(mode="wrap")
     @classmethod
     def _made(cls, value: Any, handler: Callable[[Any], Self]) -> Self:
-        """Return the validated grader. Raises InputError if an option given in Python is invalid."""
+        """Return the grader that pydantic's `handler` makes of `value`, the mapping of its options.
+
+        Raises InputError if an option given in Python is invalid.
+        """
         if not isinstance(value, dict):
             return handler(value)
         try:
@@ -197,9 +201,9 @@ class CaseGrader(YamlModel, ABC):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Add the fields that the file sets for all graders or that the type implies to `keys`.
+        """Add the fields that the file sets for all graders, or that the type implies, to `keys`.
 
-        Unknown keys are then reported.
+        `keys` are the keys of the grader's entry in the file. Afterwards, its unknown keys are reported.
         """
         values = keys.values
         values |= keys.context.get("fixed", {})

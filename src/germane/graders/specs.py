@@ -25,9 +25,10 @@ from germane.yamltext import Node, node_of, read_model
 
 @cache
 def _kinds(*, installed: bool = False) -> dict[str, tuple[str, GraderType]]:
-    """Return the grader types of add-ons: folded name or alias -> (canonical name, type).
+    """Return the canonical name and the grader type for each name and alias of add-ons' grader types.
 
-    With `installed`, the grader types of other installed packages are included.
+    The keys are names and aliases as `fold` writes them: in lower case without dashes, underscores and
+    blanks. With `installed`, the grader types of other installed packages are included.
     """
     types = all_of("graders", installed=installed)
     return {fold(name): (of, kind) for of, kind in types.items() for name in (of, *kind.aliases)}
@@ -78,9 +79,9 @@ def grader_of(
 
 
 def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dict[str, Any]]:
-    """Return the grader class for the type in a mapping.
+    """Return the grader's class, its options, and the fields that its type implies, as `node` describes it.
 
-    Also returns the mapping without the type, and the fields that the type implies.
+    The options are `node` without the type. A string instead of a mapping is the type.
     """
     if node.text is not None and not node.is_null():
         node = Node(node.location, pairs={"type": node}, keys={"type": node.location})
@@ -149,9 +150,10 @@ def _opened(node: Node) -> Node:
 
 
 def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
-    """Return the measure that a grader's type names, and the options in `node` that are left.
+    """Return the measure that `text`, the grader's type, names, and the grader's other options.
 
-    The parameters of the measure are taken from `node`.
+    Options in `node` that are parameters of the measure, or its cut-off `k`, are set in the measure. All
+    others are returned.
     """
     if not where.imports and FILE_MARK in text:
         raise NotImported(text)
@@ -169,7 +171,7 @@ def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
 
 
 def measure_named(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
-    """Return the measure called `text`.
+    """Return the measure called `text`; the arguments are those of `find_measure`.
 
     Raises InputError if the name is unknown; the error may suggest a measure or grader with a similar name.
     """

@@ -133,7 +133,7 @@ class SharedJudge:
     async def areport(
         self, samples: Sequence[Sample], measures: str | Sequence[str], against: str = "auto"
     ) -> Report:
-        """Return the report on these samples; the arguments are those of `ameasure`."""
+        """Judge and score these samples, and return the report; see `ameasure` for the arguments."""
         session = self._shared() if needs_judge(asked_graders(measures)) else None
         if session is not None:
             asked = asyncio.run_coroutine_threadsafe(session.report(samples, measures, against), _loop())
@@ -309,7 +309,7 @@ def judge_of(model: Any) -> Any:
 
 
 def _with_provider(names: str) -> str:
-    """Return the names of judges, with `openai:` before names of models without a provider."""
+    """Return the judges' `names` (separated by spaces) with `openai:` before models without a provider."""
     return " ".join(f"openai:{name}" if _BARE.fullmatch(name) else name for name in names.split())
 
 
@@ -317,7 +317,7 @@ _BARE = re.compile(r"[\w.]+-[\w.-]+|gpt[\w.]+|o\d")
 
 
 def required(value: Json, name: str, tool: str, error: type[InputError] = InputError) -> Json:
-    """Return `value`, the value of the field `name`. If it is None, raise `error`, which names `tool`."""
+    """Return `value`. If it is None, raise `error`, which says that `tool` needs the argument `name`."""
     if value is None:
         raise error(f"{tool} needs {name}", fix=f"give {name}=...")
     return value

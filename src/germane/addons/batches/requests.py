@@ -222,7 +222,7 @@ def split_trivial(asked: Iterable[Asked]) -> tuple[list[Judgement], list[tuple[J
 def requests_of(
     judge: Judge, model: LLMJudge, questions: Sequence[AnyQuestion], price: Price | None = None
 ) -> Iterator[Request]:
-    """Yield the requests for these questions: one request for each group in which the judge asks them.
+    """Yield the requests that ask these questions: one for each group that the judge asks together.
 
     `model` is the judge's language model. `price` is stored with each request, to compute its cost later.
     """
@@ -250,7 +250,7 @@ def requests_of(
 
 
 def _row(judge: Judge, question: AnyQuestion) -> dict[str, Json]:
-    """Return the row that describes one question in the record of its request."""
+    """Return the kind, key, prompt hash and fields of a question, for the record of its request."""
     values = {field.name: getattr(question, field.name) for field in fields(question) if field.init}  # type: ignore[arg-type]
     prompt = judge.prompt_hash(question)
     return {"kind": question.kind, "key": judge.key(question), "prompt": prompt, "fields": values}
@@ -405,7 +405,7 @@ def _judgements(
 
 
 def _request_of(rows: Iterable[Mapping[str, Json]], judge: _RecordedJudge) -> FusedRequest:
-    """Return a request with the questions described by stored rows, and add the rows to `judge.rows`.
+    """Return a request with the questions that the stored `rows` describe, one per row; fill `judge.rows`.
 
     Raises AnswerError if the rows were written by an incompatible version of germane.
     """

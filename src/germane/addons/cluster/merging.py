@@ -74,7 +74,7 @@ def merge(
 
 
 def open_parts(folders: Sequence[Path]) -> tuple[list[StoredTables], list[array[int]]]:
-    """Return the parts in the order of their numbers, and the positions of each part's samples.
+    """Return the parts ordered by number, and the positions of each part's samples among all samples.
 
     Raises InputError if a part is missing or given twice, or if the parts belong to different evaluations.
     """
@@ -111,8 +111,8 @@ def merge_parts(
     """Write the report of all parts of an evaluation to a locked folder; return it and its baseline, if any.
 
     Scores, means and intervals are identical to those of the same evaluation in one part. The gates of the
-    evaluation are decided here. `rows` contains the positions of each part's samples. `own` are options of
-    the whole evaluation that are not stored in its parts.
+    evaluation are decided here. `rows` contains, for each part, the positions of its samples among all
+    samples. `own` are options of the whole evaluation, which replace those stored in the parts.
     """
     manifests = [part.manifest for part in parts]
     options = manifests[0]["options"]
@@ -153,7 +153,7 @@ def _entry(part: StoredTables) -> Any:
 
 
 def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Return the names of settings and inputs that differ in two parts' manifests but must be equal."""
+    """Return the names of the settings and inputs that must be equal in two parts' manifests but differ."""
     names = {"of": "the number of parts", "cases": "cases", "gates": "gates"}
     results = [name for key, name in names.items() if row["part"][key] != other["part"][key]]
     judges = [canonical((manifest.get("judge") or {}).get("identity")) for manifest in (row, other)]

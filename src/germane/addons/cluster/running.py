@@ -37,9 +37,9 @@ _FIX = "write processes:8, dask, or dask:tcp://HOST:8786"
 
 
 def parse_engine(text: str) -> tuple[str, str]:
-    """Return the kind of an engine (processes or dask), and its number of processes or its address.
+    """Split an engine (`processes:4`, `dask:ADDRESS`) into its kind, and its number of processes or address.
 
-    The second string is "" if `text` is only the kind. Raises InputError for any other string.
+    The second string is "" if `text` is only the kind. Raises InputError if `text` names no engine.
     """
     kind, _, rest = text.strip().partition(":")
     if kind == "dask" or (kind == "processes" and re.fullmatch("0*[1-9][0-9]*|", rest)):
@@ -166,7 +166,7 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
 
 
 def _check(plan: Plan, kind: str) -> None:
-    """Raise InputError, before any paid call, if input is invalid or an engine of this kind cannot run it."""
+    """Raise InputError, before any paid call, if input is invalid or an engine of this `kind` cannot run it."""
     spec = plan.spec
     if spec.get("part"):
         raise InputError("--part and --engine cannot be combined", fix="leave one of them out")
