@@ -67,9 +67,9 @@ def open_holes(measure: Measure) -> bool:
 
 
 def _uncertain(measure: Measure, table: RankedLabels) -> tuple[Floats, Bools]:
-    """Return the probability that each passage is relevant, and a mask of passages to try as yes and as no.
+    """Return the probability that each passage is relevant, and a mask of passages with uncertain labels.
 
-    The mask marks uncertain passages within the cut-off, if several people labelled the sample.
+    Passages below the cut-off, and in rankings not labelled by several people, are not in the mask.
     """
     chance = reached(table.level, table.chances, measure.settings["rel"] or table.rel).astype(np.float64)
     open_ = (chance > CERTAINTY) & (chance < 1 - CERTAINTY) & table.judged
@@ -81,9 +81,10 @@ def _uncertain(measure: Measure, table: RankedLabels) -> tuple[Floats, Bools]:
 
 
 def _with_expectations(measure: Measure, table: RankedLabels, found: Floats) -> Floats:
-    """Return `found`, the values of the rows, with new values for rows that have a few uncertain labels.
+    """Return `found`, the measure's value per row, with expected values for rows with uncertain labels.
 
-    A new value is the expected value over all yes/no combinations of the row's uncertain labels.
+    An expected value is the mean over all yes/no combinations of the row's uncertain labels, weighted by
+    their probabilities. Values of rows with too many uncertain labels are left unchanged.
     """
     chance, open_ = _uncertain(measure, table)
     uncertain = np.bincount(table.row[open_], minlength=table.rows)
@@ -121,9 +122,9 @@ def bounds(
     """Return the lowest and highest possible value of a measure for one sample with missing labels.
 
     `table` holds the sample's rankings. `missing` has a value for each passage: -1 if its label is known,
-    else the number of its missing label. Passages with the same number (the same text twice) get the same
-    label. All combinations of labels are tried: grades from 0 to `top` or, if `binary`, yes and no. If there
-    are too many combinations, the bounds are the measure's range.
+    else a number that identifies its missing label. Passages with the same number (the same text twice) get
+    the same label. All combinations of labels are tried: grades from 0 to `top` or, if `binary`, yes and no.
+    If there are too many combinations, the bounds are the measure's range.
     """
     if measure.depth is not None:
         kept = table.rank <= measure.depth

@@ -82,11 +82,11 @@ def supported_claims(
 def supported_share(
     sample: Sample, name: Literal["reference", "response"], of: Literal["claims", "contexts"], what: str
 ) -> Program[Outcome]:
-    """Return the share of a text's claims that are supported by the contexts.
+    """Return the proportion of the claims in the sample's field `name` that are supported by the contexts.
 
-    The text is the sample's field `name`. With `of="contexts"`, return the share of the contexts that support
-    at least one claim. `what` describes the supported items in explanations. The score is 0 without contexts,
-    and the outcome is skipped without claims.
+    With `of="contexts"`, return the proportion of the contexts that support at least one of these claims.
+    `what` describes the counted items in explanations ("claims supported by the contexts"). The score is 0
+    without contexts, and the outcome is skipped without claims.
     """
     contexts = contexts_of(sample)
     claims, support = yield from supported_claims(sample, getattr(sample, name) or "", contexts)
@@ -229,16 +229,17 @@ def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Pro
 
 
 def covered(columns: Iterable[Column]) -> Column:
-    """Return the numbers of all claims that are supported by at least one of these contexts."""
+    """Return the numbers of the claims in any column; a column holds the claims that one context supports."""
     return frozenset[int]().union(*columns)
 
 
 def alpha_dcg(columns: Iterable[Column], alpha: float, k: int, *, greedy: bool = False) -> float:
     """Return alpha-DCG: the sum over the first `k` ranks of gain / log2(rank + 1).
 
-    The gain of a context is the sum of (1 - alpha)**n over the claims it supports, where n is the number of
-    contexts above it that support the same claim. With `greedy`, the columns are put in an approximately
-    ideal order first: each next column is the one with the largest gain.
+    Each column holds the claims that one context supports. The gain of a context is the sum of (1 - alpha)**n
+    over its claims, where n is the number of contexts above it that support the same claim. With
+    `greedy`, the columns are put in an approximately ideal order first: each next column is the one with the
+    largest gain.
     """
     left, seen, terms = list(columns), Counter[int](), list[float]()
 
@@ -446,10 +447,10 @@ def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
 
 
 def _marginal(wanted: Sequence[str], lists: Sequence[Sequence[str]], call: int, what: str) -> Outcome:
-    """Return the share of `wanted` that is found by search `call` and by no earlier search.
+    """Return the proportion of the `wanted` documents or claims that search `call` is the first to find.
 
-    `lists` holds the documents or claims found by each search, and `what` names them in explanations. With
-    `call=0`, return the mean over all searches. The outcome is skipped if there are fewer searches than
+    `lists` holds the documents or claims found by each search. `what` is the word for them in explanations.
+    With `call=0`, return the mean over all searches. The outcome is skipped if there are fewer searches than
     `call`.
     """
     if call > len(lists):

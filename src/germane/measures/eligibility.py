@@ -38,9 +38,9 @@ def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome 
 def refusals(
     measure: Measure, samples: Sequence[Sample], settings: Settings, known: dict[object, Broken]
 ) -> Broken:
-    """Return the outcome (skipped or error) of each sample that a measure cannot score, by sample index.
+    """Return {sample index: outcome (skipped or error)} of the samples that a measure cannot score.
 
-    `known` caches the results of the checks. Pass the same dictionary for all measures of these samples.
+    `known` stores the result of each check. Pass the same dictionary for all measures of these samples.
     """
     definition, labels, rel = measure.definition, measure.labels, measure.settings.get("rel", 0)
     ranked = definition.family == "ranked"
@@ -72,8 +72,8 @@ def refusals(
 def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, open_rel: bool) -> Broken:
     """Return a skipped outcome for each sample without people's labels, or with labels on a wrong scale.
 
-    With `best` (labels=best), labels may be missing, but their scale must be the judge's. Otherwise
-    `open_rel` says that the measure has no `rel`, and labels must then be binary or on the scale 0 to 3.
+    With `best` (labels=best), labels may be missing, but their scale must be the judge's. Without `best`, the
+    scale matters only if `open_rel` is True (`rel` is not set): it must then be yes/no or 0 to 3.
     """
     people, judged, broken = Places(LabelChoice("human", "need", final=False), settings), settings.scale, {}
     people.add(samples)
@@ -94,7 +94,7 @@ def _unlabelled(settings: Settings, samples: Sequence[Sample], *, best: bool, op
 
 
 def _lacking(need: str, samples: Sequence[Sample]) -> Broken:
-    """Return an outcome for each sample without the field `need`: its error if it failed, else skipped."""
+    """Return the outcome of each sample without the field `need`: its `error` if it has one, else skipped."""
     if need == "contexts":
         lacking = [n for n, sample in enumerate(samples) if sample.contexts is None and sample.calls is None]
     elif need in {"query", "reference", "response"}:

@@ -49,7 +49,7 @@ class Explanation:
         return "\n".join([*lines, *(f"+ {hit}" for hit in self.hits), *(f"- {miss}" for miss in self.misses)])
 
     def missed(self, expected: int | None = None) -> list[str]:
-        """Return the misses; add an entry at the end if there are fewer hits than `expected`."""
+        """Return the items that did not raise the score; a last entry says if hits are below `expected`."""
         short = len(self.hits) < (expected or 0)
         return [*self.misses, *[f"Expected {expected} relevant contexts, found {len(self.hits)}"] * short]
 
@@ -71,9 +71,9 @@ class Explanation:
 
 
 def explain_ranked(measure: Measure, outcome: Outcome, places: Places, sample: int) -> Explanation:
-    """Explain a sample's score by a ranked measure: the label and the precision at each rank.
+    """Return the explanation of a ranked measure's score: the label and the precision at each rank.
 
-    `places` holds the labels, and `sample` is the sample's index in them.
+    `outcome` has the score. `places` holds the labels, and `sample` is the sample's index in `places`.
     """
     hits, misses = list[str](), list[str]()
     checks, working = list[FrozenDict](), list[FrozenDict]()
@@ -173,10 +173,10 @@ def _band(measure: Measure, value: float | None) -> str:
 
 
 def explain_judged(measure: Measure, outcome: Outcome, derived: Outcome | None = None) -> Explanation:
-    """Explain a judged score by the items that were counted for it.
+    """Return the explanation of a judged score by the items (such as claims) that were counted for it.
 
-    `outcome` is the stored score, which has no items. `derived` is the same score, computed again from stored
-    answers, with its items.
+    `outcome` has the score. If it is a stored score, it has no items; `derived` is then the same score with
+    its items, computed again from stored answers.
     """
     counted = derived or outcome
     misses = [_worded(item) for item in counted.items if item.held is False]
@@ -204,7 +204,7 @@ def _counted(item: Item) -> dict[str, Json]:
 
 
 def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> str:
-    """Return one line of text: how many items held (such as 3/5), the score, and the first missing items."""
+    """Return a line: how many items in `counted` raised the score (3/5), the score, the first others."""
     score = _score(measure, outcome)
     if not counted.items or not counted.what:
         nothing = next((item.text for item in counted.items), "")

@@ -227,9 +227,9 @@ _OF_EVIDENCE: MeasureOptions = {
 
 
 def _of_pieces(sample: Sample, k: int | None, value: Callable[[Coverage], float]) -> Outcome:
-    """Return the outcome for a sample, with the pieces of evidence as items.
+    """Return a sample's outcome, whose score is `value(coverage)` and whose items are the pieces of evidence.
 
-    `value` computes the score from the coverage by the first `k` contexts of each search.
+    The coverage is computed from the first `k` contexts (None = all) of each search.
     """
     result = _cover(sample, k)
     items, pieces = [], dict.fromkeys(sample.evidence or ())
@@ -413,10 +413,11 @@ def _start(context: Context) -> int | None:
 def _words_of(
     piece: Evidence, quote: Sequence[Token], context: Context, text: Sequence[Token]
 ) -> Mapping[int, int]:
-    """Return the words of a context that belong to a piece of evidence.
+    """Return the words of a context that belong to a piece of evidence; {} if there are none.
 
-    The keys are their indices in `text`. The values are their indices in `quote`, or their offsets in the
-    document if the evidence has no quote. Raises ValueError if the quote occurs twice.
+    `quote` and `text` are the words of the evidence and of the context. Each key is a word's index in `text`.
+    The value is its index in `quote`, or its offset in the document if the evidence has no quote. Raises
+    ValueError if the quote occurs twice.
     """
     if piece.doc is not None and context.id != piece.doc:
         return {}

@@ -66,7 +66,8 @@ DECLARED = FrozenDict(declared=True)
 def define_grader(name: str, formula: str = "what its check returns", reference: str = "") -> None:
     """Register a grader's name as a measure, so that its scores can be stored and shown.
 
-    Nothing happens if the grader is registered already. Raises MeasureError if a measure has this name.
+    `formula` and `reference` describe it. Nothing happens if this grader is registered already. Raises
+    MeasureError if a measure that is not a grader has this name.
     """
     if any(definition.compute is _never for definition in _REGISTRY.get(name, ())):
         return

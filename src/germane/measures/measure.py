@@ -154,7 +154,7 @@ class Definition:
         return params
 
     def covers(self, params: Mapping[str, Value]) -> bool:
-        """Return True if `params`, with defaults for missing values, agree with `when`."""
+        """Return True if `params`, or the defaults of missing parameters, have the values in `when`."""
         return all(params.get(name, self.params[name].default) == value for name, value in self.when.items())
 
 
@@ -216,16 +216,16 @@ def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
 
 
 def _find_more(name: str) -> bool:
-    """Load the modules and add-ons that may define a measure with this name; always return True."""
+    """Load modules and add-ons that may define this measure; return True, even if none of them does."""
     for finder in FINDERS:
         finder(name)
     return True
 
 
 def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mapping[str, Value]]:
-    """Return a measure's definition and its parameters, including those set by an alias.
+    """Return a measure's definition, and `params` with the parameters that are set by an alias.
 
-    Raises MeasureError if the name is unknown.
+    `name` is the measure's name or alias. Raises MeasureError if it is unknown.
     """
     spelled = _find(name) or (_find_more(name) and _find(name))
     if not spelled:

@@ -100,12 +100,12 @@ def proportion(
     what: str = "",
     lacking: str = "missing",
 ) -> Outcome:
-    """Return the proportion (by weight) of the verdicts that are true.
+    """Return an outcome with the proportion (by weight) of the verdicts that are true.
 
     Without verdicts, the outcome is skipped, with `nothing` as the reason. If some verdicts are missing
     (Unanswered), it is incomplete, with the lowest and highest possible value as bounds; if all are missing,
-    it is an error. `hidden` are failed questions, each of which would have returned a list of items: the
-    bounds are then 0 and 1. `what` and `lacking` are stored in the outcome.
+    it is an error. `hidden` are unanswered questions that asked for items to count: as the number of items is
+    unknown, the bounds are 0 and 1. `what` describes the true items in explanations, `lacking` the others.
     """
     plain = (Item("", None, v.why) if isinstance(v, Unanswered) else v for v in verdicts)
     items = tuple(v if isinstance(v, Item) else Item("", v) for v in plain)

@@ -83,22 +83,28 @@ Fraction: TypeAlias = tuple[Floats, Floats]
 
 
 def _top_size(table: RankedLabels, k: int | None) -> Ints:
-    """Return the number of passages in the top k of each row."""
+    """Return the number of passages in the top k of each row: at most `k`, or all if `k` is None."""
     return table.length if k is None else np.minimum(table.length, k)
 
 
 def _within(table: RankedLabels, k: int | None) -> Bools:
-    """Return a mask of the passages that are in the top k of their row."""
+    """Return a mask of the passages that are in the top k of their row (None = all passages)."""
     return np.ones(len(table.gain), dtype=np.bool_) if k is None else table.rank <= k
 
 
 def _relevant(table: RankedLabels, rel: float, k: int | None) -> Marks:
-    """Return for each passage whether it is relevant and in the top k, as a boolean or a probability."""
+    """Return a mask of the passages in the top k (None = all) with grade `rel` or higher.
+
+    If some labels are uncertain, the values are the probabilities of such a grade instead (0 below k).
+    """
     return reached(table.level, table.chances, rel) * _within(table, k)
 
 
 def _hits(table: RankedLabels, rel: float, k: int | None) -> Floats:
-    """Return the (expected) number of relevant passages in the top k of each row."""
+    """Return, for each row, the number of passages in the top k (None = all) with grade `rel` or higher.
+
+    An uncertain passage counts as its probability of such a grade.
+    """
     return _sum(table, _relevant(table, rel, k))
 
 
@@ -126,9 +132,9 @@ def _first(table: RankedLabels, relevant: Any) -> Marks:
 
 
 def _sum(table: RankedLabels, marked: Marks, values: NDArray[np.floating[Any]] | float = 1.0) -> Floats:
-    """Return each row's sum of `values` over the marked passages.
+    """Return each row's sum of `values` (one per passage, or one for all) over the marked passages.
 
-    If the marks are probabilities, the values are multiplied by them.
+    If `marked` holds probabilities, the values are multiplied by them.
     """
     return np.asarray(np.bincount(table.row, marked * values, table.rows), dtype=np.float64)
 
@@ -196,7 +202,7 @@ def _require_certain(table: RankedLabels) -> None:
 
 
 def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
-    """Return the expected reciprocal rank (ERR) at `k` for each row; `top` is the scale's highest grade."""
+    """Return the ERR of each row over its top k (None = all); `top` is the scale's highest grade."""
     stops = _stops(table, top)
     graded = _within(table, k) & (stops > 0)
     row, rank, stops = table.row[graded], table.rank[graded], stops[graded]
@@ -485,7 +491,7 @@ context_relevance = _ranked(
 def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
     """Return the measures that are reported along with measures of gold labels.
 
-    These are Judged at the same cut-off, which is the share of results with a label, and RBP's residual.
+    For each cut-off, this is Judged (the proportion of passages with a label); for RBP, also its residual.
     """
     result: dict[Measure, None] = {}
     for measure in measures:

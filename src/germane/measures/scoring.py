@@ -132,8 +132,8 @@ class Block:
     def _put_known(self, column: _Column, known: dict[object, Broken], unsure: set[int]) -> None:
         """Set a grader's outcomes for jobs that it cannot score and for jobs with uncertain gold labels.
 
-        `known` caches results of checks between graders. `unsure` are the indices of the jobs with uncertain
-        gold.
+        `known` holds the results of checks that were made for other graders. `unsure` are the indices of the
+        jobs with uncertain gold.
         """
         measure = column.grader.measure
         refused = refusals(measure, self._samples, self.settings, known)
@@ -182,7 +182,7 @@ class Block:
         self.notes["x an empty context: answered without a call"] += sum(map(blank, unusual))
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
-        """Return the outcomes by grader name, a dictionary per sample; `results` are those of `programs`."""
+        """Return {grader name: outcome} for each sample; `results` are what `programs` returned, in order."""
         self._settle(results)
         return [
             {c.grader.name: c.noted.get(number) or Outcome(float(c.values[number])) for c in columns}
@@ -190,7 +190,7 @@ class Block:
         ]
 
     def scores(self, results: Sequence[Any]) -> ScoreTable:
-        """Return the table of scores, by job and grader; `results` are the results of `programs`."""
+        """Return the score of each job by each grader; `results` are what `programs` returned, in order."""
         self._settle(results)
         scores = ScoreTable()
         for _, some in groupby(range(len(self.jobs)), key=lambda number: id(self.jobs[number].graders)):
@@ -209,7 +209,7 @@ class Block:
         return scores
 
     def places(self, job: int, measure: Measure) -> tuple[Places, int] | None:
-        """Return the labels that a ranked measure reads, and the index of the job in them.
+        """Return the Places whose labels a ranked measure reads, and the index of the job in it.
 
         Returns None if the measure reads no labels for this job. Call `outcomes` first.
         """
@@ -217,7 +217,7 @@ class Block:
         return (self._places[measure.choice], job) if any(job in c.read for c in columns) else None
 
     def read_as_verdicts(self) -> Iterator[tuple[int, Passages, tuple[str, ...]]]:
-        """Yield (job, questions, measure names) for each job for which labels replace a judge's verdicts."""
+        """Yield (job index, questions, names of measures) if labels answer a job's questions, not a judge."""
         for choice, places in self._places.items():
             if self.settings.judged_by and choice.source in {"judge", "best"}:
                 for number in range(len(self.jobs)):
@@ -225,7 +225,7 @@ class Block:
                         yield number, places.questions(number), self._readers(choice, number)
 
     def companions(self) -> Iterator[tuple[str, str, list[float]]]:
-        """Yield (system, measure, values) for the measures that are reported along with gold measures.
+        """Yield (system, measure, its value for each sample) for measures reported along with gold measures.
 
         Call `scores` first.
         """
@@ -239,10 +239,10 @@ class Block:
                     yield system, str(column.grader.measure), column.values[counted].tolist()
 
     def asking(self) -> Iterator[tuple[int, str, int, Sequence[int] | None]]:
-        """Yield (job, grader name, program, new passages) for each grader that asks questions.
+        """Yield (job index, grader name, program index, new passages) for each grader that asks questions.
 
-        Ranked graders that read the same labels use the same program. For these, `new passages` are the
-        indices of the passages that no earlier grader of the job reads; for other graders, it is None.
+        Ranked graders that read the same labels use the same program. Their new passages are the indices of
+        the passages that no earlier grader of the job reads; for other graders, the last value is None.
         """
         for number, columns in enumerate(self._columns):
             read: dict[LabelChoice, set[int]] = {}
@@ -275,7 +275,7 @@ class Block:
                 column.fill(self._places[column.grader.measure.choice])
 
     def graded(self, results: Sequence[Any]) -> dict[tuple[int, str], Any]:
-        """Return the results of graders that are not measures, by job index and grader name."""
+        """Return {(job index, grader name): result} for graders that are not measures."""
         return {
             (number, column.grader.name): results[column.programs[number]]
             for number, columns in enumerate(self._columns)

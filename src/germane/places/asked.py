@@ -15,7 +15,7 @@ class AskedItem(Struct, frozen=True, gc=False):
     """What one question is about.
 
     `item` is the question's digest and `kind` its kind. `query` and `passage` are the texts that are judged;
-    each is None if the question has no such text. `parts` are the items of its sub-questions.
+    each is None if the question has no such text. `parts` are the digests of its sub-questions.
     """
 
     item: str
@@ -32,11 +32,11 @@ class AskedItem(Struct, frozen=True, gc=False):
 
 
 def places_asked(sample: Sample, asked: Iterable[AskedItem]) -> Iterator[PlaceRow]:
-    """Yield the rows of places.jsonl for the questions asked about a sample; repeated questions count once.
+    """Yield rows of places.jsonl: the ranks at which the passages in the `asked` questions were retrieved.
 
     For a question about a passage, there is one row for each rank of the passage in the sample's lists, if
     the question's query is that of the sample or of the search. For any other question, there is one row
-    without a rank. Each sub-question gets a row too.
+    without a rank. Each sub-question gets a row too. A repeated question counts once.
     """
     distinct: dict[str, AskedItem] = {}
     for asked_item in asked:

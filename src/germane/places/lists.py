@@ -94,7 +94,7 @@ def places_of(sample: Sample) -> Iterator[tuple[int, int, Context]]:
 
 
 def labelled_contexts(sample: Sample) -> Iterator[tuple[str, Context]]:
-    """Yield (item, context) for each context of a sample's lists; `item` is the key of people's labels."""
+    """Yield (key, context) for each context of a sample's lists; people's labels are stored by this key."""
     contexts = list(sample.retrieved())
     cells = ((sample.query, context.passage) for context in contexts)
     return zip(relevance_items(cells, turns(sample)), contexts, strict=True)

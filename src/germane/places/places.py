@@ -106,9 +106,9 @@ class Places:
                 self._level += map(grade_of, ids, unjudged)  # no document is named None
 
     def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:
-        """Add a sample's lists with people's labels, or with passages that a judge must label.
+        """Add rows for a sample's lists, with people's labels or for passages that a judge must label.
 
-        Return the added lists. They are repeated if several people labelled the sample (see `_add_people`).
+        Return the lists, which are repeated if several people labelled the sample (see `_add_people`).
         """
         source, read, start = self.choice.source, self.settings.judged_by, len(self._level)
         if source != "judge" or (read == "labels" and self.settings.labels):
@@ -137,13 +137,13 @@ class Places:
         return lists
 
     def _add_people(self, sample: Sample, lists: Rankings) -> Rankings:
-        """Add a sample's lists with people's labels, and return the added lists.
+        """Add rows with people's labels for a sample's lists; return the lists, repeated once per person.
 
-        Labels in `settings.labels` are used first, then labels on the contexts. If several people labelled a
-        passage, each list is added once per person, because a measure is the mean of its values for each
-        person. If a person did not label a passage, the probability of a yes is the proportion of the others
-        who called it relevant, and the gain in nDCG is the mean over all people. With source judge,
-        `_read_label` reads the labels on contexts later.
+        They are repeated only if several people labelled a passage: a measure is then the mean of its values
+        for each person. Labels are read from `settings.labels`, else from the contexts (with source judge, by
+        `_read_label` later). A passage that a person did not label is relevant with a probability: the
+        proportion of the other people's labels that call it relevant. The gain of a passage in nDCG is the
+        mean grade of all people who labelled it.
         """
         low, high = sample.grade_scale or (0, 3)
         scale = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
@@ -182,8 +182,8 @@ class Places:
         """Return the people for whom copies of a sample's lists must be added, one copy per person.
 
         Copies are needed if several people labelled one of the items. Otherwise the result is (None,), for a
-        single copy. `lists` is the number of the sample's lists. With `unnamed`, there are also labels
-        without a person's name, such as labels on contexts; together they count as those of one more person.
+        single copy. `lists` is the number of the sample's lists. `unnamed` is True if there are also labels
+        without a person's name (on contexts); all of these count as the labels of one more person.
         """
         book = self.settings.labels
         assert book is not None
@@ -286,9 +286,9 @@ class Places:
         return self._questions[sample]
 
     def take(self, sample: int, answers: Sequence[Grade | Unanswered]) -> None:
-        """Store the judge's answers to the questions about a sample's passages.
+        """Store the judge's answers to `questions(sample)`, in the same order, as labels of the rows.
 
-        The reason for an Unanswered question is stored in `failed`.
+        If a question is Unanswered, the reason is stored in `failed`.
         """
         self._answers[sample] = answers
         for position in self.read(sample, None):
@@ -307,7 +307,7 @@ class Places:
 
     @cached_property
     def items(self) -> list[str]:
-        """The item of each row: the digest of the question about its passage, the key of stored answers."""
+        """The digest of the question about each row's passage, which is the key of its stored answer."""
         cells = zip(self.sample.tolist(), self.verdict, strict=True)
         return [self.questions(sample).items[cell] for sample, cell in cells]
 
@@ -426,7 +426,7 @@ class Places:
         return [at for span in self.spans_of(sample, depth) for at in span]
 
     def cells_read(self, sample: int, depth: int | None) -> list[int]:
-        """Return the indices in `cells` of the first `depth` passages of each of a sample's lists."""
+        """Return the indices in `cells[sample]` of the passages to be judged in the first `depth` ranks."""
         return sorted({number for at in self.read(sample, depth) if (number := self.verdict[at]) >= 0})
 
     def missing_in(self, depth: int | None, *, holes: bool) -> Bools:
@@ -466,7 +466,7 @@ class Places:
     # Explanations
 
     def exchange(self, sample: int, depth: int | None) -> Iterator[tuple[Relevance, Grade | Unanswered]]:
-        """Yield (question, answer) for the first `depth` passages (None = all) of each list of a sample.
+        """Yield (question, answer) for each distinct passage in the first `depth` ranks (None = all) of the lists.
 
         Yields nothing if `take` was not called for this sample.
         """

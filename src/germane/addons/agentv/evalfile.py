@@ -41,7 +41,7 @@ _CASES = ("evalcases", "tests", "cases")
 
 
 def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
-    """Return a grader that asks a model to check the items of a rubric, which are written in `nodes`."""
+    """Return a grader of weight `weight` that asks a model to check the rubric items written in `nodes`."""
     location = nodes[0].location
     pairs = node_of({"type": "rubrics", "name": "rubrics", "weight": weight}, location).pairs or {}
     pairs["rubrics"] = Node(location, items=list(nodes))

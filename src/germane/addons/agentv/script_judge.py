@@ -234,7 +234,10 @@ class ScriptJudge(LocalJudge):
 
 
 def _reply(question: ScriptGrade, finished: Finished) -> Reply:
-    """Return the reply for a finished program: its result, or an error in germane's or AgentV's form."""
+    """Return the reply for a finished program: the result that it printed, or an error if it failed.
+
+    With AgentV compatibility, the reply is not an error but the result that AgentV would read, or a 0.
+    """
     command, ms, seconds = question.command_line, finished.ms, f"after {question.timeout:g} s"
     if finished.timed_out:
         why = f"`{command}` was stopped {seconds}{_printed(finished)}"

@@ -237,8 +237,9 @@ _Found: TypeAlias = tuple[dict[str, Number], _Rows, list[str]]
 
 
 def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
-    """Return the corrected aggregates, a row per reference, and notes.
+    """Return the metrics over all questions, without the errors of LiveRAG's script.
 
+    The result also contains the metrics of each reference, as pairs (qid, metrics), and notes for the user.
     Records without a qid are matched by position. Raises InputError if a qid is repeated, or if results and
     references have no qid in common.
     """
@@ -286,7 +287,7 @@ def _by_qid(entries: Iterable[_Listed], what: str) -> dict[Id, _Listed]:
 
 
 def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
-    """Return aggregates, rows and notes as LiveRAG's script computes them.
+    """Return the same as `_corrected` (metrics over all questions and of each, notes) by LiveRAG's script.
 
     Two qids match if their values and types are equal; 0 and "" never match.
     """
@@ -313,8 +314,8 @@ def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) 
 def _batch_ndcg(pairs: Sequence[tuple[_Listed, frozenset[Id]]]) -> float:
     """Return LiveRAG's mean nDCG@10 over the questions with results.
 
-    If a question has several results, they are merged by rank. The mean is 0 if LiveRAG's TREC file would be
-    unreadable (see `_breaks_the_run`).
+    A pair is a result and its gold ids. If a question has several results, they are merged by rank. The mean
+    is 0 if LiveRAG's TREC file would be unreadable (see `_breaks_the_run`).
     """
     merged = defaultdict[str, list[tuple[int, str]]](list)
     for entry, _ in pairs:

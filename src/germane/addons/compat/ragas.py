@@ -99,9 +99,9 @@ def evaluate(
     """Score every row of a data set.
 
     `dataset` is an iterable of mappings or of objects with attributes (such as a Ragas EvaluationDataset), a
-    mapping of columns, or an object with the method `to_dict("records")`. `column_map` maps names of fields
-    to the data set's names of columns (`{"question": "Query"}`). Raises InputError if a metric is not one of
-    germane's or occurs twice.
+    mapping of columns, or an object with the method `to_dict("records")`. `llm` is a judge or a judge's name.
+    `column_map` maps names of fields to the data set's names of columns (`{"question": "Query"}`). Raises
+    InputError if a metric is not from this module or occurs twice.
     """
     if other := next((metric for metric in metrics if not isinstance(metric, Metric)), None):
         problem = f"{getattr(other, '__name__', type(other).__name__)} is not one of germane's metrics"

@@ -102,13 +102,13 @@ class TextAssertion(DirectGrader):
 
 
 def _within(checks: Checks, reasoning: str) -> GraderResult:
-    """Return the result of checks against limits: the score is 1 if all are met, else 0."""
+    """Return the result of checks, which are pairs (passed, text): the score is 1 if all passed, else 0."""
     result = GraderResult.of_checks(checks)
     return replace(result, score=float(not result.misses), reasoning=reasoning)
 
 
 def _check(name: str, value: float, most: float, show: Callable[[float], str]) -> tuple[bool, str]:
-    """Return True if a value is at most `most`, else False, and a text with both numbers."""
+    """Return (whether `value` <= `most`, a text with both numbers, which `show` formats)."""
     return value <= most, f"{name} {show(value)} {'<=' if value <= most else '>'} {show(most)}"
 
 

@@ -16,7 +16,7 @@ _FENCE = re.compile(r"```json\n?|```")
 
 
 def names_of(case: Case, grader: str) -> tuple[str, ...]:
-    """Return the key of one run of a script: the sample's id, the system, the trial and the grader's name."""
+    """Return what identifies a run of a script: the sample's id, the system, the trial, the grader's name."""
     return case.sample.id, case.sample.system, str(case.sample.trial), grader
 
 
@@ -54,7 +54,7 @@ def tool_calls(case: Case) -> list[ToolCall]:
 def _reported(case: Case, name: str) -> Json:
     """Return the value that the target reported under this name, or None.
 
-    It is read from the sample's metadata or, if missing there, from the trace summary in it.
+    The value is read from the sample's metadata or, if missing there, from the metadata's `trace_summary`.
     """
     metadata = case.sample.metadata
     summary = metadata.get("trace_summary")
@@ -81,7 +81,7 @@ def duration_of(case: Case) -> float | None:
 
 
 def tokens_of(case: Case) -> dict[str, float] | None:
-    """Return the numbers of input, output and cached tokens of the answer, by kind.
+    """Return the number of tokens of the answer for each of the keys `input`, `output` and `cached`.
 
     A number that was not reported is 0. Returns None if neither input nor output tokens were reported.
     """
