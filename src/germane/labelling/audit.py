@@ -156,7 +156,7 @@ class AuditedJudge:
 def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, float, str]]:
     """Yield (item, grade, scale) for each item that a judgement grades, including grades outside the scale.
 
-    `parts` holds (claim number, item) for each claim of the judgement.
+    `parts` holds (number of the claim in the judge's question, item) for each claim.
     """
     answer: Any = judgement.answer
     if judgement.error is not None:
@@ -185,7 +185,7 @@ def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | N
 
 
 def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
-    """Yield the judge's agreement with people for each kind and scale.
+    """Yield the judge's agreement with people for each kind of verdict and each scale (yes/no or graded).
 
     If only one of judge and person graded, and the other said yes or no, the grade is turned into yes or no.
     """

@@ -163,10 +163,9 @@ class LabelFile:
 
 
 def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], dict[str, Label]]]:
-    """Return the kind of each item that can be labelled in a report, and the documents that can be labelled.
+    """Return the kind of each item that can be labelled in a report, by item, and the items of each document.
 
-    The documents are given by (sample id, document id). Each is a mapping with a label without an answer for
-    each of the document's items (passages).
+    The second mapping has, by (sample id, document id), a label without an answer for each item (passage).
     """
     kinds = {row.item: row.kind for row in report.places()}
     documents: dict[tuple[str, str], dict[str, Label]] = {}
@@ -253,7 +252,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, _Row]]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, _Row]]:
-    """Yield the rows of a CSV file of labels, with line numbers; cells with NA or null are read as empty."""
+    """Yield (line number, row) for each row of a CSV file of labels; cells with NA or null become empty."""
     rows = table_rows((line for _, line in read_lines(path)), ",", str(path))
     start, header = next(rows, (1, []))
     names = [name.strip() for name in header]

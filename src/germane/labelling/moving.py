@@ -89,7 +89,7 @@ _Grades: TypeAlias = tuple[dict[str, int], dict[str, int]]
 
 
 def _known_texts(samples: Iterable[Sample]) -> dict[str, str]:
-    """Return the text of each document that a sample retrieved, by document id."""
+    """Return {document id: text} of all documents that the samples retrieved."""
     texts: dict[str, str] = {}
     for sample in samples:
         for context in sample.retrieved():
@@ -148,8 +148,8 @@ def _moved(
 ) -> Sample:
     """Return the sample with its gold moved to the corpus's documents, and count the outcomes in `moved`.
 
-    `kept` holds the unchanged gold ids. `of_quote` holds the documents that contain each quote, `of_document`
-    the documents that contain the old text of each gold id.
+    `kept` holds the unchanged gold ids. `of_quote` maps each quote to the documents that certainly contain it
+    and those that may. `of_document` does so for each gold id, whose old text is sought.
     """
     sure, unsure = dict[str, int](), dict[str, int]()
     qrels, quoted = dict(sample.qrels or {}), _quotes(sample)
@@ -185,9 +185,10 @@ def _moved(
 def _assign_grade(
     holders: _Split, grade: int, gold: _Grades, moved: LabelsMoveDocument, of: tuple[str, str]
 ) -> None:
-    """Add the documents (`holders`) that contain a piece of gold to `gold` with the piece's grade.
+    """Add the documents that contain a piece of gold to `gold` with the piece's grade.
 
-    The outcome is counted in `moved`. `of` holds the sample's id, and the quote or the document id.
+    `holders` are the documents that certainly contain it, and those that may; `gold` holds the grades of
+    both. The outcome is counted in `moved`, where `of` (sample id, quote or document id) names a lost piece.
     """
     for grades, documents in zip(gold, holders, strict=True):
         grades |= {document: max(grade, grades.get(document, grade)) for document in documents}
@@ -207,10 +208,10 @@ def _quotes(sample: Sample) -> list[tuple[str | None, str]]:
 
 
 def _holders(matches: Sequence[TextMatch], *, is_quote: bool) -> _Split:
-    """Return the documents that count as containing a piece of gold, and those that may contain it.
+    """Return (documents that count as containing a piece of gold, documents that may contain it).
 
-    A quote counts as contained in each document that contains all of it. If no document does, it counts as
-    contained in each document that contains at least half of it. An old passage counts as contained in each
+    `matches` are the piece's occurrences. A quote counts as contained in each document that contains all of
+    it, or if there is none, at least half of it. An old passage (not `is_quote`) counts as contained in each
     document that contains nearly all of it. If a document contains the piece to the letter, only such
     documents count.
     """
@@ -224,7 +225,10 @@ def _holders(matches: Sequence[TextMatch], *, is_quote: bool) -> _Split:
 def carry_labels(
     labels: Iterable[Label], samples: Sequence[Sample], corpus: Corpus
 ) -> tuple[list[Label], dict[LabelOutcome, int]]:
-    """Return people's labels moved to the documents of a corpus, and the number of old labels by outcome."""
+    """Return people's labels moved to the documents of a corpus, and the number of old labels by outcome.
+
+    `samples` hold the labelled contexts; labels of other items are counted as "others".
+    """
     passages: dict[str, tuple[Sample, str]] = {}
     for sample in samples:
         for item, context in labelled_contexts(sample):
@@ -258,7 +262,10 @@ def _holds(label: Label, at: TextMatch) -> bool:
 
 
 def _outcome(label: Label, matches: Sequence[TextMatch]) -> LabelOutcome:
-    """Return the outcome of a label whose passage has these matches: same, carried, unsure, or lost."""
+    """Return "lost" for a label whose passage has no `matches` in the corpus, else same, carried or unsure.
+
+    It is "same" if a document is the old passage, "carried" if the label is also right for some document.
+    """
     if any(at.share == 1.0 and at.all for at in matches):
         return "same"
     if any(_holds(label, at) for at in matches):

@@ -113,9 +113,9 @@ def _all_passages(report: ReportData) -> Iterator[LabelTask]:
 def _add_passages(
     tasks: dict[tuple[str, str], LabelTask], sample: Sample, places: Places, number: int
 ) -> None:
-    """Add a task to `tasks` for each judged passage of a sample that has no task yet.
+    """Add a task to `tasks`, by (sample id, item), for each judged passage of a sample that has no task yet.
 
-    `number` is the sample's number in `places`.
+    `places` holds the judged passages of several samples; `number` is the position of this sample there.
     """
     questions = places.questions(number)
     ranks = (
@@ -134,9 +134,10 @@ def _add_passages(
 def queue_of(
     report: ReportData, kind: str = "relevance", design: Design = "passages", **how: Any
 ) -> LabelQueue:
-    """Return the LabelQueue of a report's tasks of one kind; `how` holds further fields of the queue.
+    """Return the queue of the items of one kind that a person can label in a report.
 
-    Raises InputError if the report contains nothing of this kind to label.
+    `kind` is relevance, support or sufficiency, and `design` the unit of the random draw. `how` holds other
+    fields of LabelQueue, such as `budget`. Raises InputError if the report contains no such items.
     """
     pool, tasks = pool_of(report.tables, kind), label_tasks(report, kind)
     judged = [task for task in tasks if task.item in pool.get(task.sample, ())]
@@ -144,7 +145,7 @@ def queue_of(
 
 
 def _task(sample: Sample, item: str, question: AnyQuestion, claim: int = 0, **more: Any) -> LabelTask:
-    """Return the labelling task for an item, with the texts of the judge's question.
+    """Return the labelling task for an item, which shows the texts of the judge's `question` about it.
 
     `claim` is the number of the claim in the question (from 1), or 0 if the item is the whole question.
     `more` holds further fields of the task.
@@ -166,7 +167,10 @@ def _task(sample: Sample, item: str, question: AnyQuestion, claim: int = 0, **mo
 
 
 def _doubt(verdict: float, *, binary: bool) -> float:
-    """Return the doubt about a verdict: 0 for nan, 0.5 for a yes or no, else higher nearer the threshold."""
+    """Return how doubtful a judge's grade is, from 0 to 1: higher the nearer it is to the limit of a yes.
+
+    It is 0.5 if the grade is `binary` (a yes or no), and 0 if there is no grade (nan).
+    """
     if isnan(verdict):
         return 0.0
     return 0.5 if binary else 1 - abs(verdict - (HELPS - 0.5)) / HELPS
@@ -224,7 +228,7 @@ class LabelQueue:
 
     @property
     def cases(self) -> list[str]:
-        """The id of each task's query in the order of the random draw, including tasks beyond the budget."""
+        """The query id of every task in the order of the random draw, even of tasks beyond the budget."""
         return [self.tasks[position].sample for position, _ in self._order(len(self.tasks))]
 
     def _order(self, size: int) -> Iterator[tuple[int, float]]:

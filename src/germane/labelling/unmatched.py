@@ -37,9 +37,9 @@ def _spelling(name: str) -> str:
 
 
 def absent_note(absent: Sequence[str], total: int, listed: Collection[str]) -> str:
-    """Return the note that no retrieved list contains the `absent` gold ids, to print after their number.
+    """Return a note that no retrieved list contains the gold ids `absent`; their number is printed before it.
 
-    `listed` holds the ids that were retrieved; `total` is the number of gold ids.
+    `listed` holds the ids that were retrieved; `total` is the number of all gold ids.
     """
     note = f"of {total} gold ids {'occurs' if len(absent) == 1 else 'occur'} in no retrieved list: "
     note += some_of(absent, _EXAMPLES)
@@ -91,10 +91,7 @@ def gold_ids(sample: Sample) -> list[str]:
 
 
 def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
-    """Yield notes on gold ids that no sample retrieved, or that were retrieved only in another spelling.
-
-    Each note is preceded by the number of gold ids, which is printed in front of it: (number, note).
-    """
+    """Yield (n, note): `n` gold ids were retrieved by no sample, or only in another spelling, as `note` says."""
     of_gold = {(line.measure, line.mean) for line in report.summaries if line.basis.source == "gold"}
     if any(mean == 0 for _, mean in of_gold):
         absent, total, listed = unknown_gold(report.samples())
@@ -122,9 +119,10 @@ def _relevant(sample: Sample) -> list[str]:
 
 
 def unknown_gold(samples: Iterable[Sample]) -> tuple[list[str], int, Collection[str]]:
-    """Return the relevant gold ids if none was retrieved, the number of relevant gold ids, the retrieved ids.
+    """Return (relevant gold ids that are unknown, number of relevant gold ids, retrieved ids).
 
-    The first value is [] if any gold id was retrieved, or if no retrieved context has an id.
+    The first is all relevant gold ids if none of them was retrieved. It is [] if one was, or if no retrieved
+    context has an id.
     """
     gold, listed = dict[str, None](), dict[str, None]()
     for sample in samples:

@@ -220,7 +220,7 @@ def compare_answers(
     taken_back: int,
     largest: Mapping[str, float] | None = None,
 ) -> ChangedVerdicts:
-    """Test whether a judge has changed, with error rate 1 - LEVEL, from `answered` new verdicts.
+    """Test whether a judge has changed, with error rate 1 - LEVEL; `answered` is the number of new verdicts.
 
     - Shifts of means: if the judge has not changed, a new verdict raises a mean as often as it lowers it.
       `effects` holds, for each mean, the change that each new verdict causes in the mean, times the number
@@ -252,7 +252,7 @@ def compare_answers(
 
 
 def kappa_of(stored: Sequence[str], new: Sequence[str]) -> float | None:
-    """Return Cohen's kappa of two lists of answers to the same questions, treated as unordered categories.
+    """Return Cohen's kappa of a judge's stored and new answers to the same questions (categories).
 
     Returns None if all answers are equal.
     """

@@ -194,7 +194,7 @@ def detectable(units: Units, end: float | None = 1.0) -> float | None:
 
 
 def _half_width(units: Units, end: float, difference: float) -> float:
-    """Return the distance from the mean to the lower limit for the units shifted to the mean `difference`.
+    """Return the distance from the mean to its lower confidence limit if the units' mean were `difference`.
 
     `end` is the largest possible difference.
     """

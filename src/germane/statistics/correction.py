@@ -216,8 +216,8 @@ def _estimated(
 ) -> CorrectedMean:
     """Return the CorrectedMean with the fields `base` and two estimates: the corrected and the labels' own.
 
-    `mean` and `ends` are the corrected estimate, `human` and `alone` the estimate from the labels alone. All
-    intervals are cut to `limits`.
+    `mean` and `ends` are the corrected mean and its interval, `human` and `alone` those of the labels alone.
+    `weight` is the weight of the judge's values. All intervals are cut to `limits`.
     """
     return CorrectedMean(
         **base,
@@ -346,7 +346,7 @@ def _cut(ends: Ends, limits: Ends) -> Ends:
 
 
 def drawing_order(groups: ArrayLike, design: Design, seed: int, n: int) -> tuple[Ints, Floats]:
-    """Return the positions of the first n units of a random order, and the probability of drawing each unit.
+    """Return the positions of the first n units of a random order, and the probability that each is drawn.
 
     `groups`, shape (N,), holds the group of each unit, such as its query. With `design` "passages", each
     round draws one unit of every group. With "queries", whole groups are drawn: as many as fit into n units,

@@ -167,8 +167,8 @@ def _spread(
 ) -> tuple[float, float]:
     """Return the standard deviation that the draw adds to the sum of errors, and its degrees of freedom.
 
-    `error`, `p` and `labelled` are given for each passage: its weighted error, its probability of being
-    drawn, and whether it has a label. `units` is the unit to which it belonged in the draw.
+    Each argument has an entry per passage: its weighted error, its probability `p` of being drawn, whether it
+    is `labelled`, and the unit to which it belonged in the draw (its query, or itself).
     """
     codes = np.unique(units[labelled], return_inverse=True)[1]
     terms = np.square(np.bincount(codes, np.sqrt(1 - p[labelled]) * error[labelled]))

@@ -244,9 +244,10 @@ def mean_interval(
 def _filled(
     values: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, value_range: tuple[float, float] | None
 ) -> tuple[Floats, Floats, bool]:
-    """Return the lower bounds, the upper bounds, and True if all scores are complete.
+    """Return (lower bounds, upper bounds, True if no score is nan) of the scores `values`.
 
-    Both bounds of a complete score are the score itself.
+    A nan gets its `bounds`; both bounds of any other score are the score itself. Raises InputError if bounds
+    are missing, or a score is outside `value_range`.
     """
     open_ = np.isnan(values)
     low = high = values
@@ -294,8 +295,9 @@ def _gaffke(
 ) -> tuple[tuple[float, float], float | None]:
     """Return the interval from Gaffke's lower limit of `below` to his upper limit of `above`, and a p-value.
 
-    The p-value is the two-sided one of a mean of 0; None unless `test` is true. `limits` is the range of the
-    values. Raises InputError if the range is empty.
+    `tail` is the error probability at each end, `limits` the range of the values, `times` how often each unit
+    is counted. The p-value is the two-sided one of a mean of 0; None unless `test` is true. Raises InputError
+    if the range is empty.
     """
     start, end = limits
     if not start < end:
@@ -315,8 +317,8 @@ def _student(
 ) -> tuple[tuple[float, float] | None, float | None]:
     """Return the interval by Student's t, within `limits`, and the two-sided p-value of a mean of 0.
 
-    The lower end is for the units `below`, the upper end for `above`. Interval and p-value are None if there
-    is one unit or all values are equal. Each unit is counted `more` times.
+    The lower end is for the units `below`, the upper end for `above`, with error probability `tail` at each.
+    Both results are None if there is one unit or all values are equal. Each unit is counted `more` times.
     """
     df = more * len(below.sums) - 1
     errors = below.error / sqrt(more), above.error / sqrt(more)
@@ -330,9 +332,10 @@ def _student(
 
 
 def _tail(below: Units, above: Units, more: float) -> float:
-    """Return the error probability at each end of an interval for a mean that lies between two means.
+    """Return the error probability at each end of an interval for a mean between two means.
 
-    The method is by Imbens and Manski (2004). Each unit is counted `more` times.
+    They are the means of `below` and `above`, in which each unit is counted `more` times. The method is by
+    Imbens and Manski (2004).
     """
     error, df = max(below.error, above.error) / sqrt(more), max(more * len(below.sums) - 1, 1)
     return t_cdf(-imbens_manski((above.mean - below.mean) / error if error else inf, df), df)
@@ -419,7 +422,8 @@ def _with_end(
 ) -> tuple[Floats, Floats, Floats]:
     """Return the sums (times `sign`), the sizes and the gamma shapes of the units.
 
-    The last entry of each array is that of the pseudo-unit at `end`. The shape of a unit is `times`.
+    The last entry of each array is that of the pseudo-unit, which is added at the end of the range (`end`).
+    The shape of any other unit is `times`.
     """
     size = float(np.einsum("i->", sizes)) / len(sizes)
     shapes, signed = np.full(len(sums) + 1, times), np.empty(len(sums) + 1)

@@ -177,10 +177,11 @@ def faults(
     answerable: bool,
     allow_personal: bool,
 ) -> Iterator[tuple[str, str]]:
-    """Yield (fault, evidence) for each fault of a candidate, the most serious fault first.
+    """Yield (fault, the text that shows it) for each fault of a candidate, the most serious fault first.
 
     `avoid` are words that the question must not contain. `language` is the language that it must be in; ""
-    means the passage's. `answerable` is false for a near-miss, whose answer is not checked.
+    means the passage's. `answerable` is false for a near-miss (a question that the passage must not answer),
+    whose answer is not checked. With `allow_personal`, personal data are no fault.
     """
     question = candidate.question
     if answerable:
@@ -224,10 +225,10 @@ def _pointing(question: str) -> str:
 
 
 def repeat_of(candidate: Candidate, texts: set[str], bags: list[frozenset[str]]) -> str:
-    """Return how a candidate repeats an earlier candidate: by the same or a similar question, or a quote.
+    """Return in words how a candidate repeats an earlier one (its question or a quote); "" if it does not.
 
     `texts` holds the questions and quotes of earlier candidates, `bags` the sets of words of their questions.
-    If the candidate is no repeat, it is added to both, and "" is returned.
+    A candidate that is no repeat is added to both.
     """
     listed = terms(candidate.question)
     question, bag = " ".join(listed), frozenset(listed)

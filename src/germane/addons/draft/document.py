@@ -91,9 +91,10 @@ def _ask(
 
 
 def _shown(row: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
-    """Return the lines that show a question: with its answer and quotes, or with the documents searched.
+    """Return the lines that show a person the question of `row`, a row of samples.jsonl.
 
-    The searched documents are shown for a near-miss. `document` is the content of draft.json.
+    They contain its answer and quotes, or for a near-miss the ids of the documents in which no answer was
+    found. `document` is the content of draft.json.
     """
     lines = [f"question  {clean(row['query'])}"]
     if row.get("answerable") is False:
@@ -147,7 +148,7 @@ class DraftDocument(Struct, kw_only=True):
 
 
 def spending(attempts: Iterable[Attempt]) -> dict[str, Any]:
-    """Return the number of calls, the tokens and the cost of all answers that the attempts used.
+    """Return the `calls`, `tokens` and `cost_usd` of all answers of models that the attempts used.
 
     Each answer is counted once. The cost is None if the price of an answer is unknown.
     """
@@ -216,7 +217,7 @@ def write_folder(
 
 
 def read_labels(folder: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return people's labels, except labels whose id now belongs to a question with another text."""
+    """Return people's labels in a folder, except those whose question has another text in the samples."""
     queries = {row["id"]: row["query"] for row in rows}
     labels = read_rows(folder / LABELS)
     return [label for label in labels if queries.get(label["item"], label["query"]) == label["query"]]
@@ -225,7 +226,7 @@ def read_labels(folder: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[st
 def settle_rows(
     rows: Iterable[dict[str, Any]], labels: Iterable[Mapping[str, Any]], removed: Container[str]
 ) -> list[dict[str, Any]]:
-    """Return the rows whose id is not in `removed`, with `looked_at` set to True if a person labelled it."""
+    """Return the samples (`rows`) whose id is not in `removed`; `looked_at` says if a label is about one."""
     looked_at, kept = {label["item"] for label in labels}, [row for row in rows if row["id"] not in removed]
     for row in kept:
         row["metadata"]["draft"]["looked_at"] = row["id"] in looked_at
@@ -233,7 +234,7 @@ def settle_rows(
 
 
 def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | None:
-    """Return how many questions people checked, how many are bad, and the interval of that proportion.
+    """Return how many questions people labelled (`n`), how many as bad, and the proportion's interval.
 
     Returns None if there are no labels besides "unsure".
     """
@@ -246,9 +247,9 @@ def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | 
 
 
 def reason_counts(attempts: Iterable[Attempt]) -> dict[str, dict[str, int]]:
-    """Return the number of rejected attempts, by the step and the reason that rejected their best candidate.
+    """Return the number of rejected attempts by step of the checks and reason: {step: {reason: n}}.
 
-    The best candidate is the one that passed most steps.
+    An attempt counts under the step and reason that rejected the candidate that passed most steps.
     """
     ended = [attempt.dropped for attempt in attempts if attempt.dropped and not attempt.row]
     last = [max(rows, key=lambda row: _STEPS.index(row["step"])) for rows in ended]

@@ -49,7 +49,7 @@ _FAILURES = {
 
 
 def draft_question(turn: Turn, shown: Sequence[str], language: str = "", seed: int = 0) -> Draft:
-    """Return the request to the writer for one attempt, with up to three questions of `shown` as examples."""
+    """Return the request to the writer for the attempt `turn`, with up to three examples from `shown`."""
     passage = turn.passage
     at = int(passage.digest[:8], 16)
     return Draft(
@@ -99,7 +99,7 @@ class Attempt:
     candidate: Candidate | None = None
 
     def drop(self, why: Dropped, candidate: Candidate | None = None) -> None:
-        """Add a rejected candidate and the reason to `dropped`; None means that the passage was rejected."""
+        """Add a rejected candidate and the reason to `dropped`; None = the writer rejected the passage."""
         turn, place = self.turn, self.turn.passage
         row: dict[str, Json] = {"id": turn.id, "kind": turn.kind, "style": turn.style, **why.fields}
         row |= {"doc": place.doc, "start": place.start, "end": place.end}
@@ -146,7 +146,10 @@ class Drafter:
         return [attempt for attempt in self.attempts if attempt.row]
 
     async def run(self) -> None:
-        """Run attempts until drafting ends. They are decided in order, while later attempts already run."""
+        """Draft questions until enough are accepted, no attempts are left, or the first 20 all fail.
+
+        Attempts run concurrently, but are accepted or rejected in the order in which they were started.
+        """
         try:
             while not self.stopped:
                 self._begin_ahead()
@@ -165,7 +168,7 @@ class Drafter:
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def _begin_ahead(self) -> None:
-        """Start the next attempts, up to `ahead` of them: those that follow if every attempt is accepted."""
+        """Start up to `ahead` attempts: those that come next if every attempt until then is accepted."""
         order = self.order.copy()
         room = self.ahead if self.kept else min(self.ahead, FIRST - len(self.attempts))
         for _ in range(max(1, room)):
@@ -184,7 +187,7 @@ class Drafter:
             attempt.drop(Dropped("check", "repeat", what), candidate)
 
     async def _ask(self, question: Question[A], attempt: Attempt) -> A:
-        """Return the answer to a question.
+        """Ask a model a question, add its answer to the attempt's `judgements`, and return the parsed answer.
 
         Raises Dropped if the model gave no usable answer; the next run then asks again.
         """
@@ -215,9 +218,10 @@ class Drafter:
         return result
 
     def _check(self, attempt: Attempt, payload: DraftPayload, avoid: tuple[str, ...]) -> None:
-        """Store the first candidate that passes the checks that need no call; reject candidates before it.
+        """Set the attempt's `candidate` to the first one in the writer's answer (`payload`) without a fault.
 
-        A question must not contain the words in `avoid`. Raises Dropped if the writer gave no candidates.
+        Candidates before it are rejected. Only checks that need no call are made; a question must not contain
+        the words in `avoid`. Raises Dropped if the writer gave no candidates.
         """
         if not payload.candidates:
             raise Dropped("write", "unsuitable", payload.unsuitable)
@@ -247,11 +251,10 @@ class Drafter:
         attempt.row = self._row(attempt, candidate.question, {"answerable": False}, facts)
 
     async def _round_trip(self, attempt: Attempt, candidate: Candidate, alone: Alone) -> None:
-        """Accept a question if its passage states the answer, and few other documents do.
+        """Accept the candidate's question if its passage states the answer; raise Dropped if not.
 
-        At most two other documents may contain the quotes, and at most two more may state the answer.
-
-        `alone` is the judge's answer about the question without a passage. Raises Dropped otherwise.
+        At most two other documents may contain the quotes, and at most two more may state the answer. `alone`
+        is the judge's answer about the question without a passage; the sample is tagged if that was right.
         """
         passage, question, answer = attempt.turn.passage, candidate.question.strip(), candidate.answer.strip()
         gold = list(dict.fromkeys([passage.doc, *self.search.holders(candidate.quotes)]))
@@ -289,7 +292,7 @@ class Drafter:
     def _evidence(
         self, passage: Passage, quotes: Sequence[str], gold: Sequence[str]
     ) -> list[dict[str, Json]]:
-        """Return the positions of the quotes: first in the passage, then in the other documents of `gold`."""
+        """Return a row (quote, doc, start, end) for each quote and each document of `gold` (ids) with it."""
         result: list[dict[str, Json]] = []
         for doc, quote in product(gold, dict.fromkeys(quotes)):
             own = doc == passage.doc
@@ -302,9 +305,10 @@ class Drafter:
     def _row(
         self, attempt: Attempt, query: str, labels: dict[str, Any], facts: dict[str, Json]
     ) -> dict[str, Any]:
-        """Return the sample of an accepted question with these labels.
+        """Return the sample of an accepted question as a row of samples.jsonl.
 
-        Its metadata are `facts`, the writer, the prompt and the key of the stored answer.
+        `query` is the question, and `labels` holds fields of the sample such as `qrels`. Its metadata are
+        `facts`, the writer, the prompt and the key of the stored answer.
         """
         turn, by = attempt.turn, attempt.judgements[0]
         served = by.provenance.get("model")

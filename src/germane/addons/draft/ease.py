@@ -36,8 +36,9 @@ def forecast(
 ) -> dict[str, Json]:
     """Estimate the calls, tokens and cost of drafting n questions, for several assumed acceptance rates.
 
-    Prompts are measured on the first of `turns`, with `examples` and the passages `others`. `judges` are the
-    judge and the writer. The result is by the name of the rate: low, typical or high cost.
+    Prompts are built from the first of `turns` to count their tokens, with `examples` shown to the writer and
+    the passages `others` shown to the judge. `judges` are the judge and the writer. The result has an
+    estimate under the name of each assumption: low, typical or high cost.
     """
     judge, writer = judges
     first, texts = turns[:_LOOKED_AT], tuple(passage.text for passage in others[:20])
@@ -65,9 +66,9 @@ def forecast(
 
 
 def _mean(judge: Judge, questions: Sequence[AnyQuestion]) -> Sequence[float]:
-    """Return the mean input tokens, output tokens and cost of a question.
+    """Return the mean (input tokens, output tokens, cost in dollars) of asking one of the questions.
 
-    The cost is NaN if the price is unknown. All are 0 if there are no questions or the judge has no estimate.
+    The cost is NaN if the price is unknown. All are 0 if there are no questions or the judge cannot estimate.
     """
     estimate = getattr(judge, "forecast", None)
     usages: list[Usage] = [estimate((question,)) for question in questions] if estimate is not None else []
@@ -102,9 +103,10 @@ class MeasuredQuestion(NamedTuple):
 
 
 def measured(query: str, gold: Sequence[str], search: Search) -> MeasuredQuestion:
-    """Search the corpus for a question, and return its figures; `gold` holds the ids of its gold documents.
+    """Search the corpus for the question `query`, and return how easily BM25 finds its gold.
 
-    `overlap` is the mean over the gold documents of the overlap with the document's best passage.
+    `gold` holds the ids of the question's gold documents. The `overlap` with a gold document is that with its
+    most similar passage, and the result's is the mean over the gold documents.
     """
     present = [doc for doc in gold if doc in search.of_doc]
     mine, shares, listed = content_words(query), list[float](), terms(query)
@@ -119,9 +121,9 @@ def measured(query: str, gold: Sequence[str], search: Search) -> MeasuredQuestio
 
 
 def _share(values: Sequence[float], clusters: Sequence[str] | None = None) -> dict[str, Json]:
-    """Return the mean of values from 0 to 1, its interval, and their number; mean and interval may be None.
+    """Return the `mean` of values from 0 to 1, its confidence `interval`, and the number of values (`n`).
 
-    `clusters` holds the cluster of each value, because values of a cluster depend on each other.
+    Mean and interval may be None. `clusters` names the cluster of each value; None = all are independent.
     """
     if not values:
         return {"mean": None, "interval": None, "n": 0}
@@ -131,9 +133,11 @@ def _share(values: Sequence[float], clusters: Sequence[str] | None = None) -> di
 
 
 def summary(questions: Sequence[MeasuredQuestion], clusters: Sequence[str] | None = None) -> dict[str, Json]:
-    """Return the figures for a set of questions, such as the proportion whose gold BM25 ranks first.
+    """Return how easy a set of questions is, such as for what proportion BM25 ranks a gold document first.
 
-    Figures about gold are over the questions that have gold. `clusters` holds the cluster of each question.
+    Proportions are given as mean, interval and number of questions; those about gold are over the questions
+    that have gold. `clusters` names the cluster of each question, for the intervals of `bm25_at_1` and
+    `bm25_at_10`: questions of a cluster depend on each other.
     """
     with_gold = [at for at, question in enumerate(questions) if question.has_gold]
     ranks = [questions[at].rank or np.inf for at in with_gold]
@@ -168,9 +172,9 @@ def _difference(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str,
 
 
 def compared(drafted: Mapping[str, Json], real: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the differences between drafted and real questions, and which of the two are easier.
+    """Return the `differences` in ease, drafted minus real questions, and the `verdict` which are easier.
 
-    `verdict` is None if the interval of the difference in `bm25_at_1` contains 0.
+    The arguments are results of `summary`. `verdict` is None if the difference in `bm25_at_1` may be 0.
     """
     names = ("bm25_at_1", "bm25_at_10", "overlap", "without_question_words", "known_words", "bm25_margin")
     differences = {name: _difference(drafted[name], real[name]) for name in names}
@@ -184,7 +188,7 @@ def of_set(
 ) -> dict[str, Json]:
     """Return how easy drafted questions are for keyword search, compared with `real` questions if given.
 
-    `rows` are the samples of the drafted questions, `clusters` their clusters.
+    `rows` are the samples of the drafted questions; `clusters` names the cluster of each (its document).
     """
     drafted = [measured(row["query"], list(row.get("qrels") or ()), search) for row in rows]
     own = summary(drafted, clusters)
@@ -200,9 +204,10 @@ def of_set(
 
 
 def precision(clusters: Sequence[str]) -> dict[str, Any]:
-    """Return the precision of a mean over questions whose documents are `clusters`.
+    """Return how precise a mean over drafted questions is; `clusters` names each question's document.
 
-    `share_half_width` assumes the worst case, in which all questions of a document have the same result.
+    `share_half_width` is half the width of the interval of a proportion of 0.7 in the worst case, where all
+    questions of a document have the same result.
     """
     n, sizes = len(clusters), list(Counter(clusters).values())
     effect = sum(size * size for size in sizes) / n if n else 1.0

@@ -78,11 +78,11 @@ def _pick(shares: Mapping[str, int], digest: str) -> str:
 def draw(
     passages: Iterable[Passage], seed: int, mix: Mapping[str, int], styles: Mapping[str, int]
 ) -> dict[str, list[Turn]]:
-    """Return a turn for each passage, by the kind of question, in a random order.
+    """Return, for each kind of question, the passages to write such questions from, in a random order.
 
-    No document has a second turn before every document has had its first. `mix` and `styles` are the shares
-    of the kinds and the styles. The order follows a digest of seed and text, so that the turns of a new
-    document are inserted without moving any other turn.
+    Each passage gets one turn, with a random kind and style; `mix` and `styles` map their names to shares. No
+    document has a second turn before every document has had its first. The order follows a digest of seed
+    and text, so that the turns of a new document are inserted without moving any other turn.
     """
     earlier, rounds = Counter[str](), defaultdict[int, list[Passage]](list)
     for passage in sorted(passages, key=lambda passage: _digest(f"{seed}  {passage.digest}")):
@@ -97,10 +97,11 @@ def draw(
 
 @dataclass
 class TurnOrder:
-    """The order of attempts. A slot is a wanted question of a kind, for which at most four attempts are made.
+    """Decides which passage and kind of question to try next.
 
-    `turns` are the possible attempts of each kind, in order. `begun` counts the slots that were begun,
-    `tried` the attempts and `kept` the accepted questions of each kind.
+    `slots` holds the kind of each wanted question; at most four attempts are made for one. `turns` are the
+    possible attempts of each kind, in order. `begun` counts the slots for which attempts were made, `tried`
+    the attempts and `kept` the accepted questions of each kind.
     """
 
     turns: Mapping[str, list[Turn]]
@@ -114,7 +115,7 @@ class TurnOrder:
         return replace(self, tried=+self.tried, kept=+self.kept)
 
     def next(self) -> Turn | None:
-        """Return the next attempt, or None if no more are to be made. Call `settle` with its result."""
+        """Return the next attempt; None if enough questions are accepted or no passages are left to try."""
         while True:
             kind = self.slots[self.begun - 1] if self.begun else ""
             wanted = self.slots[: self.begun].count(kind)
@@ -134,7 +135,7 @@ class TurnOrder:
         }
 
     def settle(self, turn: Turn, *, kept: bool) -> None:
-        """Record whether an attempt's question was accepted (`kept`)."""
+        """Record whether the question of the attempt `turn` was accepted (`kept`)."""
         self.kept[turn.kind] += kept
 
 
@@ -283,7 +284,7 @@ def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[l
 
 
 def _is_near(words: Sequence[str], shingles: list[np.ndarray], by_value: dict[int, list[int]]) -> bool:
-    """Return True if a text is nearly the same as an earlier one; else add its shingles to the arguments.
+    """Return True if a text (its `words`) is nearly the same as an earlier text; else record it as a new one.
 
     Two texts are nearly the same if their Jaccard similarity of shingles is at least 0.9. Such texts almost
     always have one of their eight smallest shingles in common. `shingles` holds the shingles of each earlier

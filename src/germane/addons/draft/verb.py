@@ -205,9 +205,9 @@ def _real_questions(path: Path) -> list[Sample]:
 
 
 def _warn(writer: Judge, judge: Judge, order: TurnOrder, target: Target | None) -> None:
-    """Print notes on doubtful choices of models, and on too few passages.
+    """Print notes if one model is writer and judge, or the writer's family is that of a model of the target.
 
-    Choices are doubtful if writer and judge are the same model, or writer and target are of one family.
+    Also prints a note for each kind of question for which `order` has too few passages.
     """
     if writer.name == judge.name:
         say(f"note: {writer.name} checks its own questions; name another model with --writer or --judge")
@@ -228,9 +228,10 @@ def _dry_run(
     shown: Sequence[str],
     judges: tuple[Judge, Judge],
 ) -> tuple[dict[str, Json], str]:
-    """Return the expected calls and price, and what would be sent, as a document and as text.
+    """Return the document and the text that --dry-run prints: the expected calls and cost, and what is sent.
 
-    No calls are made.
+    `turns` are the possible attempts by kind, `n` is the number of wanted questions. `shown` are real
+    questions for the writer, `judges` the judge and the writer. No calls are made.
     """
     listed = [turn for some in zip(*(some for some in turns.values() if some), strict=False) for turn in some]
     guess = ease.forecast(n, listed, judges, shown, source.passages)
@@ -308,7 +309,7 @@ def last_line(document: files.DraftDocument, folder: Path) -> str:
 
 
 def _ease_in_words(facts: Mapping[str, Any]) -> list[str]:
-    """Return sentences on how often BM25 ranks gold first, for these questions and for the user's own."""
+    """Return sentences on how often BM25 ranks a gold document first; `facts` is the result of `of_set`."""
     first = facts["drafted"]["bm25_at_1"]
     if not first["interval"]:
         return []

@@ -30,8 +30,8 @@ from germane.types import Json
 def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
     """Yield a sample for each trace that contains a retrieval, once all spans are read.
 
-    `rows` are spans, or documents of spans. Traces that cannot become full samples are counted in notices,
-    which are passed to `warn`.
+    Each of `rows` describes a span, or a document that a span returned. `warn` is called with notices on how
+    many traces lack a retrieval, a query or documents.
     """
     if (first := next(rows, None)) is not None:
         rows = chain([first], rows)
@@ -106,7 +106,7 @@ def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
 
 
 def _call(final: Span, query: str | None, error: str | None) -> dict[str, Json]:
-    """Return a search, given by its last span, as one of the `calls` of a sample."""
+    """Return a search as one of the `calls` of a sample; `final` is the span that holds its results."""
     ms = round(1000 * (final.end - final.start), 3) if final.end > final.start else None
     return {"query": query, "contexts": final.documents, "error": error, "ms": ms, "source": final.name}
 
@@ -176,9 +176,9 @@ def _ids(documents: Iterable[dict[str, Json]] | None) -> list[str]:
 
 
 def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
-    """Return a stage with the retrieved ids for each name of spans; [] if there are fewer than two names.
+    """Return the `stages` of a sample: for each name of spans, the name and the ids that they retrieved.
 
-    The lists of several searches are merged by rank.
+    The lists of several searches are merged by rank. Returns [] if there are fewer than two names.
     """
     lists: dict[str, list[list[str]]] = {}
     for search in searches:

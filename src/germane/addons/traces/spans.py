@@ -95,7 +95,7 @@ _TEXTS = ("content", "text", "page_content", "pageContent", "chunk")
 
 
 def _document(value: Json) -> dict[str, Json] | None:
-    """Return a document as a context; None if the value is not a document.
+    """Return a retrieved document as a context of a sample; None if the value is not a document.
 
     A document without an id gets one that is made from its text.
     """
@@ -168,7 +168,7 @@ def _message(value: Json) -> tuple[str, Json] | None:
 
 
 def _role(value: Json) -> str:
-    """Return the role of a role's name or a class of messages (HumanMessageChunk: "human"); "" if unknown."""
+    """Return the speaker that a role or a class of messages names (HumanMessageChunk: "human"), or ""."""
     name = value.lower().removesuffix("chunk").removesuffix("message") if isinstance(value, str) else ""
     return name if name in _USER | ASSISTANT | _OTHERS else ""
 

@@ -24,7 +24,7 @@ from germane.types import Json, Sample, Score
 
 
 def _traces(report: ReportData) -> Iterator[tuple[Sample, Sequence[str], list[Score]]]:
-    """Yield (sample, span ids, scores) for each trace. Raises InputError if no sample comes from a trace.
+    """Yield (sample, span ids, the sample's scores) for each trace; raise InputError if there is none.
 
     The span ids are those of the searches whose results were judged.
     """
@@ -56,9 +56,9 @@ def phoenix(report: ReportData) -> Iterator[str]:
 
 
 def _annotation(span: str, context: Any, label: Any, judge: str, kind: str) -> dict[str, Json]:
-    """Return a label of a span's document as a Phoenix annotation.
+    """Return a Phoenix annotation of the document `context` that the span (its id) retrieved.
 
-    `kind` is the kind of annotator for labels of the judge: LLM or CODE.
+    `judge` and `kind` (LLM or CODE) name the annotator; for a person's label, the person is named instead.
     """
     if label.source == "human":
         judge, kind = label.who or "people", "HUMAN"

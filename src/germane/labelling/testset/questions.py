@@ -108,11 +108,12 @@ def _common(passages: Sequence[str]) -> frozenset[str]:
 def _indexes(
     runs: Sequence[tuple[str, ...]], shares: Sequence[float], content: Sequence[Terms]
 ) -> tuple[Mapping[tuple[str, ...], list[int]], Mapping[str, list[tuple[int, float]]]]:
-    """Return two indexes of questions: by the first words of their `runs`, and by each content word.
+    """Return the questions by the first words of their run, and the questions by each content word.
 
-    The first lists the positions of questions. The second lists (position, weight), where the weight is the
-    word's proportion of the question's content. A run is the longest sequence of words that a question and
-    its passage have in common. Questions with a short run or a low share are left out.
+    The first mapping lists positions of questions, the second (position, the word's proportion of the
+    question's content). `runs` holds the longest sequence of words that each question has in common with its
+    gold passage, `shares` the proportion of its `content` words that the passage contains. Questions with a
+    short run are left out of the first mapping, those with a low share out of the second.
     """
     grams: dict[tuple[str, ...], list[int]] = defaultdict(list)
     holders: dict[str, list[tuple[int, float]]] = defaultdict(list)
@@ -223,10 +224,11 @@ def repeated(
 
 
 def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, str]]:
-    """Yield (question, question, word, word) for questions that differ in one word or in word order.
+    """Yield (first, second, one, other) for each two questions that differ in one word or in word order.
 
-    Questions are positions in `keys`. The words are the two that differ; a word is "" if the question lacks
-    it, and both are "" if only the order differs. `shortest` is the least length of misspelt words.
+    `first` and `second` are positions in `keys`. `one` and `other` are the words in which they differ; "" if
+    a question lacks the word, both "" if only the order differs. `shortest` is the least length of misspelt
+    words.
     """
     position = {key: number for number, key in enumerate(keys)}
     orders: dict[Key, int] = {}
@@ -247,9 +249,10 @@ def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, s
 
 
 def _misspelt(alike: Sequence[tuple[int, str]], shortest: int) -> Iterator[tuple[int, int, str, str]]:
-    """Yield (question, question, word, word) for questions that differ in one misspelt letter of one word.
+    """Yield (first, second, one, other) for each two questions whose words differ in one misspelt letter.
 
-    `alike` holds questions, each with the only word in which it differs from the others.
+    `alike` holds (question, word) for questions that are equal but for this word. `first` and `second` are
+    the questions, `one` and `other` their words, of `shortest` letters or more.
     """
     forms: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for number, word in alike:

@@ -164,10 +164,10 @@ def _is_trec(path: Path, kind: Kind) -> bool:
 
 
 def is_set(path: Path, *, has_gold: bool) -> bool:
-    """Return True if a path contains qrels, a run, or the queries of BEIR or MS MARCO, but no samples.
+    """Return True if a path holds a part of a test set (qrels, a run, or queries) rather than samples.
 
-    `has_gold` is true if gold is given separately. Without gold, a table of texts does not count as queries,
-    because its rows may be documents.
+    Queries are a file of BEIR or MS MARCO. `has_gold` is true if gold is given separately; without it, a
+    table of texts does not count as queries, because its rows may be documents.
     """
     if path.is_dir():
         return bool(dataset_files(path, "queries")) and (has_gold or (path / "qrels").is_dir())
