@@ -263,9 +263,9 @@ def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] |
 
 
 def _named(sides: Sequence[Side], chosen: str | Iterable[str], names: Sequence[str], what: str) -> list[str]:
-    """Return those of the measure `names` that are requested in `chosen`, in the order of `chosen`.
+    """Return the measures requested in `chosen`, in this order, each by its name in the reports.
 
-    Raises InputError if a requested measure is not in `names`; the message calls the measure `what`.
+    Raises InputError if a requested measure is not in `names`; `what` is what the message calls it.
     """
     texts: list[str] = []
     for text in [chosen] if isinstance(chosen, str) else map(str, chosen):
@@ -302,9 +302,10 @@ def parse_margins(texts: Iterable[str]) -> dict[str, float]:
 def _margins(
     margin: Mapping[str, float] | Iterable[str], sides: Sequence[Side], names: Sequence[str]
 ) -> dict[str, float]:
-    """Return each margin by its measure's name in the reports (one of `names`).
+    """Return the margins in `margin` by the names of their measures in the reports.
 
-    Raises InputError if the measure is not one of `names`, or the margin exceeds the measure's range.
+    `margin` is a mapping from measures to margins, or strings such as "nDCG@10: 0.02". Raises InputError if a
+    measure is not one of `names`, or a margin exceeds the measure's range.
     """
     if not hasattr(margin, "__iter__"):
         fix = f'write margin={{"{names[0]}": {margin!r}}}'
@@ -322,10 +323,10 @@ def _margins(
 def _rows(
     pair: DecidedPair, names: Sequence[str], margins: Mapping[str, float], *, allow_stand_in: bool
 ) -> Iterator[MeasureComparison]:
-    """Yield the comparison of two systems by each measure, split into its parts and decided by its margin.
+    """Yield the comparison of two systems by each measure in `names`, with the parts of the difference.
 
-    If a stand-in judged, the decision on a margin is undecided unless `allow_stand_in` is true. Raises
-    InputError if the systems have no query in common.
+    If `margins` contains the measure, the decision on its margin is added; if a stand-in judged, it is
+    undecided unless `allow_stand_in` is true. Raises InputError if the systems have no query in common.
     """
     rows = [pair.decided(name) for name in names]
     if not any(row.due for row in rows):
@@ -364,10 +365,10 @@ def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureC
 
 
 def _figure_notes(judged: Iterable[MeasureComparison], rows: Iterable[MeasureComparison]) -> Iterator[str]:
-    """Yield notes on comparisons, each followed by the measures that it is about.
+    """Yield notes on figures of comparisons, each followed by the measures that it is about.
 
-    They say why people's labels do not correct a difference in `judged`, and warn of intervals in `rows` that
-    are too narrow.
+    The notes say why people's labels do not correct a judge's difference in `judged`, and which intervals in
+    `rows` are too narrow.
     """
     uncalibrated = (row for row in judged if row.decided_by == "judged" and row.corrected_why)
     yield from with_measures((f"uncalibrated: {row.corrected_why}", row.measure) for row in uncalibrated)

@@ -164,9 +164,11 @@ class DecidedPair(PairedSystems):
         return _of_terms(sides, drawn, numbers, clusters, judged)
 
     def _drawn(self, kind: str) -> _Drawn | str:
-        """Return the items of a kind that were drawn at random in both reports, with their labels.
+        """Return both reports' random draws of one kind of items, with two books of their labels.
 
-        If no labels were drawn at random, this reason is returned as a string.
+        The first book contains the labels of all draws. The second contains only labels of draws in which
+        each query is labelled completely or not at all. Returns a reason instead if no labels were drawn at
+        random.
         """
         draws, labels = list[Draw](), list[Label]()
         for corrections in {id(side.report.tables): c for side, c in self._corrected}.values():
@@ -193,7 +195,8 @@ class DecidedPair(PairedSystems):
     ) -> CorrectedDifference | str:
         """Return the difference of any judged measure, corrected with fully labelled queries.
 
-        If it cannot be corrected, the reason is returned as a string. `numbers` holds the index of each case.
+        `sides` contains A's and B's verdicts, `drawn` is a result of `_drawn`, and `numbers` maps the ids of
+        the compared cases to their indices. Returns the reason if the difference cannot be corrected.
         """
         draws, _, book = drawn
         if not any(draw.complete and draw.items for draw in draws):
@@ -228,8 +231,8 @@ def _of_terms(
 ) -> CorrectedDifference | str:
     """Return the difference of a measure that is a mean over verdicts, corrected with labels of single items.
 
-    If it cannot be corrected, the reason is returned as a string. `numbers` holds the index of each case.
-    `judged` is the uncorrected difference.
+    `judged` is the uncorrected difference. The other arguments are as in `DecidedPair._of_queries`. Returns
+    the reason if the difference cannot be corrected.
     """
     draws, book, _ = drawn
     joined = {key: row for key, row in _joined(sides).items() if key[0] in numbers}
@@ -257,7 +260,7 @@ def _of_terms(
 
 
 def _joined(sides: Sequence[ScoreTerms]) -> dict[tuple[str, str], list[float]]:
-    """Return four numbers for each (query, item).
+    """Join A's and B's verdicts: return four numbers for each item of a query, by (query, item).
 
     They are B's weight minus A's weight, the sum of the judge's grades, the number of grades, and the item's
     contribution to the difference of the scores.
@@ -304,7 +307,7 @@ def how_judged(a: Side, b: Side, measures: Sequence[str]) -> str:
 
 
 def _served(side: Side, measure: str) -> Mapping[str, int]:
-    """Return the number of judgements by each model that answered although another model was requested."""
+    """Return the number of judgements by model, for models that answered although another was requested."""
     identity = side.report.judge.identity
     asked = {part for name in models_in(identity) for part in (name, name.partition(":")[2])}
     models = side.report[measure, side.system].basis.models
@@ -312,5 +315,5 @@ def _served(side: Side, measure: str) -> Mapping[str, int]:
 
 
 def _differing(row: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
-    """Return the keys whose values differ between two mappings."""
+    """Return the keys that only one of two mappings contains, or whose values differ, sorted."""
     return sorted(key for key in {*row, *other} if row.get(key) != other.get(key))

@@ -70,7 +70,8 @@ def _scored_again(
     """Return the scores of B's lists with A's labels, by measure and case, and True if texts differ.
 
     A score is nan if A's and B's labels of the case are the same, because it then equals B's stored score.
-    Texts differ if a reference, a criterion or another field that the judges were shown differs. `both` holds the settings of A and B.
+    Texts differ if the two judges were shown a different reference, criterion or other field. `both` contains
+    A's and B's settings.
     """
     a, b, (ours, theirs) = pair.a, pair.b, both
     changed: Container[str] = a.scores.numbers if pair.by_query else _judged_otherwise(a, b)
@@ -99,7 +100,7 @@ def _scored_again(
 
 
 def _judged_otherwise(a: Side, b: Side) -> Container[str]:
-    """Return the cases of B that contain an item to which A's report stores a different answer than B's."""
+    """Return the ids of B's cases with an item (e.g. a passage) to which A and B store different answers."""
     ours: dict[str, bytes] = {}
     for item, answer in a.report.tables.answers():
         if answer is not None:
@@ -147,7 +148,7 @@ def _refusal(pair: PairedSystems, name: str, settings: tuple[Settings, Settings]
 
 
 def _with_labels(sample: Sample, other: Sample) -> Sample:
-    """Return a sample with the gold and people's labels from another system's sample of the same case."""
+    """Return `sample` with the gold and people's labels of `other`, the other system's sample of the case."""
     labels: dict[str | None, tuple[int | None, bool | None]] = {}
     for _, contexts in rankings(other):
         for context in contexts:

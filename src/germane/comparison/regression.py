@@ -55,7 +55,7 @@ def change_gates(gates: Sequence[Gate], pairs: Sequence[DecidedPair | str]) -> l
 
 
 def regressions(pairs: Sequence[DecidedPair | str]) -> list[GateResult]:
-    """Return the results of one gate per measure and system, which fails if it got significantly worse.
+    """Return a gate's result per measure and system; it fails if the measure got significantly worse.
 
     A measure got significantly worse if its whole interval is on the worse side, and its p-value is at most
     0.05 after Holm's adjustment over all measures and systems. If a gate passes, its result says how large a
@@ -166,8 +166,8 @@ def _change_in_words(difference: float | None, interval: Interval) -> str:
 def pairs_with(report: ReportData, baseline: ReportData) -> list[DecidedPair | str]:
     """Return each system of the report paired with the same system of the baseline.
 
-    If the baseline lacks the system, the reason takes the place of the pair. If each report has only one
-    system, these two are paired whatever their names.
+    If the baseline does not contain the system, a string that says so is returned instead of the pair. If
+    each report has only one system, these two are paired whatever their names.
     """
     alone = len(baseline.systems) == len(report.systems) == 1
     pairs: list[DecidedPair | str] = []

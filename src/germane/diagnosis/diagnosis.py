@@ -280,7 +280,7 @@ class _Lists:
     def change(self, now: Floats, then: Floats, kind: Any, change: str, **more: float) -> _Changed:
         """Return the row of a change that turns the values `now` into `then`, together with `then`.
 
-        `change` describes the change in words; `more` holds further fields of the row.
+        `kind` is the row's kind, `change` describes the change in words, and `more` contains further fields.
         """
         by = paired_difference(now, then, clusters=self.clusters, value_range=self.measure.definition.range)
         if (note := by.interval.note) and note not in self.notes:
@@ -293,7 +293,8 @@ class _Lists:
     def gains(self, now: Floats, changes: Sequence[_Changed]) -> Iterator[GainRow]:
         """Yield the queries that gain from reordering or dropping retrieved passages, largest gain first.
 
-        If no query gains from this, yield the queries that gain from retrieving every relevant document.
+        `now` are the current values, and `changes` contains the values after each change. If no query gains,
+        yield the queries that gain from retrieving every relevant document.
         """
         kept = [(row.change, then - now) for row, then in changes if row.kind not in {"k", "ideal"}]
         if not any((gain > SAME).any() for _, gain in kept):

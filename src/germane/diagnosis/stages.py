@@ -151,9 +151,9 @@ def _document_ranks(
 ) -> DocumentRanks:
     """Return the ranks of one system's relevant documents (grade `rel` or more) in each stage.
 
-    `left` counts the samples that were left out, by reason, for the notes. The first `k` results of the last
-    stage are added as one more stage. If `k` is None, they are added only to samples without stages whose
-    lists are longer than FIRST.
+    `samples` are pairs of a sample and its stages' lists. `left` counts the samples that were left out, by
+    reason, for the notes. The first `k` results of the last stage are added as one more stage. If `k` is
+    None, they are added only to samples without stages whose lists are longer than FIRST.
     """
     notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in left.items()]
     staged = any(sample.stages for sample, _ in samples)
@@ -316,7 +316,7 @@ def _ends(ranked: DocumentRanks) -> tuple[Ints, NDArray[np.str_]]:
 
 
 def stage_report(ranked: DocumentRanks, system: str = "") -> SystemStages:
-    """Return how many relevant documents each stage found, lost and saved, and its recall with an interval.
+    """Return one system's stages: relevant documents found, lost and saved, and recall with an interval.
 
     The recall of a query is the proportion of its relevant documents that are in the stage's whole list.
     Queries of one cluster, and the trials of a case, count as one unit in the intervals. `system` is the name
@@ -360,13 +360,14 @@ def stage_report(ranked: DocumentRanks, system: str = "") -> SystemStages:
 
 
 def stages_of(samples: Iterable[Sample], *, rel: int = 1, k: int | None = None) -> list[SystemStages]:
-    """Return how the documents of grade `rel` or more in `qrels` pass through the stages of each system.
+    """Return, for each system, its retrieval stages and which stage lost each relevant document.
 
-    If a sample lacks a stage that other samples have, the list of its previous stage is used. The contexts
-    are one more stage if they contain other documents than the last stage. Unanswerable questions and samples
-    without a relevant document are left out. The first `k` results are added as the last stage. If `k` is
-    None, the first 10 are added if the samples name no stages and their lists are longer. Raises InputError
-    if no sample has both a relevant document and a ranked list with ids.
+    A document is relevant if its grade in `qrels` is `rel` or more. If a sample lacks a stage that other
+    samples have, the list of its previous stage is used. The contexts are one more stage if they contain
+    other documents than the last stage. Unanswerable questions and samples without a relevant document are
+    left out. The first `k` results are added as the last stage. If `k` is None, the first 10 are added if the
+    samples name no stages and their lists are longer. Raises InputError if no sample has both a relevant
+    document and a ranked list with ids.
     """
     systems: dict[str, list[_Listed]] = {}
     left: dict[str, Counter[str]] = {}

@@ -36,7 +36,7 @@ def junit(report: ReportData) -> Iterator[str]:
 
 
 def _counts(suite: Element) -> dict[str, str]:
-    """Return a suite's JUnit attributes: the number of tests by result, and time 0 (it is not measured)."""
+    """Return a suite's JUnit attributes: numbers of tests, failures, errors and skipped tests, and time 0."""
     names = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
     return {name: str(len(list(suite.iter(kind)))) for name, kind in names.items()} | {"time": "0"}
 

@@ -59,9 +59,9 @@ def is_drawn(label: Label) -> bool:
 
 
 def pool_of(tables: Tables, kind: str) -> Pool:
-    """Return the judged items of a kind that people can label, by case id.
+    """Return the ids of the judged items that people can label, by case id.
 
-    For the kind support, the items are single claims.
+    Items are passages if `kind` is relevance, single claims if it is support, and else a query's contexts.
     """
     result: dict[str, set[str]] = defaultdict(set)
     for row in tables.places:
@@ -71,16 +71,17 @@ def pool_of(tables: Tables, kind: str) -> Pool:
 
 
 def fingerprint(*pools: Pool) -> str:
-    """Return a short hash that identifies a pool of items, or the pools of two reports in any order."""
+    """Return a short hash of the items in one report's pool, or in two reports' pools in either order."""
     names = sorted(digest(sorted(item for items in pool.values() for item in items)) for pool in pools)
     return digest(names)[:16]
 
 
 @dataclass(frozen=True)
 class Draw:
-    """People's labels of items that were drawn at random from a pool.
+    """People's labels of items (such as passages) that were drawn at random from `pool`.
 
-    If `whole`, complete queries were drawn; otherwise single items were drawn.
+    `pool` contains all items that could be drawn, by case id. If `whole`, complete queries were drawn;
+    otherwise single items were drawn.
     """
 
     labels: Sequence[Label]
@@ -126,14 +127,15 @@ class Draw:
 
 
 def chance_of(draws: Iterable[Draw], case: str, item: str) -> float:
-    """Return the probability that at least one of several independent draws contains an item of a query."""
+    """Return the probability that any of the independent `draws` contains `item` of the query `case`."""
     return 1.0 - prod(1.0 - draw.chance(case, item) for draw in draws)
 
 
 def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
-    """Yield the draws that these labels belong to: one per queue, design and seed.
+    """Group labels by queue, design and seed; yield each group as the `Draw` of its items from `pool`.
 
-    Empty draws are left out.
+    A draw is left out if `pool` contains none of its items or, if whole queries were drawn, if no query is
+    completely labelled.
     """
     groups: dict[tuple[object, ...], list[Label]] = defaultdict(list)
     for label in labels:
@@ -215,9 +217,10 @@ class Corrections:
         return bool(pool) and all(item in self.book for items in pool.values() for item in items)
 
     def _of_all(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | str:
-        """Return the mean computed from people's labels alone.
+        """Return a measure's mean computed from people's labels alone, with its interval.
 
-        Returns "" unless every item has a label and no person was unsure.
+        Returns "" if an item has no label, a person was unsure, or there is no interval. `rows` contains the
+        judge's verdicts from which the measure's scores were computed.
         """
         values = self.human(rows, self.book, 0.0)
         if isinstance(values, str) or np.isnan(values).any() or any(map(self.book.unsure, rows.items)):
@@ -295,10 +298,11 @@ class Corrections:
         )
 
     def human(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> Floats | str:
-        """Return each case's score computed from people's labels, nan if a label is missing.
+        """Return each case's score computed from the labels in `book`, nan if a label is missing.
 
-        Returns a reason instead if the measure cannot be computed from people's labels. A label "unsure"
-        counts as the answer that gives the lowest score if `unsure` is 0, and the highest score if it is 1.
+        `rows` contains the items to label. Returns a reason instead if the measure cannot be computed from
+        people's labels. A label "unsure" counts as the answer that gives the lowest score if `unsure` is 0,
+        and the highest score if it is 1.
         """
         labels = rows.people(rows.items, book, unsure)
         if not np.isnan(rows.weight).any():
@@ -352,11 +356,11 @@ def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> Corr
 
 
 def _both(means: Iterable[CorrectedMean | str], limits: tuple[float, float]) -> CorrectedMean | str:
-    """Return the corrected mean with two intervals: for queries like these, and for these queries alone.
+    """Join two results for one mean: its interval for these queries alone, and for queries like these.
 
-    `means` contains one result for each of `POPULATIONS`: a corrected mean, or the reason why there is none.
-    Intervals are clipped to `limits`. The interval for queries like these is widened to contain the other
-    interval, because estimated variances do not ensure this.
+    `means` contains the two results in this order, each a corrected mean or the reason why there is none. If
+    the second is a reason, it is returned. Intervals are clipped to `limits`. The interval for queries like
+    these is widened to contain the other interval, because estimated variances do not ensure this.
     """
     of_set, of_queries = means
     if isinstance(of_queries, str):

@@ -78,10 +78,10 @@ class CaseResult(Line, kw_only=True, rename=internal("undecided_required")):
 def case_of(
     key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader], open_to: Collection[str]
 ) -> CaseResult:
-    """Return a case's score over all graders, and its verdict.
+    """Return a case's score over all graders, and its verdict; `key` is its id, system and trial.
 
-    `open_to` names the measures judged by a stand-in for a model; a verdict that depends on them is
-    undecided.
+    `scores` are the case's scores, and `graders` maps measures to graders. `open_to` names the measures
+    judged by a stand-in for a model; a verdict that depends on them is undecided.
     """
     from germane.measures.graders import BORDERLINE, PASS, STRICT  # not at the top: `germane rank` needs none
 
@@ -270,7 +270,7 @@ class ReportData:
             return [], str(error)
 
     def values_of(self, line: MeasureSummary) -> NDArray[np.float64]:
-        """Return the scores of which a summary is the mean, one per sample, in input order."""
+        """Return the existing scores by the measure and system of the summary `line`, in input order."""
         table = self.tables.scores
         return table.taken(table.rows_of((line.measure, line.type), line.system)).value
 
@@ -295,7 +295,7 @@ class ReportData:
     def summaries_of(self, keep: NDArray[np.int64], why: str = "") -> list[MeasureSummary]:
         """Return the summaries over the samples with the indices `keep`; their means are not corrected.
 
-        `why` is the reason that is stored for this.
+        `why` is the reason that the summaries state for not being corrected.
         """
         bases = {(line.measure, line.type, line.system): line.basis for line in self.summaries}
         lines = summarise(self.case_scores, clusters=self.tables.clusters(), keep=keep)
@@ -368,7 +368,7 @@ class ReportData:
         self.manifest = {**self.manifest, "notes": {**self.manifest.get("notes", {}), note: count}}
 
     def settle(self, changes: Sequence[GateResult]) -> None:
-        """Add the results of gates on changes from a baseline to the manifest, and recompute the verdict."""
+        """Add results of gates on `change(...)` to the manifest, and compute the verdict from all gates."""
         declared = [Gate.of_stored(gate) for gate in self.manifest.get("gates", ())]
         pending = {str(gate) for gate in declared if gate.how == "change"}
         others = [gate for gate in self.verdict.gates if gate.gate not in pending]

@@ -282,9 +282,9 @@ def _verdict(answer: Any) -> LabelLine:
 
 
 def _matrix(question: AnyQuestion, answer: Any) -> explained.MatrixLine | None:
-    """Return which contexts support each claim, according to the answer to a question about claims.
+    """Return a table of the contexts that support each claim, from the judge's answer to a question.
 
-    Returns None for other questions, and if the judge failed.
+    Returns None if the question is not about claims, and if the judge failed.
     """
     claims: Sequence[str] = getattr(question, "claims", ())
     if question.kind != "support" or not claims or isinstance(answer, Unanswered):

@@ -172,9 +172,9 @@ class Gate:
         return f"{self} [{system}]" if system else str(self)
 
     def holds(self, low: float, high: float) -> GateOutcome:
-        """Return the outcome for a value between `low` and `high`.
+        """Return the gate's outcome if the value that it limits is between `low` and `high`.
 
-        The outcome is undecided if the limit lies between them.
+        The outcome is undecided if the gate's limit lies between them.
         """
         results = {COMPARE[self.op](end, self.limit) for end in (low, high)}
         if len(results) > 1 or (self.op in {"=", "=="} and low < self.limit < high):
@@ -230,9 +230,10 @@ def check_gate(
 ) -> list[GateResult]:
     """Decide a gate and return one result per system.
 
-    `samples` are only read if the gate is on slices. `keep` contains the indices of the samples that
-    `summaries` are over; None means all samples. Raises InputError if the measure was not computed, its mean
-    mixes labels, or no case is in a slice.
+    `summaries` are the means and `cases` the single scores that the gate can be on. `samples` are only read
+    if the gate is on slices. `keep` contains the indices of the samples that `summaries` are over; None means
+    all samples. Raises InputError if the measure was not computed, its mean mixes labels, or no case is in a
+    slice.
     """
     gate.check_named(name for summary in summaries for name in (summary.measure, summary.type))
     mine = [summary for summary in summaries if gate.measure in {summary.measure, summary.type}]
@@ -285,7 +286,7 @@ _DECIDED_BY: dict[str, DecidedBy] = {"gold": "gold", "human": "labels"}
 
 
 def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
-    """Decide a gate on the mean corrected by people's labels, or on an end of that mean's interval."""
+    """Decide a gate on the corrected mean or an end of its interval; return the outcome and text."""
     mean = summary.corrected
     if mean is None:
         why = summary.corrected_why or "no verdict of the judge is stored"
@@ -301,7 +302,7 @@ def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
 
 
 def _end(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
-    """Decide a gate on the lower or upper end of the mean's interval, which allows for missing scores."""
+    """Decide a gate on an end of the mean's interval; return the outcome and text with the figures."""
     if summary.interval is None:
         return "undecided", f"{summary.measure} has no interval: {summary.interval_why or UNMEASURED}"
     end = summary.interval[gate.how == "upper"]
@@ -316,7 +317,10 @@ def _printed_end(gate: Gate, ends: Sequence[float]) -> str:
 
 
 def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> tuple[GateOutcome, str]:
-    """Decide a gate on the mean, minimum or maximum; it is between `low` and `high` if scores are missing."""
+    """Decide a gate on the mean, minimum or maximum; return the outcome and text with the figures.
+
+    `low` and `high` are the bounds of this value; they differ if scores are missing.
+    """
     value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
     outcome, basis = gate.holds(low, high), summary.basis
     text = "not measured" if value is None else f"{gate.how} {value:.4f}"
@@ -341,7 +345,10 @@ SMALLEST = 5  # the number of cases from which a slice's mean can decide a gate
 
 
 def _share(gate: Gate, ends: Ends) -> tuple[GateOutcome, str]:
-    """Decide a gate on the proportion of cases whose score meets the gate's condition, such as ">=0.5"."""
+    """Decide a gate on the proportion of cases that meet its condition; return the outcome and text.
+
+    `ends` contains each case's lowest and highest possible score.
+    """
     limit = gate.share.lstrip("<>=")
     op = gate.share.removesuffix(limit)
     low, high = sorted(float(np.mean(COMPARE[op](end, float(limit)))) for end in ends)
@@ -353,10 +360,11 @@ def _share(gate: Gate, ends: Ends) -> tuple[GateOutcome, str]:
 def _by_slice(
     gate: Gate, names: Sequence[str], ends: Ends, slices: Mapping[str, Collection[str]]
 ) -> tuple[GateOutcome, str]:
-    """Decide a gate on the smallest or largest mean of the slices.
+    """Decide a gate on the smallest or largest mean of the slices; return the outcome and text.
 
-    The result is undecided if slices that are too small would change it. `names` are the case ids, in the
-    order of `ends`. `slices` contains the case ids of each slice.
+    `names` are the case ids, and `ends` contains each case's lowest and highest possible score, in the same
+    order. `slices` contains the case ids of each slice. Slices of fewer than five cases are left out, but the
+    outcome is undecided if they would change it. The text lists up to five means.
     """
     numbers = {name: at for at, name in enumerate(names)}
     rows = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}

@@ -19,9 +19,9 @@ __all__ = ["judge_in_all", "models_in"]
 
 
 def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """Return one judge entry for several evaluations, with the sums of counts and cost.
+    """Join several evaluations' manifest entries on the judge into one; counts and costs are summed.
 
-    The cost is None if it is unknown for any evaluation.
+    The cost is None if it is unknown for any evaluation. The other fields are the first entry's.
     """
     counts = {name: sum(of[name] for of in entries) for name in JUDGE_COUNTS}
     tokens = {name: sum(of["tokens"][name] for of in entries) for name in ("input", "output")}

@@ -215,8 +215,8 @@ class MeasureComparison(
 def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:
     """Return the comparisons with Holm-adjusted p-values for the `primary` measures of all systems.
 
-    Other measures, and diagnostic measures such as Judged@10, get no adjusted p-value. If a comparison has no
-    p-value because scores are missing, 0.05 is used if its interval excludes 0, and 1 otherwise.
+    Other measures, and diagnostic measures such as Judged@10, get no adjusted p-value. If scores are missing,
+    a comparison has no p-value; for the adjustment it is 0.05 if the interval excludes 0, and 1 otherwise.
     """
     comparisons = list(rows)
     tested = [row for row in comparisons if row.measure in primary and not is_diagnostic(row.type)]
@@ -394,7 +394,7 @@ class PairedSystems:
         )
 
     def _difference(self, ours: CaseValues, theirs: CaseValues, canonical: str) -> PairedDifference:
-        """Return the paired difference of two systems' values of one measure for the same cases."""
+        """Return the paired difference of A's values `ours` and B's values `theirs` for the same cases."""
         return paired_difference(
             ours.values,
             theirs.values,

@@ -62,9 +62,9 @@ def _text(words: object, x: float, y: float, color: str = "quiet", **more: objec
 
 
 def _rect(x1: float, y1: float, x2: float, y2: float, color: str, words: str = "", **more: object) -> str:
-    """Return a filled SVG rectangle with the tooltip `words`.
+    """Return a filled SVG rectangle between the corners (x1, y1) and (x2, y2), with the tooltip `words`.
 
-    `more` are further attributes, such as `fill`.
+    `color` is a key of `_COLOURS`, and `more` are further attributes, such as `fill`.
     """
     title = [tag("title", escape(clean(words)))] if words else []
     size = {"x": x1, "y": y1, "width": x2 - x1, "height": y2 - y1}

@@ -87,7 +87,7 @@ class Report(ReportData):
     ) -> Report:
         """Return the report of a stopped evaluation over its finished samples.
 
-        `stopped` is the reason for the stop.
+        `verdict` is used as it is, because no gate is decided. `stopped` is the reason for the stop.
         """
         made = {**_counted(tables), **manifest}
         if sampled := made.get("sampled"):
@@ -451,7 +451,7 @@ def _counted(tables: Tables) -> dict[str, Json]:
 def panel_notes(asked: AskedCounts) -> dict[str, int]:
     """Return a note on how far a panel of judges agreed, as {note: number of questions}.
 
-    Returns {} without a panel.
+    `asked` counts judgements by kind, field of their provenance, and value. Returns {} without a panel.
     """
     panel = sum(n for (_, field, _), n in asked.items() if field == "panel")
     if not panel:

@@ -269,9 +269,9 @@ def summarise(
 def _summary(
     cases: CaseScores, system: str, number: int, rows: NDArray[np.int64], clusters: Mapping[str, str] | None
 ) -> MeasureSummary:
-    """Return the summary of the scores in `rows`.
+    """Return the summary of one system's scores of the measure with index `number`.
 
-    The rows are of one system and the measure with index `number`.
+    `rows` are the indices of these scores. `clusters` is as in `summarise`.
     """
     measure, canonical = cases.measures[number]
     span = range_of(canonical)
@@ -331,7 +331,8 @@ def interval_of_cases(
 ) -> Interval:
     """Return the confidence interval of the mean over cases; `span` is the measure's range.
 
-    `times` other than 1 estimates the interval for `times` as many cases.
+    `clusters` contains the cluster of each case; None means that cases are independent. `times` other than 1
+    estimates the interval for `times` as many cases.
     """
     bounds, limits = (values.low, values.high), limits_of(span, values)
     if not np.isfinite(values.high).all():
@@ -341,13 +342,13 @@ def interval_of_cases(
 
 
 def limits_of(span: tuple[float, float], *sides: CaseValues) -> tuple[float, float] | None:
-    """Return a measure's range `span`, or None if a value is outside it, which unknown measures allow."""
+    """Return a measure's range `span`; None if a value in `sides` is outside, as unknown measures allow."""
     ends = [(side.low.min(), side.high.max()) for side in sides if len(side.low)]
     return span if all(span[0] <= low and high <= span[1] for low, high in ends) else None
 
 
 def in_digits(value: float | None, sign: str = "", digits: int = 4) -> str:
-    """Return a number with this many decimals, "-" for None; `sign` "+" adds a plus to positive numbers."""
+    """Return a number with `digits` decimals, "-" for None; `sign` "+" adds a plus to positive numbers."""
     return "-" if value is None else f"{value:{sign}.{digits}f}"
 
 

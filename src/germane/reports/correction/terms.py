@@ -106,9 +106,9 @@ class ScoreTerms:
         return np.array(shares)
 
     def unreadable(self, book: LabelBook) -> str | None:
-        """Return why people's grades cannot be read as relevant or not unless the measure sets `rel`.
+        """Return why the grades in `book` do not tell what is relevant unless the measure sets `rel`.
 
-        Returns None if they can be read.
+        Returns None if they do.
         """
         other = {label.scale for label in book} - {"graded", "binary"}
         if other and self.measure.settings.get("rel", 0) is None:
@@ -118,9 +118,9 @@ class ScoreTerms:
 
 
 def _counted(measure: Measure, answer: float | Floats, scale: str) -> Floats:
-    """Return 1 for an answer that is at least the lowest relevant grade, otherwise 0.
+    """Return 1 if a grade counts as relevant for the measure, otherwise 0.
 
-    `answer` may be an array.
+    `answer` is the grade, or an array of grades, on `scale`.
     """
     threshold = 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
     return np.where(np.asarray(answer) >= threshold, 1.0, 0.0)

@@ -123,7 +123,7 @@ def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[Me
 
 
 def _passages_of(sample: Sample) -> Iterator[str]:
-    """Yield the item of each passage that a sample retrieved; labels are stored under these items."""
+    """Yield the key of each passage that a sample retrieved; labels are stored under these keys."""
     pairs = [
         (query, context.passage)
         for own, contexts in sample.lists()
@@ -314,7 +314,8 @@ def _measure(summary: MeasureSummary, report: ReportData) -> Json:
 def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerpt) -> Json:
     """Return the passages to label, in the random order that `germane label` uses, and what they correct.
 
-    Only judged passages are returned; if the report has none, all passages are.
+    `slots` are all passages and `ids` the queries' ids. Only judged passages are returned, or all if none
+    was.
     """
     report = excerpt.whole
     targets, others = choose_targets(report, "relevance", None)
