@@ -393,7 +393,7 @@ def for_model(node: Node) -> Any:
 
 
 def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Invalid]]:
-    """Return (path, error) for each error of pydantic.
+    """Return (path of the invalid value, its error) for each error that pydantic found.
 
     The error of a value is left out if a value inside it also has an error.
     """
@@ -403,7 +403,7 @@ def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Invalid]]
 
 
 def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Invalid]:
-    """Convert an error of pydantic to its path and an Invalid with germane's own wording."""
+    """Return the path of the invalid value in an error of pydantic, and an Invalid in germane's wording."""
     loc, kind, context = fault["loc"], fault["type"], fault.get("ctx", {})
     if isinstance(cause := context.get("error"), Invalid):
         return loc, cause

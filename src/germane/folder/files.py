@@ -193,10 +193,9 @@ def label_in(line: bytes) -> Label:
 
 
 def with_texts(field: str, texts: Collection[str]) -> Keep:
-    """Return a fast test for lines: whether the string in `field` is in `texts`, decided without parsing.
+    """Return a function that tests, without parsing, whether a JSON line's `field` is one of `texts`.
 
-    The test returns False only if the line's string is not in `texts`. It returns True if the string is in
-    `texts` or the test cannot tell.
+    It returns False only if the field's string is not in `texts`; it also returns True if it cannot tell.
     """
     name = encode(field) + b":"
     values = {encode(text) for text in texts}

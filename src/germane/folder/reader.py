@@ -125,7 +125,7 @@ class StoredTables(Tables):
                 yield (row.id, row.system, row.trial), value
 
     def grader_numbers(self) -> dict[SampleKey, int]:
-        """Map each sample key to the index in `graders` of the sample's graders; index 0 is left out."""
+        """Return a mapping from sample keys to the index of their graders in `graders`, without indices 0."""
         return dict(self.values_of("graders"))
 
     def answers(self) -> Iterator[tuple[str, bytes | None]]:
@@ -199,7 +199,7 @@ def check_digest(file: Path, digest: str) -> None:
 
 
 def numbered(line: bytes, number: int) -> bytes:
-    """Return a line of samples.jsonl to which the grader set's index `number` is added; 0 is not written."""
+    """Return a line of samples.jsonl with `number`, its index in `graders`, added unless it is 0."""
     return line[:-2] + b"%b%d}\n" % (_GRADERS, number) if number else line
 
 

@@ -97,7 +97,7 @@ class Tables:
         return number
 
     def add_counts(self, more: Tables) -> None:
-        """Add the notes, prompts, kinds of question, references and companion values of `more` to this."""
+        """Add `notes`, `prompts`, `reads`, `references` and `beside` of `more` to those of this object."""
         self.notes.update(more.notes)
         self.prompts.update(more.prompts)
         for measure, kinds in more.reads.items():
@@ -108,7 +108,7 @@ class Tables:
             self.beside.setdefault(name, array("d")).extend(values)
 
     def grader_numbers(self) -> dict[SampleKey, int]:
-        """Map each sample key to the index in `graders` of the sample's graders; index 0 is left out."""
+        """Return a mapping from sample keys to the index of their graders in `graders`, without indices 0."""
         return self.graded
 
     def append_labels(self, labels: Iterable[Label]) -> None:

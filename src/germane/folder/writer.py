@@ -246,9 +246,9 @@ class FolderWriter:
 
 
 def _sample_lines(rows: Tables, numbers: Sequence[int]) -> Iterator[bytes]:
-    """Yield the lines of samples.jsonl; each contains the index of the sample's grader set unless it is 0.
+    """Yield the lines of samples.jsonl; each contains the index of the sample's graders unless it is 0.
 
-    `numbers` maps the grader set indices of `rows` to the indices that are written.
+    `numbers` gives the index that is written for each index in `rows.graders`.
     """
     graded = rows.grader_numbers() if len(numbers) > 1 else {}
     for some in batched(rows.samples):

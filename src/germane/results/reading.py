@@ -66,7 +66,7 @@ class MeasuredRow(NamedTuple):
 
 
 class ResultFile(NamedTuple):
-    """The results in one file of another program."""
+    """The values of measures that were read from the result file of another program, at `path`."""
 
     path: str
     rows: Sequence[MeasuredRow]

@@ -86,7 +86,7 @@ class RowReader:
     def read(self, row: Json, number: int, where: Locate) -> Sample:
         """Convert a row to a Sample. A row without an id gets the prefix and `number` as its id.
 
-        Raises InputError if the row is invalid; `where` returns the location of an invalid value.
+        Raises InputError if the row is invalid; `where` maps a path within the row to its location.
         """
         if isinstance(row, Sample):
             return row
@@ -140,7 +140,7 @@ class RowReader:
         return values
 
     def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> KeyPlan:
-        """Return the plan for reading rows with the keys `keys`.
+        """Return the plan for reading rows whose keys with a value are `keys`.
 
         `among` are all keys of the row, including those whose value is missing.
         """

@@ -39,10 +39,10 @@ def ids_of(texts: Mapping[str, str]) -> dict[str, list[str]]:
 def counterparts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str | None]:
     """Return, for each case id in `theirs`, the id of the same case in `ours`, or None.
 
-    Both arguments map case ids to queries. Returns {} if equal ids mean the same case. Cases are matched by
-    query if all ids may be line numbers and at least one id has different queries in the two sets. Cases with
-    equal queries are matched in order if both sets contain the same number of them; otherwise they are not
-    matched. Ascending ids other than 1, 2, 3, ... may have been chosen by the user. They are matched by query
+    Both arguments map case ids to queries. Returns {} if cases with equal ids are the same. Cases are matched
+    by query if all ids may be line numbers and at least one id has different queries in the two sets. Cases
+    with equal queries are matched in order if both sets contain the same number of them, else to None.
+    Ascending ids other than 1, 2, 3, ... may have been chosen by the user. They are matched by query
     only if one of the differing queries occurs under another id in the other set.
     """
     different = [case for case, text in theirs.items() if ours.get(case, text) != text]

@@ -21,7 +21,7 @@ Queue = Literal["random", "stratified", "targeted", "import"]
 
 
 class Label(msgspec.Struct, frozen=True, gc=False):
-    """The answer of one person about one item.
+    """The answer of one person to a question about one item, such as whether a passage is relevant.
 
     Attributes:
         answer: The answer. None withdraws an earlier answer or says that the person is unsure (see `reason`).
