@@ -143,7 +143,7 @@ def paragraphs(text: str) -> str:
 def no_such(what: str, word: str, names: Iterable[str], command: str) -> InputError:
     """Return the error for the unknown command or flag `word`, which suggests the nearest of `names`.
 
-    If no name is near, the error says where they are listed. `what` is "command" or "flag".
+    If no name is near, the error says that `command` --help lists them. `what` is "command" or "flag".
     """
     from germane.samples.files import nearest
 

@@ -320,7 +320,7 @@ def _effects(
 def _changes(
     job: Job, draw: _Draw, flips: Mapping[int, StoredVerdict]
 ) -> Iterator[tuple[int, dict[str, float]]]:
-    """Yield the number of each flipped verdict, and its effect on each score of one sample, by measure.
+    """Yield each key of `flips`, and its verdict's effect on each score of the job's sample, by measure.
 
     The effect is the average of two changes of the score: the change if this verdict is replaced before all
     other flipped verdicts, and the change if it is replaced after them.

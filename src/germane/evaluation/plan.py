@@ -258,7 +258,7 @@ class Plan:
         """Yield a planned case for each sample, target and trial.
 
         If there are several targets, the target's name becomes the sample's system. `case` is the entry of
-        the eval file `file` that the samples come from; None for data. `path` is the path of the file or data.
+        the eval file `file` that the samples come from; None for data. `path` is the path of either.
         """
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.spec.targets or declared

@@ -111,7 +111,7 @@ class MeasureGrader(CaseGrader):
         return explain_judged(self.measure, outcome, results[0])
 
     def result(self, sample: Sample, outcome: Outcome, explanation: Explanation) -> GraderResult:
-        """Return the outcome of the measure and its explanation as a GraderResult."""
+        """Return the `outcome` of the measure for `sample`, and its `explanation`, as a GraderResult."""
         if outcome.value is None:
             absent = sample.contexts is None and sample.calls is None
             needed = "contexts" in self.measure.definition.needs

@@ -146,7 +146,7 @@ class Round:
                 raise JudgeError(f"the batch {row.name or row.id} cannot be fetched: {error}") from None
 
     async def _fetch(self, row: BatchRow, client: BatchClient) -> None:
-        """Store the answers of a batch if it has ended; delete its row if it was never created."""
+        """Store the answers of a batch if it has ended; delete its row if the provider never created it."""
         if row.state == SENDING:
             name = await client.find(row.id)
             if name is None:
@@ -233,7 +233,7 @@ class Round:
                 note(f"sent {counted(row.requests, 'request')} in the batch {row.name}{price}")
 
     def _row(self, model: LLMJudge, some: Sequence[Request]) -> BatchRow:
-        """Return the ledger's row for a new batch of these requests."""
+        """Return the ledger's row for a new batch of the requests `some`, which are sent to `model`."""
         (provider, name, url), price = endpoint_of(model), price_later(model)
         sent, back = (sum(request.tokens for request in some), sum(request.tokens_back for request in some))
         return BatchRow(

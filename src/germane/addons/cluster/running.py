@@ -166,7 +166,7 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
 
 
 def _check(plan: Plan, kind: str) -> None:
-    """Raise InputError, before any paid call, if input is invalid or an engine of this `kind` cannot run it."""
+    """Raise InputError, before any paid call, if input is invalid or an engine of `kind` cannot run it."""
     spec = plan.spec
     if spec.get("part"):
         raise InputError("--part and --engine cannot be combined", fix="leave one of them out")
@@ -184,7 +184,7 @@ def _check(plan: Plan, kind: str) -> None:
 def _write_start(
     plan: Plan, stored: Mapping[str, Json], target: FolderWriter, given: Spec, workers: int
 ) -> tuple[Callable[[Share], None], list[Share]]:
-    """Write the manifest of the whole evaluation; return the function that runs a part, and the parts.
+    """Write the whole evaluation's manifest to `target`; return the function that runs a part, and the parts.
 
     `stored` is the manifest of the evaluation to resume ({} for a new one), and `given` are the options of
     this session. A new evaluation gets as many parts as there are `workers`.
