@@ -73,7 +73,7 @@ def test_data_that_allow_nothing_are_an_error_that_says_what_to_give() -> None:
     assert "no judge is named, and the data have no gold labels" in ran.err
     assert "-m" in ran.err
     Path("y.jsonl").write_text('{"query": "why"}\n')
-    assert "no retrieved contexts" in invoke("run", "y.jsonl").err
+    assert "need retrieved contexts" in invoke("run", "y.jsonl").err
 
 
 def test_stdin_gets_the_measures_that_it_allows(cli: Cli) -> None:

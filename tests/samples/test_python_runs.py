@@ -80,7 +80,7 @@ def test_shapes_of_gold(shape):
         ({"q": {"20": "much"}}, None, "query q: the score 'much' is not a number"),
         ({"q": {"20": None}}, None, "query q: the score null is not a number"),
         ({"q": {"20": math.nan}}, None, "query q is NaN"),
-        ({"q": {20: 1, "20": 2}}, None, "query q has a document twice"),
+        ({"q": {20: 1, "20": 2}}, None, "query q has the same document twice"),
         ({1.5: ["20"]}, None, "query 1.5 is the number 1.5"),
         ({7: ["20"], "7": ["20"]}, None, "query 7 occurs twice"),
         ({"q": [b"\xff"]}, None, "bytes that are not UTF-8"),

@@ -90,7 +90,8 @@ def _asked_again(
         return None
     if gold or len(folders) > 1:
         raise InputError(
-            "--again works on one report and without --gold", fix="name one report, and leave out --gold"
+            "--again takes one report only, and cannot be combined with --gold",
+            fix="name one report, and leave out --gold",
         )
     from germane.evaluation.again import ask_again
     from germane.evaluation.spec import Spec

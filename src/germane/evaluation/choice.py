@@ -258,7 +258,10 @@ def default_measures(
         references = references or bool(sample.reference)
     if not retrieved:
         fix = 'write "contexts": [...] on each line, or name the system to query: --target NAME'
-        raise InputError("no measure is named, and the data have no retrieved contexts", fix=fix)
+        raise InputError(
+            "no measure is named, and the default measures need retrieved contexts, which the data do not have",
+            fix=fix,
+        )
     by = "from people's labels" if judge == "labels" else f"judged by {judge}"
     sources: dict[tuple[str, ...], str] = {}
     if gold:

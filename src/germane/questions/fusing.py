@@ -173,7 +173,7 @@ def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | 
     """
     items = payload.get("items")
     if not isinstance(items, list):
-        raise AnswerError(f'the answer must have "items", a list of {count}')
+        raise AnswerError(f'the answer must have "items", a list of {count} answers')
     result: dict[int, dict[str, Json] | AnswerError] = {}
     for item in items:
         number = item.get("id") if isinstance(item, dict) else None

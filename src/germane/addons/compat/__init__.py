@@ -32,7 +32,7 @@ ADDON = Addon(
     flags=[
         Flag("--results", "liverag", DATA, "Read the retrieved documents: TSV, JSON or JSONL with qid and doc_ids.", Path, value="FILE", required=True),
         Flag("--reference", "liverag", DATA, "Read the gold documents: TSV, JSON or JSONL with qid and document_ids.", Path, value="FILE", required=True),
-        Flag("--evaluator", "liverag", MEASURES, "Use this evaluator: ContextRecall, or a module path that ends in this name.", value="NAME", default="ContextRecall"),
+        Flag("--evaluator", "liverag", MEASURES, "Use this evaluator; only ContextRecall is supported, with or without its module path.", value="NAME", default="ContextRecall"),
         Flag("--parity", "liverag", MEASURES, "Compute exactly what LiveRAG's own script computes, including its quirks.", choices=("liverag",)),
         Flag("--output-dir", "liverag", OUTPUT, "Write the two files to this folder.", Path, value="DIR", default=Path("data/evaluation_results"), at_url="refused"),
         Flag("--output-prefix", "liverag", OUTPUT, "Begin the names of the two files with NAME. Default: the evaluator's name.", value="NAME"),

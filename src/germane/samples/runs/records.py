@@ -415,7 +415,9 @@ def _native_documents(listed: Any, kind: Kind) -> Any:
         except Invalid as wrong:
             raise Invalid(f"has a document whose id {wrong.problem}", wrong.fix) from None
         if len(graded) < len(listed):
-            raise Invalid("has a document twice, as a number and as a string", "write ids as strings")
+            raise Invalid(
+                "has the same document twice, once as a number and once as a string", "write ids as strings"
+            )
         return graded
     if isinstance(listed, set | frozenset) and kind is RUN:
         raise Invalid("is a set, which has no order", kind.python)
