@@ -67,7 +67,7 @@ def near_misses(queries: Iterable[tuple[Iterable[str], Iterable[str]]]) -> list[
 
 
 def near_note(pairs: Sequence[Pair]) -> tuple[int, str]:
-    """Return the number of gold ids retrieved only in another spelling, and the note printed after it."""
+    """Return the number of gold ids in `pairs` (gold id, retrieved id), and the note printed after it."""
     count = len({gold for gold, _ in pairs})
     ids, counts = ("id differs", "counts") if count == 1 else ("ids differ", "count")
     where = "from retrieved ids only in spelling (case, blanks, Unicode form)"
@@ -91,7 +91,7 @@ def gold_ids(sample: Sample) -> list[str]:
 
 
 def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
-    """Yield (n, note): `n` gold ids were retrieved by no sample, or only in another spelling, as `note` says."""
+    """Yield (n, note): a note that n gold ids were not retrieved, or only in another spelling."""
     of_gold = {(line.measure, line.mean) for line in report.summaries if line.basis.source == "gold"}
     if any(mean == 0 for _, mean in of_gold):
         absent, total, listed = unknown_gold(report.samples())

@@ -330,9 +330,9 @@ def _unvaried(labels: Floats) -> bool:
 
 
 def _labels_alone(base: Mapping[str, Any], labels: Floats, value_range: Ends) -> CorrectedMean | str:
-    """Return the mean of the labels alone, for labels that vary too little for a correction.
+    """Return the mean of the labels alone, whose possible range is `value_range`, without a correction.
 
-    `base` holds the other fields of the result. If no interval can be computed, the reason is returned.
+    `base` holds the result's other fields. If no interval can be computed, the reason is returned.
     """
     alone = mean_interval(labels, value_range=value_range)
     if alone.mean is None or alone.ends is None:

@@ -342,7 +342,7 @@ def _tail(below: Units, above: Units, more: float) -> float:
 
 
 def imbens_manski(gap: float, df: float) -> float:
-    """Return how many standard errors to add at both ends of a range to cover each point in it with LEVEL.
+    """Return how many standard errors to add at both ends of a range to cover a mean in it with LEVEL.
 
     This is the C with T(C + gap) - T(-C) = LEVEL, where T is the distribution function of Student's t and
     `gap` the length of the range in standard errors. C falls from the two-sided quantile, for a range of

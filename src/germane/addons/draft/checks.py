@@ -71,9 +71,9 @@ def language_of(text: str) -> tuple[str, Counter[str]]:
 
 
 def other_language(question: str, passage: str, wanted: str) -> bool:
-    """Return True if a question is recognisably not in the language `wanted`.
+    """Return True if a question is recognisably not in the language `wanted`; "" means the passage's.
 
-    If `wanted` is "", the question is expected in the language of the passage.
+    A language that cannot be recognised counts as the wanted one.
     """
     script, hits = language_of(question)
     named = next((one for one in _languages() if one.name == wanted.strip().lower()), None)

@@ -99,7 +99,7 @@ class Attempt:
     candidate: Candidate | None = None
 
     def drop(self, why: Dropped, candidate: Candidate | None = None) -> None:
-        """Add a rejected candidate and the reason to `dropped`; None = the writer rejected the passage."""
+        """Add a rejected candidate and the reason to `dropped`; None = the attempt has no candidate."""
         turn, place = self.turn, self.turn.passage
         row: dict[str, Json] = {"id": turn.id, "kind": turn.kind, "style": turn.style, **why.fields}
         row |= {"doc": place.doc, "start": place.start, "end": place.end}
@@ -121,7 +121,7 @@ class Drafter:
         language: The language of the questions; "" means the language of the passage.
         examples: Real questions, which the writer is shown.
         ahead: The number of attempts that may run at the same time.
-        attempts: The decided attempts, in order.
+        attempts: The attempts that were accepted or rejected, in order.
         stopped: The reason why drafting ended early, or "".
     """
 
@@ -179,7 +179,7 @@ class Drafter:
             order.settle(turn, kept=True)
 
     def _check_repeat(self, attempt: Attempt) -> None:
-        """Reject an attempt's question if it repeats an earlier one; all earlier attempts must be decided."""
+        """Reject an attempt's question if it repeats an earlier one; call it for each attempt in order."""
         candidate = attempt.candidate
         if candidate is not None and (what := repeat_of(candidate, self._texts, self._bags)):
             attempt.row, attempt.searched, attempt.rivals = {}, [], 0
@@ -235,9 +235,9 @@ class Drafter:
             attempt.drop(Dropped("check", *fault), candidate)
 
     async def _look_for_answer(self, attempt: Attempt, candidate: Candidate) -> None:
-        """Accept a near-miss if the judge finds no answer in the top 20 passages, asked in two orders.
+        """Accept a near-miss if the judge twice finds no answer in the top 20 passages, shown in two orders.
 
-        Raises Dropped if the passages answer the question.
+        Accepting sets the attempt's `row`. Raises Dropped if the passages answer the question.
         """
         found = await self.search.top(attempt.turn.id, candidate.question, LOOKED_AT)
         texts = tuple(text for _, text in found)

@@ -54,7 +54,7 @@ def parse_shares(text: str, flag: str, names: Mapping[str, int]) -> dict[str, in
 
 
 def slots(shares: Mapping[str, int], n: int) -> Iterator[str]:
-    """Yield the kinds of n questions in proportion to the shares of the kinds (Webster's method).
+    """Yield a kind for each of n questions, in proportion to `shares`, the share of each kind (Webster).
 
     A larger n only appends kinds.
     """

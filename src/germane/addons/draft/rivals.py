@@ -61,7 +61,7 @@ class Search:
         return next((rank for rank, doc in enumerate(found, 1) if doc in docs), None)
 
     async def top(self, name: str, query: str, k: int) -> list[tuple[str, str]]:
-        """Return the top `k` passages of BM25, of the stored results (`runs`) and of the target, without duplicates.
+        """Return the top `k` passages of BM25, of stored results (`runs`) and of the target, each once.
 
         Each passage is (document id, text). `name` is the id of the question, `query` its text.
         """

@@ -136,9 +136,9 @@ def _final(search: Sequence[Span]) -> Span:
 
 
 def _searches(spans: Sequence[Span], own: dict[str, Span]) -> list[list[Span]]:
-    """Return the searches of a trace in order. Each is a list of its spans, the first to end first.
+    """Return, for each search of a trace in order, the list of its spans, the first to end first.
 
-    `own` holds all spans of the trace by id.
+    `own` maps span ids to the spans of the trace.
     """
     units: dict[int, tuple[Span, list[Span]]] = {}
     for span in sorted(filter(_retrieves, spans), key=lambda span: span.start):
