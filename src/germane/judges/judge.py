@@ -208,7 +208,7 @@ class GroupScope:
         _scope.set(self)
 
     def stop(self) -> None:
-        """Let the group send no more requests. If it waits for a rate limit or a retry, end the wait."""
+        """Let the group send no more requests, and end its wait for a rate limit or a retry, if any."""
         if not self.stopped:
             self.stopped, self.recalled = True, self.waits
             if self.waits:

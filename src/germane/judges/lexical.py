@@ -117,7 +117,7 @@ def _sufficiency(question: Sufficiency) -> Json:
 
 
 def _missing(required: Terms, present: frozenset[str]) -> list[str]:
-    """Return the required words whose stems are not in `present`, as they were written."""
+    """Return the words of `required` whose stems are not in `present`, in their original spelling."""
     return [word for stem, (word, _) in required.items() if stem not in present]
 
 
@@ -180,7 +180,7 @@ def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Js
 
 
 def carries(required: Terms, present: frozenset[str]) -> bool:
-    """Return True if `present` contains 75% of a claim's words (by weight) and all of its numbers."""
+    """Return True if the stems in `present` cover 75% of the words `required` (by weight) and all numbers."""
     numbers = all(stem in present for stem, (word, _) in required.items() if any(c.isdigit() for c in word))
     return numbers and coverage(required, present) >= SUPPORTED
 

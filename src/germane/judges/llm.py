@@ -224,7 +224,7 @@ class LLMJudge(Judge):
         return fused_requests(questions, self.prompts, fuse=self.fuse)
 
     def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
-        """Return the estimated usage of one request for these questions.
+        """Return the estimated tokens and cost of one request for these questions.
 
         The estimate assumes 4 bytes per token and answers of typical length.
         """

@@ -40,7 +40,7 @@ _log = logging.getLogger("germane")
 class Pending:
     """A question that waits for its answer.
 
-    `stale` is the stored judgement under its key if that one is unusable; the new answer will replace it.
+    `stale` is the unusable judgement that the ledger has under `key`, if any; the new answer replaces it.
     """
 
     key: str
@@ -198,7 +198,7 @@ class Asker:
     # Answers that are known
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer | None]]:
-        """Return the stored answer to each question of several lists, or None if a judge must be asked."""
+        """Return, for each list of questions, the stored answers; None for one that a judge must answer."""
         await asyncio.sleep(0)  # lets signals be handled: a replay awaits nothing else
         if self._failure is not None:
             raise self._failure

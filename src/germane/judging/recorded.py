@@ -77,14 +77,14 @@ class StoredAnswers:
         return (settings,) if beside is None else (settings, settings + str(beside).encode())
 
     async def lookup(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
-        """Return the stored answer to each question of several lists, or an error if none is stored."""
+        """Return, for each list of questions, the stored answers; an error for a question without one."""
         found = self._find(asked, judgement_in)
         return [
             [answered(one, next(found) or _LACKING) for one in examples_of(questions)] for questions in asked
         ]
 
     def values(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
-        """Return the typed answer to each question of several lists, or an Unanswered if none is stored."""
+        """Return, for each list of questions, the typed answers; Unanswered for a question without one."""
         answers = (answer or _Answer(error=_MISSING) for answer in self._find(asked, _decode_answer))
         values = list[list[Any]]()
         for questions in asked:
@@ -105,7 +105,7 @@ class StoredAnswers:
         return read
 
     def label(self, places: Places) -> None:
-        """Set the stored verdict of every ranked passage in `places`, or an error if none is stored."""
+        """Set each ranked passage's verdict in `places` to the stored verdict, or to an error without one."""
         asked = [number for number in range(len(places.samples)) if places.asks(number)]
         verdicts = self.values([places.questions(number) for number in asked])
         for number, values in zip(asked, verdicts, strict=True):

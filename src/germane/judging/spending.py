@@ -285,7 +285,7 @@ class Budget:
         return estimate
 
     def fitting(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> int:
-        """Return the largest n for which the limits allow a request with the first n questions, or 0."""
+        """Return how many of the questions, from the first on, one request may contain within the limits."""
         sizes = range(len(questions), 0, -1)
         return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
 

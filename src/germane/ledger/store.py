@@ -209,7 +209,10 @@ class Ledger(ABC):
 
 
 def check_format(address: str, version: int, fix: str) -> None:
-    """Raise LedgerError, with `fix` as advice, if `version` is not the ledger format of this germane."""
+    """Raise LedgerError if the `version` of the ledger at `address` is not that of this germane.
+
+    `fix` is advice that the error contains.
+    """
     if version == FORMAT:
         return
     old = version < FORMAT

@@ -227,7 +227,10 @@ def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False
 
 
 def _schema(request: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
-    """Return the JSON Schema of the object that answers all questions of a request; {} for free text."""
+    """Return the JSON Schema of an answer to all questions of a request; {} for free text.
+
+    With `limited`, it contains `maxItems` and `maxLength`.
+    """
     if request.questions[0].free_text:
         return {}
     schemas = [question.limited()[0] if limited else question.schema() for question in request.questions]
@@ -241,9 +244,9 @@ def _schema(request: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
 
 
 def _listing(row: Mapping[str, Json], count: int | None = None) -> dict[str, Json]:
-    """Return the JSON Schema of the answer to a batch: a list of items with ids.
+    """Return the JSON Schema of the answer to a batch: a list with an answer and an id per text.
 
-    `row` is the schema of one item without its id; `count` becomes `maxItems`.
+    `row` is the schema of one answer without its id. `count` becomes `maxItems`; None sets no limit.
     """
     items = {"type": "array", "items": _object({"id": {"type": "integer"}, **row["properties"]})}
     return _object({"items": items if count is None else {**items, "maxItems": count}})

@@ -232,9 +232,9 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
         return [replace(self, contexts=half) for half in (self.contexts[:middle], self.contexts[middle:])]
 
     def merge(self, windows: Sequence[tuple[Support, Json]]) -> Json:
-        """Return the payload for all contexts, merged from the payloads for windows (halves, quarters, ...).
+        """Return the payload for all contexts, merged from `windows`: (question about a part, its payload).
 
-        If a claim is supported only by contexts of different windows together, it counts as unsupported, so
+        If a claim is supported only by contexts of different parts together, it counts as unsupported, so
         that the score may be too low but never too high. The reason of an unsupported claim mentions this.
         """
         start, verdicts = 0, defaultdict[int, list[Json]](list)

@@ -183,7 +183,7 @@ class Prompts(dict[str, Prompt]):
 
 
 def section_order(name: str) -> int:
-    """Return the sort key of a section.
+    """Return the number by which the section `name` is sorted in a prompt.
 
     Inputs that many requests have in common come first, then the text, then the claims to judge.
     """

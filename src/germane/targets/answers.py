@@ -137,7 +137,7 @@ class TargetAnswers:
 
     @staticmethod
     def forget(folder: Path) -> None:
-        """Delete the file of answers in a report folder whose report is complete."""
+        """Delete the file of the targets' answers in a report folder whose report is complete."""
         (folder / _FILE).unlink(missing_ok=True)
 
 

@@ -87,7 +87,7 @@ def _check_slots(template: str) -> None:
 
 
 def _argv(template: Sequence[str], variables: _Variables) -> tuple[str, ...]:
-    """Return the words of a command that runs without a shell, with the slots replaced by their values.
+    """Return the words of a command without a shell, with its slots ({PROMPT}, ...) replaced by values.
 
     The word `{FILES}` is replaced by one word per file.
     """

@@ -205,9 +205,9 @@ class HttpTarget(Target):
 
 
 def _at(document: Json, pointer: str, *, needed: bool = True) -> Json:
-    """Return the value at a JSON pointer in a document.
+    """Return the value at the JSON pointer `pointer` in a document.
 
-    If there is no such value, raise TargetError if it is `needed`, else return None.
+    If there is none, return None or, if the value is `needed`, raise TargetError.
     """
     result = document
     for step in pointer.split("/")[1:]:

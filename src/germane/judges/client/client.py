@@ -199,7 +199,7 @@ class ModelClient:
         return capabilities.body(ask, note, call.limit, call.mode)
 
     async def _send(self, body: bytes, call: ModelCall) -> RetryDecision:
-        """Send one request, and return the decision on what to do next."""
+        """Send one request, and return what to do next, such as take the answer or retry."""
         started, seconds = monotonic(), min(self.policy.read, call.left)
         secrets = self.transport.secrets
         try:
@@ -263,7 +263,7 @@ class ModelClient:
             )
 
     def widen(self, got: Completion, ask: Ask, call: ModelCall) -> bool:
-        """Raise the token limit of the next answer after `got` was cut off; return False if that cannot help.
+        """Raise the token limit, because the answer `got` was cut off; return False if that cannot help.
 
         The computed limit is generous. If an answer used it up, it is raised only if the model spent the
         tokens on reasoning. An answer that was cut off below the limit reached a lower limit of the server.

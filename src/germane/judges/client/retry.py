@@ -271,7 +271,7 @@ class RetryDecision(NamedTuple):
 
 
 def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool) -> RetryDecision:
-    """Return what to do after a response; `worked` is True if the endpoint has answered before."""
+    """Return what to do after a response with the body `raw`; `worked`: the endpoint has answered before."""
     result: Json = None
     if sent_as_success := 200 <= status < 300:
         with suppress(ValueError, RecursionError):
