@@ -340,7 +340,7 @@ def _rows(
 
 
 def _pairing_note(pair: DecidedPair, unpaired: int) -> str:
-    """Return a note that queries were paired by their text, or that ids belong to different queries; else "".
+    """Return a note if queries were paired by text, or ids belong to different queries; otherwise "".
 
     `unpaired` is the number of queries that were not paired.
     """

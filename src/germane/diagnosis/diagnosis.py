@@ -345,7 +345,10 @@ def _needed(report: ReportData) -> list[Measure]:
 
 
 def _by_kind(measures: Sequence[Measure], cases: Sequence[_Case]) -> Blame:
-    """Return the queries by outcome, with proportions and intervals, and the measures that lack a verdict."""
+    """Return the queries of `cases` by outcome, with proportions and intervals.
+
+    The outcome "unknown" also names the measures in `measures` that lack a verdict.
+    """
     kinds = np.array([_kind_of(outcomes) for _, outcomes in cases])
     clusters = [sample.id if sample.cluster is None else sample.cluster for sample, _ in cases]
     blame: Blame = {}

@@ -53,7 +53,7 @@ Pool: TypeAlias = Mapping[str, frozenset[str]]  # the items that can be drawn, b
 
 
 def is_drawn(label: Label) -> bool:
-    """Return True if a label's item was drawn at random from all judged items of one report."""
+    """Return True if the labelled item was drawn at random from all items that one report judged."""
     design = label.design or {}
     return label.queue == "random" and bool(design) and "between" not in design
 

@@ -118,7 +118,7 @@ def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
 
 
 def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
-    """Return the remarks on each mean, by system and measure."""
+    """Return the remarks that are printed with each mean, by (system, measure)."""
     return {(summary.system, summary.measure): list(summary.remarks()) for summary in report.summaries}
 
 

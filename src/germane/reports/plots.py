@@ -88,7 +88,10 @@ def _up(value: float, ends: tuple[float, float]) -> float:
 
 
 def _axes(ends: tuple[float, float], name_x: str, name_y: str) -> str:
-    """Return the SVG of the axes: five grid lines with their numbers, and the names of both axes."""
+    """Return the SVG of the axes: five grid lines with their numbers, and the names of both axes.
+
+    `ends` are the lowest and the highest number of the vertical axis.
+    """
     middle, drawn = (TOP + HEIGHT - BOTTOM) / 2, ""
     for value in np.linspace(*ends, 5).tolist():
         at = _up(value, ends)

@@ -33,9 +33,9 @@ class LabelTarget:
     cases: frozenset[str] = frozenset()
 
     def answers_needed(self, cases: Sequence[str]) -> int:
-        """Return the number of answers needed to correct the means.
+        """Return the number of answers of people needed to correct the means.
 
-        `cases` is the query of each task, in order.
+        `cases` contains the query of each item to label, in order.
         """
         labels, answers, seen = 0, 0, set[str]()
         if self.design == "queries":
@@ -55,7 +55,7 @@ class LabelTarget:
     def announcement(self, cases: Sequence[str], size: int) -> str:
         """Return a sentence that says which means the first `size` answers correct, and after how many.
 
-        `cases` is the query of each task, in order.
+        `cases` contains the query of each item to label, in order.
         """
         names, needed = some_of(self.measures, 4), self.answers_needed(cases)
         what = {"relevance": "passages", "support": "claims"}.get(self.kind, "sets of passages")
@@ -111,8 +111,8 @@ def shared_budget(
 ) -> list[int]:
     """Return how many answers of `budget` each target gets, so that enough are left for later targets.
 
-    `orders` contains, for each target, the query of each of its tasks in the order drawn. `budget` None means
-    as many answers as there are tasks.
+    `orders` contains, for each target, the query of each item to label, in the order drawn. `budget` None
+    means as many answers as there are items to label.
     """
     needed = [target.answers_needed(cases) for target, cases in zip(targets, orders, strict=True)]
     left, shares = sum(map(len, orders)) if budget is None else budget, list[int]()
