@@ -70,9 +70,10 @@ def claims_of(sample: Sample, text: str) -> Claims:
 def supported_claims(
     sample: Sample, text: str, contexts: Sequence[Context]
 ) -> Program[tuple[tuple[str, ...], tuple[Supported, ...]]]:
-    """Ask for the claims in a text and the contexts that support each claim; return (claims, verdicts).
+    """Ask a judge for the claims in `text` and for the contexts that support each claim.
 
-    Both are empty if the text makes no claims.
+    Return (claims, verdicts), where a verdict names the contexts that support the claim at the same index.
+    Both are empty if `text` makes no claims.
     """
     claims = yield from ask(claims_of(sample, text))
     support = (yield from ask(Support(claims, texts_of(contexts)))) if claims else ()

@@ -45,7 +45,7 @@ class Grader:
 
     @property
     def declares(self) -> bool:
-        """True if the eval file describes this grader, so that its cases pass or fail."""
+        """True if the eval file describes this grader (not only names a measure): cases then pass or fail."""
         described = self.measure.definition.family == "graded" or self.strict or bool(self.options)
         return described or (self.required, self.threshold) != (None, None)
 

@@ -125,7 +125,7 @@ class Definition:
 
     @property
     def title(self) -> str:
-        """The measure's name; if `when` sets a parameter to a value that is not its default, that follows."""
+        """The measure's name, followed by the parameter in `when` if its value is not the default."""
         chosen = {name: value for name, value in self.when.items() if value != self.params[name].default}
         return self.name + _spelled(chosen)
 

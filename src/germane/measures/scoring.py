@@ -171,7 +171,7 @@ class Block:
         return tuple(dict.fromkeys(str(c.grader.measure) for c in columns if number not in c.noted))
 
     def _look_at_contexts(self) -> None:
-        """Find the samples with labels on contexts, and count empty searches and contexts without text."""
+        """Set `labelled`, and add notes with the numbers of empty searches and of contexts without text."""
         answered = [sample for sample in self._samples if not sample.error]
         calls = [call.contexts for sample in answered for call in sample.calls or ()]
         lists = chain((sample.contexts or () for sample in answered if not sample.calls), calls)

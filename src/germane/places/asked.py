@@ -32,7 +32,7 @@ class AskedItem(Struct, frozen=True, gc=False):
 
 
 def places_asked(sample: Sample, asked: Iterable[AskedItem]) -> Iterator[PlaceRow]:
-    """Yield rows of places.jsonl: the ranks at which the passages in the `asked` questions were retrieved.
+    """Yield rows of places.jsonl: the ranks at which the passages in `asked` questions were retrieved.
 
     For a question about a passage, there is one row for each rank of the passage in the sample's lists, if
     the question's query is that of the sample or of the search. For any other question, there is one row

@@ -466,9 +466,9 @@ class Places:
     # Explanations
 
     def exchange(self, sample: int, depth: int | None) -> Iterator[tuple[Relevance, Grade | Unanswered]]:
-        """Yield (question, answer) for each distinct passage in the first `depth` ranks (None = all) of the lists.
+        """Yield (question, answer) for the passages in the first `depth` ranks (None = all) of all lists.
 
-        Yields nothing if `take` was not called for this sample.
+        A repeated passage has one question. Yields nothing if `take` was not called for this sample.
         """
         if sample in self._answers:
             questions = self.questions(sample)

@@ -234,7 +234,8 @@ class RankedLabels:
         """Return a table from `labels`, which holds a list of grades per ranking, best rank first.
 
         A grade of None is an unjudged passage. `gold` holds the list of all known grades of each ranking's
-        query. Without `gold`, the ideal ranking is made of the ranking's own grades.
+        query. Without `gold`, the ideal ranking is made of the ranking's own grades. `rel` is the lowest
+        relevant grade.
         """
         level = np.array([*chain.from_iterable(labels)], dtype=np.float64)
         known = None
@@ -258,7 +259,8 @@ class RankedLabels:
         """Return a table from flat arrays with a level and a gain per passage; a level of nan is unjudged.
 
         `gold` is a pair: the number of known grades of each ranking's query, and all these grades in one
-        array. Without `gold`, the ideal ranking is made of the ranking's own labels.
+        array. Without `gold`, the ideal ranking is made of the ranking's own labels. The other arguments are
+        those of the class.
         """
         judged, rows = ~np.isnan(level), len(pointers) - 1
         if gold is None:

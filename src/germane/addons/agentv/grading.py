@@ -128,7 +128,7 @@ def _options(document: Mapping[str, Json], warn: Warn | None = None) -> GradeOpt
 
 
 def document_sample(document: Mapping[str, Json], options: Mapping[str, Json]) -> Sample:
-    """Return the sample in a code-judge document, or in a sample written as a JSON object.
+    """Return the sample in `document`: what AgentV sends to a code judge, or a sample as a JSON object.
 
     `options` are the options that the document's `config` may contain, such as `contexts`.
     """
@@ -187,7 +187,8 @@ def grade(
 ) -> dict[str, Json]:
     """Grade a sample and return its score, hits, misses and reasoning in the form of a code judge's output.
 
-    Raises InputError if the sample lacks a field or a judge is needed, and JudgeError if judging fails.
+    The judge's answers are stored in `ledger`, if given. Raises InputError if the sample lacks a field or a
+    judge is needed but not given, and JudgeError if judging fails.
     """
     grader = MeasureGrader(measure=grader) if isinstance(grader, Measure) else grader
     job = Job(sample=sample, graders=(grader.scored,), case=Case(sample=sample))

@@ -58,7 +58,7 @@ def index_rows(report: ReportData) -> Iterator[str]:
 
 
 def _graded(report: ReportData) -> dict[SampleKey, list[dict[str, Any]]]:
-    """Return the scores of each case's graders, with hits and misses as AgentV's assertions.
+    """Return a list of grader scores for each case; hits and misses are written as AgentV's assertions.
 
     The result is empty if there are too many scores or no graders.
     """

@@ -209,7 +209,7 @@ _ABSENT = object()
 def _listed(records: Iterable[Any], name: str, *, strict: bool) -> Iterator[_Listed]:
     """Yield the qid and the ids of each record; the ids are in its attribute or key `name`.
 
-    Raises InputError if they are invalid.
+    Raises InputError if the qid or the ids are invalid; `strict` is explained at `ids_in`.
     """
     for number, record in enumerate(records, 1):
         what = "results" if name == "doc_ids" else "references"

@@ -41,7 +41,7 @@ class Metric:
     against: str = "auto"
 
     def score(self, row: Any, llm: Any = None) -> float | None:
-        """Return the score of one row; None if it could not be computed."""
+        """Return the score of one row by the judge `llm`; None if it could not be computed."""
         return evaluate([row], [self], llm=llm)[self.name][0]
 
 
@@ -99,9 +99,10 @@ def evaluate(
     """Score every row of a data set.
 
     `dataset` is an iterable of mappings or of objects with attributes (such as a Ragas EvaluationDataset), a
-    mapping of columns, or an object with the method `to_dict("records")`. `llm` is a judge or a judge's name.
-    `column_map` maps names of fields to the data set's names of columns (`{"question": "Query"}`). Raises
-    InputError if a metric is not from this module or occurs twice.
+    mapping of columns, or an object with the method `to_dict("records")`. `llm` is a judge or a judge's name;
+    None means the judge of GERMANE_JUDGE or the config. `column_map` maps names of fields to the data set's
+    names of columns (`{"question": "Query"}`). Raises InputError if a metric is
+    not from this module or occurs twice.
     """
     if other := next((metric for metric in metrics if not isinstance(metric, Metric)), None):
         problem = f"{getattr(other, '__name__', type(other).__name__)} is not one of germane's metrics"

@@ -102,7 +102,11 @@ class FieldAccuracy(DirectGrader):
         return capped(result, agentv=self.agentv)
 
     def _compared(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
-        """Compare one field; `mine` is its value in the answer, and `expected` are all expected data."""
+        """Compare one field's value in the answer, `mine`, with its value in `expected`, all expected data.
+
+        Return (whether the field matches, the result in words). The first is None if the field is optional
+        and missing in the answer.
+        """
         path, right = rule.path, value_at(expected, rule.path)
         if right is ABSENT:
             return True, f"{path}: no expected value"
