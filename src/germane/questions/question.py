@@ -210,7 +210,7 @@ class Question(ABC, Generic[A]):
         """Return a payload of typical size, from which forecasts estimate the tokens of an answer."""
 
     def each(self, **verdict: Json) -> dict[str, Json]:
-        """Return a payload in which the verdict on every subject (such as a claim) has the fields `verdict`."""
+        """Return a payload in which the verdict on each subject (such as a claim) is `verdict`."""
         name, number = self.verdicts or ("", "")
         return {name: [{number: n, **verdict} for n in range(1, len(self.subjects) + 1)]}
 

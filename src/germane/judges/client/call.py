@@ -162,7 +162,7 @@ class GroupCall(ModelCall):
         self._results[id(question)] = Reply(payload=payload, provenance=how, children=tuple(answered))
 
     async def _attempts(self, items: Sequence[FusedRequest]) -> None:
-        """Send `items` in one request; repeat it with corrections until all answers are usable, or give up."""
+        """Send `items` in one request, repeated with corrections until all answers are usable, or give up."""
         note: Correction | None = None
         problem: AnswerError | None = None
         self.failures = self.room = attempt = 0  # of this question
