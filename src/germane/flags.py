@@ -244,7 +244,7 @@ FLAGS = (
     Flag("--duplicates", "rank,stages", DATA, "If a query lists a document twice: report an error, or count its best rank (first).", default="error", choices=("error", "first")),
     Flag("--missing", "rank", DATA, "If a query has gold but no results: score it as 0 (zero), or leave it out (skip).", default="zero", choices=("zero", "skip")),
     Flag("--on-bad-row", "rank", DATA, "If a row cannot be read: report an error, or skip it with a note.", default="error", choices=("error", "skip")),
-    Flag("--filter", "run", DATA, "Use only cases whose id or tag matches.", name="wanted", value="GLOB"),
+    Flag("--filter", "run", DATA, "Use only cases with an id or tag that matches this pattern (* and ? as in file names).", name="wanted", value="GLOB"),
     Flag("--limit", "run", DATA, "Use only the first N cases.", int, value="N", least=1),
     Flag("--sample", "run", DATA, "Use only N cases, drawn at random.", int, value="N", least=1),
     Flag("--until", "run", DATA, "Judge cases in random order until the interval of every judged measure is at most +-WIDTH, e.g. 0.02.", float, value="WIDTH", least=0.0001),

@@ -359,6 +359,20 @@ def test_an_eval_file_of_an_absent_addon_is_one_error(bare: Path, tmp_path: Path
         assert (ran.returncode, ran.stderr) == (2, f"germane: {said[number]}\n")
 
 
+@pytest.mark.parametrize(
+    "text", ['{"results": {"results": []}}', '{"testResults": [{}]}', '{"promptIdx": 0}\n{"promptIdx": 1}\n']
+)
+def test_results_that_an_absent_addon_reads_are_an_error_with_its_name(
+    bare: Path, tmp_path: Path, text: str
+) -> None:
+    """Whole documents and rows."""
+    (tmp_path / "a.json").write_text(text, "utf-8")
+    done = without(bare, tmp_path, "compare", "a.json", "a.json")
+    assert (done.returncode, "need the add-on compat, which is not installed" in done.stderr) == (2, True), (
+        done.stderr
+    )
+
+
 def test_a_report_with_rows_of_an_absent_addon_is_shown(bare: Path, tmp_path: Path) -> None:
     """Scores of graders, answers of scripts: with the numbers that the run gave."""
     (tmp_path / "e.yaml").write_text(

@@ -206,7 +206,10 @@ _BROUGHT: Mapping[str, Mapping[str, str]] = {
         "urls": "check_store, fetched, is_there, put, scratch",
         "verbs": "merge",
     },
-    "compat": {"verbs": "liverag"},
+    "compat": {
+        "results": "results, plan, header.json, journal/start.json, testresults, testcases, testrundata, promptidx, metricsdata",
+        "verbs": "liverag",
+    },
     "draft": {"flags": "--drop-bad", "verbs": "draft"},
     "traces": {
         "readers": "resourcespans, context.traceid, traceid, context.spanid, spanid",

@@ -359,6 +359,7 @@ def _results(path: str | Path, name: str) -> Iterable[MeasuredRow] | None:
             members = dict.fromkeys(archive.namelist(), str(path))
             if read := addons.reader_of(members, kind="results", known=False):
                 return read([members])  # type: ignore[no-any-return]
+            _refuse_absent(members, SourceLocation(name))
     filled = (line for line in read_lines(path) if line[1].strip())
     head = list(islice(filled, 2))
     first = head[0][1].lstrip() if head else ""
@@ -417,12 +418,24 @@ def _of_document(document: Object, name: str) -> Iterable[MeasuredRow] | None:
         numbers = (number for value in values for number in value.values())
         if all(isinstance(number, int | float) for number in numbers):
             rows = [{"id": query, **value} for query, value in document.items()]
+    if not rows:
+        _refuse_absent(document, SourceLocation(name))
     located = [(SourceLocation(f"{name}, row {at}"), row) for at, row in enumerate(rows, 1)]
     return table_results(located) if rows else None
+
+
+def _refuse_absent(row: Object, location: SourceLocation) -> None:
+    """Raise InputError if the keys of a row or document are those of results that an absent add-on reads."""
+    if owner := next(filter(None, (addons.absent("results", fold(key)) for key in row)), ""):
+        problem = f"these results need the add-on {owner}, which is not installed"
+        raise InputError(problem, fix="save the scores as CSV, with one row per case", place=location)
 
 
 def _of_rows(located: Sequence[Located]) -> Iterable[MeasuredRow]:
     """Return the results in JSON rows, read by an add-on that recognises them, or else as a table."""
     rows = [row for _, row in located]
     read = addons.reader_of(rows[0], kind="results", known=False) if rows else None
+    if located and not read:
+        location, row = located[0]
+        _refuse_absent(row, location)
     return read(rows) if read else table_results(located)

@@ -96,7 +96,9 @@ class HttpTarget(Target):
         except (ValueError, RecursionError):
             if self.answer_at or self.contexts_at:
                 problem = f"the response is not JSON, so answer and contexts cannot be found in it: {text[:_TAIL]!r}"
-                raise TargetError(f"{problem}; check the url, or leave out answer and contexts") from None
+                raise TargetError(
+                    f"{problem}; check url, or leave the settings answer and contexts out of the targets file"
+                ) from None
             return text
         return self._fields(document)
 

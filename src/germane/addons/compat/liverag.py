@@ -269,7 +269,7 @@ def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Fo
     if not counted:
         return dict.fromkeys(AGGREGATES), rows, notes
     notes.append(
-        "nDCG@10 is computed over documents and all gold, but by LiveRAG over chunks and retrieved gold"
+        "nDCG@10 ranks documents against all gold; LiveRAG ranks chunks against the retrieved gold only"
     )
     ndcg = statistics.fmean(row["ndcg_10"] or 0.0 for row in counted)
     return _aggregates(counted, ndcg, statistics.fmean), rows, notes

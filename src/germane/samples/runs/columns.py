@@ -417,7 +417,7 @@ class Fields:
                 end[odd] -= 1
             edges = np.concatenate([self.data[start[start < end]], self.data[end[start < end] - 1]])
             if (edges >= 128).any():
-                raise NotPlain("a cell may begin or end with non-ASCII white space")
+                raise NotPlain("non-ASCII white space at the start or end of a cell")
         return Texts(self.data, start, end)
 
     def numbers(self, column: int, *, whole: bool = False) -> Floats:
