@@ -75,9 +75,9 @@ def scored(expected, output):
 for gold in ({"a"}, frozenset({"a", 7}), ("a",), [7, "a"], {"a": 1}.keys(), {"qrels": {"a": 1}}):
     assert scored(gold, [{"id": "a", "text": "t"}]) == ({"RR": 1.0},), gold
 for wrong, output, said in (
-    (["a"], {"a", "b"}, "the response is a value of type set"),
-    (["a"], 5, "the response is the number 5"),
-    (5, [{"id": "a"}], "the reference is the number 5"),
+    (["a"], {"a", "b"}, "the response cannot be a value of type set"),
+    (["a"], 5, "the response cannot be the number 5"),
+    (5, [{"id": "a"}], "the reference cannot be the number 5"),
 ):
     found, why = scored(wrong, output)
     assert (found, said in why) == ({}, True), why
