@@ -332,10 +332,10 @@ def _student(
 
 
 def _tail(below: Units, above: Units, more: float) -> float:
-    """Return the error probability at each end of an interval for a mean between two means.
+    """Return the error probability at each end of an interval for a mean that is only known within bounds.
 
-    They are the means of `below` and `above`, in which each unit is counted `more` times. The method is by
-    Imbens and Manski (2004).
+    The bounds are the means of `below` and `above`. The number of units is multiplied by `more`, for the
+    interval of a larger sample. The method is by Imbens and Manski (2004).
     """
     error, df = max(below.error, above.error) / sqrt(more), max(more * len(below.sums) - 1, 1)
     return t_cdf(-imbens_manski((above.mean - below.mean) / error if error else inf, df), df)

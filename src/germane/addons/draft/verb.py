@@ -302,7 +302,7 @@ def last_line(document: files.DraftDocument, folder: Path) -> str:
     if checked := document.checked_by_people:
         low, high = checked["interval"]
         bad = f"{checked['bad']} of {checked['n']} checked questions are bad"
-        parts.append(f"{bad}: {low:.0%} to {high:.0%} of all questions.")
+        parts.append(f"{bad}: 95% interval {low:.0%} to {high:.0%} of all questions.")
     elif kept:
         parts.append(f"No person has checked the questions: run germane label {folder} --budget 20")
     return " ".join(parts)
