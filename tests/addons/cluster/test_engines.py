@@ -214,7 +214,7 @@ def test_a_cluster_that_is_not_there_is_named_soon() -> None:
     """Within Dask's half minute."""
     begun = time.monotonic()
     with (
-        pytest.raises(InputError, match=r"no Dask at .*127.0.0.1:1"),
+        pytest.raises(InputError, match=r"no Dask scheduler answers at .*127.0.0.1:1"),
         executor_of("dask:tcp://127.0.0.1:1"),
     ):
         pass
