@@ -147,3 +147,16 @@ def test_answers_with_line_separators_are_kept(tmp_path: Path) -> None:
     assert first.code == 0, first.err
     assert invoke("run", "--resume", tmp_path / "r").code == 0
     assert (tmp_path / "log").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("row", "place"),
+    [('{"id": "b", "query":', "x.jsonl:3:21: the JSON ends"), ('{"id": "b"}', "x.jsonl:3: this sample")],
+)
+def test_an_error_in_the_data_keeps_its_place(row: str, place: str) -> None:
+    """Line and column, whether or not the measures follow from the data."""
+    path = Path(write("x.jsonl", qrels={"d1": 1}))
+    path.write_text(f"{path.read_text()}{row}\n")
+    for words in ([], ["-m", "RR"], ["--dry-run"]):
+        ran = invoke("run", path, *words)
+        assert (ran.code, ran.err.startswith(f"germane: {place}")) == (2, True), ran.err

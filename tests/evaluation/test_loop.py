@@ -169,6 +169,23 @@ def test_a_library_call_goes_on_in_its_folder(tmp_path: Path) -> None:
             evaluate(others, "context_precision", judge=judge, folder=tmp_path / "r")
 
 
+@pytest.mark.parametrize(
+    "mistake",
+    [{"scale": "grded"}, {"against": "all"}, {"rubric": "usefull"}, {"gates": ["mean(RR"]}, {"measures": "RRR"}],
+)
+def test_a_mistake_in_an_argument_leaves_the_report_as_it_was(
+    tmp_path: Path, mistake: dict[str, Any]
+) -> None:
+    """A complete report stays complete, byte for byte."""
+    call: dict[str, Any] = {"measures": "context_precision", "judge": "lexical", "folder": tmp_path / "r"}
+    samples = [{"id": "q", "query": "q", "contexts": ["q"]}]
+    evaluate(samples, **call)
+    before = {file.name: file.read_bytes() for file in (tmp_path / "r").iterdir()}
+    with pytest.raises(InputError):
+        evaluate(samples, **call | mistake)
+    assert {file.name: file.read_bytes() for file in (tmp_path / "r").iterdir()} == before
+
+
 def test_a_question_is_made_only_for_what_no_store_answers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -274,7 +274,7 @@ async def report_on(
     If `ledger` is a path, the ledger is opened and closed here; with `spec.replay`, the ledger at that path
     is used instead. By default, `settings` are the settings in `spec`.
     """
-    writer, resumed = None, False
+    writer, resumed, settings = None, False, settings or settings_of(spec, judge)
     asking: dict[str, Any] = {}
     if progress and judge is not None:
         asking["on_progress"] = partial(_show_progress, judge)
@@ -296,7 +296,6 @@ async def report_on(
             if known is None and judge is not None:
                 known = own = open_ledger(writer.path / "ledger.sqlite")
                 opened.callback(own.close)  # type: ignore[union-attr]
-        settings = settings or settings_of(spec, judge)
         runner = Runner(judge, settings, spec, writer or BlockRows(), known, **asking)
         if target is not None:
             answers = TargetAnswers(writer.path if writer else None, resumed=resumed)

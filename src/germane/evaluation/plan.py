@@ -176,9 +176,7 @@ class Plan:
         except InputError as refused:
             if spec.wanted is not None and next(look.matching(), None) is None:
                 raise _no_case(spec.wanted) from None
-            raise InputError(
-                f"{some_of(list(map(str, paths)), 3)}: {refused.problem}", fix=refused.fix
-            ) from None
+            raise refused.at(SourceLocation(some_of(list(map(str, paths)), 3))) from None
         self.usual = parse_measures(chosen)
 
     def cases(self, *, every: bool = False) -> Iterator[PlannedCase]:
