@@ -91,6 +91,17 @@ def test_an_export_that_cannot_be_written(ledger: Path, to: str, said: str) -> N
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("words", ["measures RR", "run s.jsonl -m RR --dry-run", "validate s.jsonl"])
+def test_a_command_whose_stdout_is_closed_ends_as_usual(tmp_path: Path, words: str) -> None:
+    """Nobody reads what it prints, so there is nothing to report."""
+    (tmp_path / "s.jsonl").write_text('{"query": "q", "contexts": [{"id": "d"}], "qrels": {"d": 1}}\n')
+    command = f'"{sys.executable}" -m germane {words} >&-'
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, "internal error" in done.stderr) == (0, False), done.stderr
+
+
 @pytest.mark.parametrize("words", [["--debug", "ledger", "stats"], ["ledger", "stats", "--debug"]])
 def test_debug_shows_where_wherever_it_stands(cli: Cli, words: list[str]) -> None:
     """Before the verb and after it: the traceback, then the message; the exit code is the same."""

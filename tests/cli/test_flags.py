@@ -90,6 +90,7 @@ def test_help_fits_and_is_whole(words: tuple[str, ...], monkeypatch: pytest.Monk
     lines = ran.out.splitlines()
     assert max(map(len, lines)) <= 80
     assert not [line for line in lines if re.match(r"  \w+ .*\.\.\.$", line)]
+    assert not [line for line in lines if line.endswith("-")]  # a flag or a name can be copied
 
 
 def test_help_is_in_groups() -> None:

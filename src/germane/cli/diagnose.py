@@ -32,7 +32,7 @@ def stages(paths: Sequence[Path], **flags: Any) -> None:
 
 
 def diagnose(folder: Path | None, *, measure: str | None, json: bool) -> None:
-    """Show what would help, from stored labels: perfect reranking, another k, no repeated passages, a score floor.
+    """Show what would help, from stored labels: perfect reranking, another k, irrelevant passages removed.
 
     Each change is shown as a paired difference with its interval, followed by the queries that would gain
     most. For samples with references and responses, also say whether retrieval or generation failed. No judge

@@ -54,7 +54,7 @@ def refuse_input(path: Path, inputs: Iterable[object], flag: str = "-o") -> None
 def print_lines(text: str) -> None:
     """Print lines on stdout, wrapped between words to the width of a terminal."""
     lines = text.split("\n")
-    if sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty():  # None: it was closed before the start
         words = textwrap.TextWrapper(
             shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False
         )

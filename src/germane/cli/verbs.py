@@ -16,7 +16,7 @@ from inspect import cleandoc
 from keyword import iskeyword
 from math import inf, isfinite
 from pathlib import Path
-from textwrap import fill
+from textwrap import wrap
 from typing import Any, NoReturn
 
 from germane import addons
@@ -125,8 +125,12 @@ def listing(group: str) -> str:
         lines += ["", f"{title}:"] if entries else []
         for name, words in entries.items():
             head = f"  {name.removeprefix(f'{group} '):11} "
-            lines.append(fill(words, width() - 2, initial_indent=head, subsequent_indent=" " * 14))
+            lines += wrapped(words, width() - 2, initial_indent=head, subsequent_indent=" " * 14)
     return "\n".join(lines)
+
+
+wrapped = partial(wrap, break_on_hyphens=False)
+"""Split a text into lines; a flag or a name with hyphens stays whole."""
 
 
 def width() -> int:
@@ -137,7 +141,7 @@ def width() -> int:
 def paragraphs(text: str) -> str:
     """Return the paragraphs of a docstring, filled to the width of the terminal."""
     joined = (" ".join(paragraph.split()) for paragraph in cleandoc(text).split("\n\n"))
-    return "\n\n".join(fill(paragraph, width() - 2) for paragraph in joined)
+    return "\n\n".join("\n".join(wrapped(paragraph, width() - 2)) for paragraph in joined)
 
 
 def no_such(what: str, word: str, names: Iterable[str], command: str) -> InputError:
@@ -161,6 +165,9 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     def _format_action_invocation(self, action: argparse.Action) -> str:
         value = action.metavar if action.nargs != 0 else None
         return " ".join(filter(None, (", ".join(action.option_strings), str(value or ""))))
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrapped(text, width)
 
 
 class _Once(argparse.Action):

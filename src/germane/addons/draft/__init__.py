@@ -33,7 +33,9 @@ ADDON = Addon(
         Flag("-o --output", "draft", OUTPUT, "Write the test set to this folder.", Path, value="DIR", default=Path("evals/draft"), at_url="refused"),
         Flag("--dry-run", "draft", MONEY, "Print the expected calls, tokens and price, and what would be sent; make no calls.", bool),
         Flag("--drop-bad", "label", OUTPUT, "Rewrite samples.jsonl of a drafted test set without the questions labelled as bad.", bool),
+        Flag("--max-cost", "draft", MONEY, "Stop before the models cost more than this; repeat the command to continue.", float, value="USD", least=0),
+        Flag("--max-calls", "draft", MONEY, "Stop after N calls of the models; repeat the command to continue.", int, value="N", least=0),
         *borrowed("draft", "run", "--targets", "--base-url", "--header", "--model-parameter", "--temperature", "--rpm", "--tpm", "--timeout",
-                  "--jobs", "--price", "--max-cost", "--max-calls", "--ledger", "--replay", "--no-cache", "--json"),
+                  "--jobs", "--price", "--ledger", "--replay", "--no-cache", "--json"),
     ],
 )  # fmt: skip

@@ -56,8 +56,8 @@ def draft(
     """Draft a test set from a corpus: questions, answers, gold quotes, and why questions were rejected.
 
     Writes samples.jsonl, dropped.jsonl and draft.json. Every answer is stored in the ledger before it is
-    used. The same command again therefore makes no calls, and a larger -n adds questions. Returns the exit
-    code: 3 if fewer than -n questions were accepted, else 0.
+    used. The same command again therefore makes no calls, and a larger -n adds questions. Exit code 3 if
+    fewer than -n questions were accepted, else 0.
     """
     shares = passages.parse_shares(mix, "--mix", passages.MIX)
     styles = passages.parse_shares(style, "--style", passages.STYLES)
