@@ -171,7 +171,13 @@ def test_a_library_call_goes_on_in_its_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "mistake",
-    [{"scale": "grded"}, {"against": "all"}, {"rubric": "usefull"}, {"gates": ["mean(RR"]}, {"measures": "RRR"}],
+    [
+        {"scale": "grded"},
+        {"against": "all"},
+        {"rubric": "usefull"},
+        {"gates": ["mean(RR"]},
+        {"measures": "RRR"},
+    ],
 )
 def test_a_mistake_in_an_argument_leaves_the_report_as_it_was(
     tmp_path: Path, mistake: dict[str, Any]
