@@ -49,6 +49,9 @@ Step: TypeAlias = str | int
 MAX_DEPTH = 100
 """The maximum number of nested lists and objects in input, because deeper input is a mistake or an attack."""
 
+TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep", f"nest at most {MAX_DEPTH} lists and objects"
+"""The problem and the fix of the error for deeper input."""
+
 Status = Literal["ok", "skipped", "incomplete", "error"]
 
 
@@ -91,8 +94,7 @@ def freeze(value: Json, levels: int = MAX_DEPTH) -> Json:
     if kind in FROZEN:
         return value
     if levels == 0 and isinstance(value, Mapping | list | tuple):
-        problem = f"is nested more than {MAX_DEPTH} levels deep"
-        raise Invalid(problem, f"nest at most {MAX_DEPTH} lists and objects")
+        raise Invalid(*TOO_DEEP)
     if isinstance(value, Mapping):
         return FrozenDict([(str(key), freeze(value, levels - 1)) for key, value in value.items()])
     if isinstance(value, list | tuple):

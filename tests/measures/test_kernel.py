@@ -231,7 +231,7 @@ def test_a_grade_above_the_scale_is_refused() -> None:
     """ERR's probabilities need the scale: a grade beyond its top is an error that says what to write."""
     with pytest.raises(MeasureError, match="write top=5") as caught:
         one("ERR", ([0, 5], []))
-    assert "top=4" in str(caught.value)
+    assert "the grade 5 is higher than the highest grade, top=4" in str(caught.value)
     assert one("ERR(top=5)", ([5], [])) == 31 / 32
 
 

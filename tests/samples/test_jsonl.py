@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import InputError, SourceLocation
+from germane.evaluation.rank import rank
 from germane.samples import Notices, read_samples, samples_from
 from germane.samples.reading import faults_in
 from germane.types import Context, Sample
@@ -42,15 +44,40 @@ def test_byte_order_mark_crlf_and_blank_lines_are_no_samples(tmp_path):
     assert [s.id for s in read_samples(write(tmp_path, text))] == ["1", "7", "5"]
 
 
-def test_gzip_reads_the_same(tmp_path):
-    """A .gz of a format is the same format."""
-    path = write(tmp_path, gzip.compress(GOOD.encode()), "eval.jsonl.gz")
-    assert [s.query for s in read_samples(path)] == ["why?"]
+MANY = "".join(f'{{"id": "q{n}", "query": "why {n * n}?"}}\n' for n in range(30_000)).encode()
+"""Compressed, this fills several blocks."""
 
 
-def test_a_cut_off_gzip_names_the_file(tmp_path):
-    """A damaged archive is an error with the file's name, after whatever could be read."""
-    assert "damaged" in str(fault(tmp_path, gzip.compress(GOOD.encode() * 99)[:-9], "eval.jsonl.gz"))
+def zstandard_of(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor(write_checksum=True).compress(data)
+
+
+@pytest.mark.parametrize(("pack", "end"), [(gzip.compress, "gz"), (zstandard_of, "zst")])
+def test_packed_files_read_the_same(pack, end, tmp_path):
+    """A packed file of a format is the same format, in one piece or several."""
+    half = MANY.index(b"\n", len(MANY) // 2) + 1
+    path = write(tmp_path, pack(MANY[:half]) + pack(MANY[half:]), f"eval.jsonl.{end}")
+    assert [s.id for s in read_samples(path)] == [f"q{n}" for n in range(30_000)]
+
+
+@pytest.mark.parametrize("lost", [9, 5_000, 0.5])
+@pytest.mark.parametrize(("pack", "end"), [(gzip.compress, "gz"), (zstandard_of, "zst")])
+def test_a_cut_off_packed_file_is_an_error(pack, end, lost, tmp_path):
+    """Never the rows before the cut alone: of samples, a run and gold, in one piece or after a whole one."""
+    packed = pack(MANY)
+    cut = packed[: -lost if lost >= 1 else int(lost * len(packed))]
+    for data in (cut, pack(b"\n") + cut):
+        assert "damaged" in str(fault(tmp_path, data, f"eval.jsonl.{end}"))
+    rows = b"".join(b"q%d Q0 d%d 1 %d.5 t\n" % (n, n * n, n) for n in range(30_000))
+    run = write(tmp_path, pack(rows), "a.run")
+    gold = write(tmp_path, pack(b"".join(b"q%d 0 d%d 1\n" % (n, n * n) for n in range(30_000))), "a.gold")
+    assert rank(run, gold, "RR")["RR"].mean == 1
+    for path in (run, gold):
+        whole = path.read_bytes()
+        path.write_bytes(whole[: -lost if lost >= 1 else int(lost * len(whole))])
+        with pytest.raises(InputError, match=f"{path.name}: this compressed file is damaged"):
+            rank(run, gold, "RR")
+        path.write_bytes(whole)
 
 
 TRAILING_COMMA = (14, "trailing comma") if sys.version_info >= (3, 13) else (15, "double quotes")

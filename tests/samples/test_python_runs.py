@@ -3,12 +3,16 @@
 import math
 from collections import namedtuple
 from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from germane import evaluate
 from germane.errors import InputError
 from germane.evaluation.rank import rank
+from germane.samples import samples_from
 
 ScoredDoc = namedtuple("ScoredDoc", "query_id doc_id score")  # noqa: PYI024 - as ir_measures has them
 Qrel = namedtuple("Qrel", "query_id doc_id relevance iteration")  # noqa: PYI024
@@ -97,6 +101,44 @@ def test_other_shapes_are_errors(run, gold, message):
     """One sentence names the query and what is wrong there."""
     with pytest.raises(InputError, match=message):
         rank({"q": ["20"]} if run is None else run, {"q": {"20": 1}} if gold is None else gold, "RR")
+
+
+def _endless(kind):
+    loop = kind()
+    loop.append(loop) if kind is list else loop.update(a=loop)
+    return loop
+
+
+def _deep(levels):
+    value: list[object] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("value", [_endless(list), _endless(dict), _deep(150), _deep(5000)])
+def test_endless_and_deep_values_are_errors(value):
+    """A value that contains itself ends in one sentence, wherever it is in samples, runs and gold."""
+    row = {"query": "a", "qrels": {"20": 1}, "contexts": [{"id": "20", "text": "t"}]}
+    inside = {"contexts": [{"text": "t", "metadata": {"x": value}}]}
+    for more in ({"x": value}, {"qrels": value}, {"tags": value}, {"history": value}, inside):
+        with pytest.raises(InputError):
+            evaluate([{**row, **more}], "RR")
+        with pytest.raises(InputError):
+            list(samples_from([{**row, **more}]))
+    for run in ({"q": value}, [("q", "20", value)], [{"query_id": "q", "doc_id": value}]):
+        with pytest.raises(InputError):
+            rank(run, {"q": {"20": 1}}, "RR")
+        with pytest.raises(InputError):
+            rank({"q": ["20"]}, run, "RR")
+
+
+@pytest.mark.parametrize("value", [Decimal("1.5"), 1j, 10**5000, object(), b"1", {1}, Path("a")], ids=type)
+def test_numbers_of_no_kind_are_errors(value):
+    """A score or a grade of another type is named in one sentence."""
+    for run, gold in (({"q": {"20": value}}, {"q": {"20": 1}}), ({"q": ["20"]}, {"q": {"20": value}})):
+        with pytest.raises(InputError, match="is not a number"):
+            rank(run, gold, "RR")
 
 
 def test_bare_tuples_that_may_be_ranks():

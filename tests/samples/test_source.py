@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from germane.samples.runs import source
 from germane.samples.runs.columns import Texts
 from germane.samples.runs.hits import read_run
 from germane.samples.runs.source import RowSource, read_qrels
+from tests.command import invoke
 
 ids = st.text(st.characters(categories=("L", "N", "P"), exclude_characters="#"), min_size=1, max_size=4)
 scores = st.sampled_from(
@@ -194,6 +197,33 @@ def test_lines_of_faults(tmp_path: Path, block: int) -> None:
         _, hits = ranking.hits_of(path, {"q1": {"b": 1}}, duplicates="first")
         assert (hits.repeated, hits.rank.tolist(), hits.lengths.tolist()) == (1, [2], [2])
         assert read_run(path, skip=True)["q1"] == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize("text", ["some.run", "header.csv", "lines.jsonl", "bare.tsv"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_pipes_are_read_as_files_are(tmp_path: Path, text: str, pack: Callable[[bytes], bytes]) -> None:
+    """A named pipe or <(...) loses nothing, though the format is found out first; a second look gets the same."""
+    gold = tmp_path / "gold"
+    gold.write_text("q1 0 b 1\nq1 0 cd 2\nq2 0 c 2\n")
+    lines = FILES[text] + "".join(f"z{n} Q0 a 1 1 t\n" for n in range(20_000 * (text == "some.run")))
+    (tmp_path / "file").write_bytes(pack(lines.encode()))
+    wanted = invoke("rank", tmp_path / "file", "--qrels", gold, "--per-query", "--json")
+    pipes = [tmp_path / "a.run", tmp_path / "a.gold"]
+    for pipe, file in zip(pipes, (tmp_path / "file", gold), strict=True):
+        os.mkfifo(pipe)
+        Thread(target=lambda pipe=pipe, file=file: pipe.write_bytes(file.read_bytes()), daemon=True).start()
+    ran = invoke("rank", pipes[0], "--qrels", pipes[1], "--per-query", "--json")
+    assert wanted.json["scores"] == ran.json["scores"]
+    Thread(target=lambda: pipes[0].write_bytes((tmp_path / "file").read_bytes()), daemon=True).start()
+    both = invoke("rank", pipes[0], tmp_path / "file", "--qrels", gold)
+    assert "overlap of the two runs: 1.0000" in both.out
+
+
+def test_samples_in_a_pipe_are_refused(tmp_path: Path) -> None:
+    """Samples are read more than once: a named pipe would wait for a second writer for ever."""
+    os.mkfifo(tmp_path / "a.jsonl")
+    ran = invoke("run", tmp_path / "a.jsonl", "-m", "RR")
+    assert (ran.code, "write - for JSON Lines on standard input" in ran.err) == (2, True)
 
 
 def test_a_sparse_table_is_the_dense_one_without_its_unjudged_places() -> None:

@@ -55,7 +55,7 @@ def rank(**flags: Any) -> int:
     how = {"missing": chosen.missing, **how}
     parts = [ranking.rank_part(run, gold, measures, system=system, **how) for run, system in runs]
     report = ranking.ranked_report(parts, gates, notes=gold.notes)
-    _print(report, chosen)
+    _print(report, chosen, [run for run, _ in runs])
     for path in chosen.output:
         write(report, path)
     return report.verdict.exit_code
@@ -78,8 +78,8 @@ def files_of(
     return gold, list(zip(files, _system_names(runs), strict=True)), how
 
 
-def _print(report: Report, chosen: Any) -> None:
-    """Print the report in the format that the flags in `chosen` select."""
+def _print(report: Report, chosen: Any, runs: Sequence[RowSource]) -> None:
+    """Print the report of these runs in the format that the flags in `chosen` select."""
     for note in report.manifest["notes"]:
         print(f"note: {clean_lines(note)}", file=sys.stderr)
     if chosen.json:
@@ -93,7 +93,7 @@ def _print(report: Report, chosen: Any) -> None:
             queries_table(report).print(sys.stdout)
             print()
         ranked_table(report).print(sys.stdout)
-        if len(chosen.runs) == 2 and (overlap := _overlap(chosen)) is not None:
+        if len(runs) == 2 and (overlap := _overlap(chosen, runs)) is not None:
             print(f"rank-biased overlap of the two runs: {overlap}")
     for reason in report.verdict.reasons if report.verdict.gates else ():
         print(clean(reason), file=sys.stderr)
@@ -103,18 +103,18 @@ _MOST_COMPARED = 32 << 20
 """Runs of at most this size, in bytes, are compared with each other, because both are held in memory."""
 
 
-def _overlap(chosen: Any) -> Overlap | None:
-    """Return the mean rank-biased overlap of the two `chosen.runs` over their common queries.
+def _overlap(chosen: Any, runs: Sequence[RowSource]) -> Overlap | None:
+    """Return the mean rank-biased overlap of two runs over their common queries.
 
     Returns None if a file is too large to be held in memory.
     """
     from germane.samples.runs.hits import read_run
     from germane.statistics.comparison import mean_overlap, rank_biased_overlap
 
-    if max(path.stat().st_size if path.is_file() else 0 for path in chosen.runs) > _MOST_COMPARED:
+    if any(run.file and run.file.stat().st_size > _MOST_COMPARED for run in runs):
         return None
     how = {"fmt": chosen.format, "columns": dict(chosen.columns), "skip": chosen.on_bad_row == "skip"}
-    first, second = (read_run(path, **how) for path in chosen.runs)
+    first, second = (read_run(run.source, **how) for run in runs)
     both = (query for query in first if query in second)
     return mean_overlap(rank_biased_overlap(first[query], second[query]) for query in both)
 

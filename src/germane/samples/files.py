@@ -30,7 +30,7 @@ from germane import addons
 from germane.clean import MASK, fold, mask_urls
 from germane.encoding import replace_surrogates
 from germane.errors import InputError, SourceLocation, install_extra
-from germane.types import MAX_DEPTH, Json, Step
+from germane.types import TOO_DEEP, Json, Step
 
 __all__ = [
     "JsonFault",
@@ -66,6 +66,8 @@ _PACKED = {
 """The first bytes of unsupported compressed files and archives, and the name of each kind."""
 _TAR = slice(257, 262)
 _BUFFER = 1 << 18
+_PIECE = 1 << 13
+"""The compressed bytes that are unpacked in one step: they may expand 30,000-fold."""
 _COPIES: dict[str, str] = {}
 """Maps the path of each temporary copy to the name of the file that was copied."""
 
@@ -184,8 +186,14 @@ def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> 
         raise InputError(problem, fix=fix, place=named_at)
 
 
+def is_stream(path: str | Path) -> bool:
+    """Return True if a path is that of a pipe or another device, which can be read only once."""
+    path = Path(path)
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 class OnDisk:
-    """A file that can be opened repeatedly; standard input (`-`) is copied to a temporary file.
+    """A file that can be opened repeatedly; standard input (`-`) and pipes are copied to a temporary file.
 
     The copy is made when `path` is first used, and deleted by `delete_copy` or when this object is
     garbage-collected.
@@ -198,8 +206,8 @@ class OnDisk:
 
     @functools.cached_property
     def path(self) -> Path:
-        """The path of the file, or of the temporary copy of standard input."""
-        if str(self.given) != "-":
+        """The path of the file, or of the temporary copy of standard input or a pipe."""
+        if str(self.given) != "-" and not is_stream(self.given):
             check_readable(self.given)
             return Path(self.given)
         import shutil  # not at the top, so that `germane rank` starts fast
@@ -230,7 +238,8 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         if not piped:
             check_readable(path)
         with open(sys.stdin.fileno() if piped else path, "rb", 0, closefd=not piped) as raw:
-            stream = _unpacked(io.BufferedReader(raw, _BUFFER), name)
+            packed: io.BufferedReader = io.BufferedReader(raw, _BUFFER)
+            stream = _unpacked(packed, name)
             _refuse_packed(stream, name)
             start = stream.peek(3)[:3]
             if start[:2] in _UTF16:
@@ -309,7 +318,42 @@ def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
         fix = f"{install_extra('tables')}, or decompress the file"
         problem = "reading .zst files needs the package zstandard"
         raise InputError(problem, fix=fix, place=SourceLocation(name)) from None
-    return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw), _BUFFER)
+    return io.BufferedReader(_Pieces(_zstandard_pieces(raw, zstandard.ZstdDecompressor())), _BUFFER)
+
+
+def _zstandard_pieces(raw: BinaryIO, decompressor: Any) -> Iterator[bytes]:
+    """Yield the decompressed bytes of Zstandard frames.
+
+    Raises EOFError if the last frame is cut off, which the package's own `stream_reader` does not notice.
+    """
+    piece = raw.read(_PIECE)
+    while piece:
+        frame = decompressor.decompressobj()
+        while piece and not frame.eof:
+            yield frame.decompress(piece)
+            piece = frame.unused_data or raw.read(_PIECE)
+        if not frame.eof:
+            raise EOFError("it ended before the end of its last frame")
+
+
+class _Pieces(io.RawIOBase):
+    """A stream of the bytes that an iterator yields."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._left = pieces, memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._left = memoryview(piece)
+        size = min(len(buffer), len(self._left))
+        buffer[:size], self._left = self._left[:size], self._left[size:]
+        return size
 
 
 def _refuse_packed(stream: io.BufferedReader, name: str) -> None:
@@ -474,8 +518,8 @@ def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = F
     except json.JSONDecodeError as error:
         raise _syntax(error) from None
     except RecursionError:
-        problem, fix = "the JSON is nested more than {} levels deep", "nest at most {} lists and objects"
-        raise JsonFault(problem.format(MAX_DEPTH), fix.format(MAX_DEPTH), 0) from None
+        problem, fix = TOO_DEEP
+        raise JsonFault(f"the JSON {problem}", fix, 0) from None
     except ValueError:
         fix = 'write the number as a string: "123..."'
         raise JsonFault("a number of this JSON has too many digits", fix, 0) from None

@@ -22,6 +22,7 @@ from germane.samples.files import (
     Warn,
     dataset_files,
     decoded,
+    is_stream,
     locate,
     location_in,
     opened,
@@ -33,7 +34,7 @@ from germane.samples.files import (
 )
 from germane.samples.frames import LIST, parquet_batches, records
 from germane.samples.rows import Columns, Row, RowReader
-from germane.types import Json, Sample, Step
+from germane.types import TOO_DEEP, Json, Sample, Step
 
 SampleSource: TypeAlias = Iterable[Sample | Mapping[str, Json]] | str | Path
 """The path of a file, a list of Samples or mappings, or a DataFrame with a row per sample."""
@@ -216,6 +217,10 @@ def _format(path: Path) -> tuple[Reader, str]:
     if not piped and not path.exists():
         problem = "no such file" if suffix in READERS else "no such file or folder"
         raise InputError(problem, fix="check the path", place=SourceLocation(str(path)))
+    if not piped and is_stream(path):
+        problem = "this is a pipe, which can be read only once"
+        fix = "write - for JSON Lines on standard input, or save it as a file"
+        raise InputError(problem, fix=fix, place=SourceLocation(str(path)))
     if suffix not in READERS:
         with opened(path):
             pass  # the error for a folder or a file packed in another way comes first
@@ -252,23 +257,27 @@ def _samples(
     """
     # most samples have neither system nor trial: their id is their key
     seen = dict[str | tuple[str, str, int], int]()
-    for number, row, where in rows:
-        if faults is not None and len(faults) >= MOST_FAULTS:
-            return
-        try:
-            sample = reader.read(row, number, where)
-        except InputError as fault:
-            collect_or_raise(fault, faults)
-            continue
-        key = sample.key if sample.system or sample.trial else sample.id
-        if key in seen:
-            more = f", system {sample.system!r}" if sample.system else ""
-            more += f", trial {sample.trial}" if sample.trial else ""
-            problem = f"sample ids must be unique; {sample.id!r}{more} also occurs on {unit} {seen[key]}"
-            fix = "give each sample its own id, system or trial"
-            collect_or_raise(InputError(problem, fix=fix, place=where(())), faults)
-        seen[key] = number
-        yield sample
+    try:
+        for number, row, where in rows:
+            if faults is not None and len(faults) >= MOST_FAULTS:
+                return
+            try:
+                sample = reader.read(row, number, where)
+            except InputError as fault:
+                collect_or_raise(fault, faults)
+                continue
+            key = sample.key if sample.system or sample.trial else sample.id
+            if key in seen:
+                more = f", system {sample.system!r}" if sample.system else ""
+                more += f", trial {sample.trial}" if sample.trial else ""
+                problem = f"sample ids must be unique; {sample.id!r}{more} also occurs on {unit} {seen[key]}"
+                fix = "give each sample its own id, system or trial"
+                collect_or_raise(InputError(problem, fix=fix, place=where(())), faults)
+            seen[key] = number
+            yield sample
+    except RecursionError:  # only Python objects can contain themselves
+        problem, fix = TOO_DEEP
+        raise InputError(f"a sample {problem}", fix=fix, place=file) from None
     if not (seen or faults):
         fix = 'write at least one sample: {"query": "...", "contexts": ["..."]}'
         raise InputError("there are no samples", fix=fix, place=file)

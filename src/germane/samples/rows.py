@@ -162,7 +162,8 @@ class RowReader:
     def _named(self, wrong: Invalid, plan: KeyPlan, row: dict[str, Json]) -> Invalid:
         """Return the error `wrong` with the row's own key in its path and an example value in its fix."""
         if not wrong.path:
-            wrong.problem = f"{'this sample ' * wrong.problem.startswith('has no')}{wrong.problem}"
+            subject = "this sample " * wrong.problem.startswith(("has no", "is nested", "contains"))
+            wrong.problem = f"{subject}{wrong.problem}"
             if wrong.problem.endswith("has no query") and row:
                 fields = ", ".join(map(repr, list(row)[:10]))
                 wrong.problem += f"; its fields are {fields}"

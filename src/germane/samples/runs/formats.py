@@ -153,7 +153,7 @@ def _one_document(lines: list[bytes], suffix: str) -> bool:
         return True
     if len(lines) == 1:
         return suffix == ".json"
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         json.loads(lines[0])
         return False
     return True

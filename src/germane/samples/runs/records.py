@@ -6,7 +6,6 @@ A record is a row of a table or DataFrame, or a JSON object: one sample, one res
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, islice, repeat
@@ -17,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from germane.clean import counted
-from germane.errors import InputError, Invalid, SourceLocation, describe
+from germane.errors import InputError, Invalid, SourceLocation, describe, excerpt
 from germane.samples.cells import is_joined_ids, is_missing, list_in_cell, looks_listed, table_rows
 from germane.samples.fields import RESULT, failure, id_in, read_id
 from germane.samples.files import decoded, json_in, numbered_lines
@@ -39,6 +38,7 @@ from germane.samples.runs.formats import (
     roles_of,
     table_columns,
 )
+from germane.types import TOO_DEEP
 
 _ROWS_AT_ONCE = 1 << 15
 
@@ -58,7 +58,7 @@ def record_rows(records: Iterable[tuple[int, Any]], reading: Reading) -> Iterato
     """
     columns = reading.chosen
     id_key = next((name for key, name in columns if role(key) == "doc"), "")
-    for line, record in records:
+    for line, record in _unnested(records, reading):
         try:
             queries = _queries_in(record, reading.kind, columns)
         except Invalid as wrong:
@@ -85,6 +85,14 @@ def record_rows(records: Iterable[tuple[int, Any]], reading: Reading) -> Iterato
                     yield row
 
 
+def _unnested(records: Iterable[tuple[int, Any]], reading: Reading) -> Iterator[tuple[int, Any]]:
+    """Yield the records. Raises InputError for a Python object that contains itself."""
+    try:
+        yield from records
+    except RecursionError:
+        raise InputError(f"this row {TOO_DEEP[0]}", fix=TOO_DEEP[1], place=reading.at(0)) from None
+
+
 def _queries_in(
     record: Any, kind: Kind, columns: tuple[tuple[str, str], ...]
 ) -> list[tuple[dict[str, Any], Mapping[str, str]]]:
@@ -94,7 +102,7 @@ def _queries_in(
     a record is not an object, has no query id, or is a sample that cannot be read as a run.
     """
     if not isinstance(record, dict):
-        raise Invalid(f"this row is {json.dumps(record, default=str)[:60]}, not a JSON object", kind.json)
+        raise Invalid(f"this row is {excerpt(record, 60)}, not a JSON object", kind.json)
     roles = roles_of if len(record) < 50 else roles_of.__wrapped__
     key = roles(tuple(record), kind, columns)
     if "query" in key and not isinstance(record[key["query"]], Mapping | list):
@@ -246,8 +254,8 @@ def _number(value: Any, what: str) -> float:
             number = float(value)
             if not isinf(number) or "inf" in str(value).lower():  # otherwise it is too large for a float
                 return number
-    text = repr(str(value)[:60]) if isinstance(value, str) else json.dumps(value)
-    raise Invalid(f"the {what} {text[:60]} is not a number", getattr(value, "fix", _WRITE).format(what))
+    problem = f"the {what} {excerpt(value, 60)} is not a number"
+    raise Invalid(problem, getattr(value, "fix", _WRITE).format(what))
 
 
 def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
