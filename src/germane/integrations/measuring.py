@@ -188,11 +188,12 @@ class _Session:
                 self._asker = await self._opened.enter_async_context(Asker(Router(self._judge), ledger))
                 _sessions.add(self)
             self._users += 1
-        settings, judge = settings_of(spec, self._judge), self._judge
+            asker = self._asker
         try:
-            runner = Runner(judge, settings, spec, BlockRows(), self._ledger, asker=self._asker)
+            settings = settings_of(spec, self._judge)
+            runner = Runner(self._judge, settings, spec, BlockRows(), self._ledger, asker=asker)
             await runner.run(jobs)
-            return runner.report(self._asker.spent)[0]
+            return runner.report(asker.spent)[0]
         finally:
             async with self._free:
                 self._users -= 1
@@ -205,7 +206,9 @@ class _Session:
         return asker.failed or (not self._users and (asker.spent.errors > 0 or asker.answered > _REMEMBERED))
 
     async def close(self) -> None:
-        """Finish the requests in flight, and close the ledger and the judge's connections."""
+        """Store the answers to requests in flight, and close the ledger and the judge's connections."""
+        if self._asker is not None:
+            self._asker.stop()
         self._asker = None
         _sessions.discard(self)
         await self._opened.aclose()

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, ClassVar, Self, TypeAlias
@@ -258,7 +259,10 @@ class GroupCommit:
         committed: asyncio.Future[Stands] = self._loop.create_future()
         self._batches.append((judgements, replacing, committed))
         if len(self._batches) == 1:  # else a commit is already due, and it will include this batch
-            self._thread.submit(self._commit)
+            try:
+                self._thread.submit(self._commit)
+            except RuntimeError:  # the main thread has ended: no executor takes work any more
+                self._commit()
         return await committed
 
     def close(self) -> None:
@@ -268,8 +272,9 @@ class GroupCommit:
     def _commit(self) -> None:
         """Commit all batches that wait, in the thread. Do nothing if an earlier commit included them."""
         group: list[_Batch] = []
-        while self._batches:
-            group.append(self._batches.popleft())
+        with suppress(IndexError):
+            while True:
+                group.append(self._batches.popleft())
         if not group:
             return
         stored, failure = Stands(), None
