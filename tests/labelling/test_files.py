@@ -10,6 +10,7 @@ from germane.labelling.files import export_labels, import_labels
 from germane.labelling.queue import LabellingSession, LabelQueue, label_tasks
 from germane.reports.report import Report
 from germane.tables.labels import dump_label
+from tests.command import invoke
 from tests.labelling.made import keep, report_at
 
 
@@ -212,3 +213,30 @@ def test_what_is_no_label_is_refused(tmp_path: Path, name: str, text: str | None
         (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(InputError, match=message):
         import_labels(tmp_path / name, report, "ann")
+
+
+@pytest.mark.parametrize(
+    ("rows", "mean"),
+    [
+        ([("q1", "d1", 3, "ann"), ("q1", "d1", 0, "bob"), ("q2", "d1", 0, "eve")], 1 / 3),
+        ([("q1", "d1", 3, "ann"), ("q1", "d1", 0, "bob"), ("q2", "d1", 3, "ann"), ("q2", "d1", 0, "eve")], 1 / 3),
+        ([("q1", "d1", 0, "ann"), ("q2", "d1", 3, "bob"), ("q2", "d1", 3, "eve")], 2 / 3),
+        ([("q1", "d1", None, "ann"), ("q2", "d1", 2, "ann")], 1.0),
+    ],
+)
+def test_labels_of_one_passage_under_two_ids_count_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[tuple[str, str, int | None, str]], mean: float
+) -> None:
+    """Every person counts, in `run --labels` as in `score` of its report."""
+    monkeypatch.chdir(tmp_path)
+    same = {"query": "when?", "contexts": [{"id": "d1", "text": "at noon"}]}
+    Path("s.jsonl").write_text("".join(json.dumps({"id": name, **same}) + "\n" for name in ("q1", "q2")))
+    names = "sample", "id", "answer", "who"
+    lines = [{**dict(zip(names, row, strict=True)), "item": None} for row in rows]
+    Path("people.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = "--judge", "labels", "--labels", "people.jsonl"
+    assert invoke("run", "s.jsonl", *words, "-m", "P(labels=human)@1", "-o", "r").code == 0
+    assert invoke("score", "r", "-m", "P(labels=human)@1", "-o", "again").code == 0
+    for name in ("r", "again"):
+        values = [score.value for score in Report.open(name).scores()]
+        assert values == pytest.approx([mean, mean]), name

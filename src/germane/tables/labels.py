@@ -158,27 +158,27 @@ class LabelBook:
     """
 
     def __init__(self, labels: Iterable[Label] = ()) -> None:
+        self._labels: dict[str, tuple[Label, ...]] = {}
         self._people: dict[str, tuple[tuple[Label, ...], ...]] = {}
         """By item, the labels of each person who answered."""
         self._unsure: dict[str, tuple[str | None, ...]] = {}
         self.add(labels)
 
     def add(self, labels: Iterable[Label]) -> None:
-        """Add labels; all labels of an item must be added in one call.
-
-        Labels of a later call replace the item's labels, except that one label does not replace several.
-        """
-        of_items: dict[str, tuple[Label, ...]] = {}
+        """Add labels to those that the book already contains."""
+        changed: dict[str, None] = {}
         for label in labels:
-            of_items[label.item] = (*of_items.get(label.item, ()), label)
-        for item, several in of_items.items():
+            self._labels[label.item] = (*self._labels.get(label.item, ()), label)
+            changed[label.item] = None
+        for item in changed:
+            several = self._labels[item]
             newest = newest_labels(several) if len(several) > 1 else several
             answers = [label for label in newest if label.answer is not None]
-            people = _by_person(answers) if answers else ()
-            # a single later label does not replace the labels of several people
-            if people and (sum(map(len, people)) > 1 or sum(map(len, self.by_person(item))) < 2):
-                self._people[item] = people
             silent = (label for label in newest if label.answer is None and label.reason != TAKEN_BACK)
+            self._people.pop(item, None)
+            self._unsure.pop(item, None)
+            if answers:
+                self._people[item] = _by_person(answers)
             if unsure := tuple(dict.fromkeys(label.who for label in silent)):
                 self._unsure[item] = unsure
 
