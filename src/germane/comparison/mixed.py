@@ -76,7 +76,7 @@ def _scored_again(
     a, b, (ours, theirs) = pair.a, pair.b, both
     changed: Container[str] = a.scores.numbers if pair.by_query else _judged_otherwise(a, b)
     settings = theirs if ours.judged_by == theirs.judged_by else theirs.with_judge("")
-    graders, find = graders_of(tuple(measures.values())), _shared_verdicts(a.report, b.report)
+    graders, find = graders_of(tuple(measures.values())), None
     sums = {name: np.zeros(len(a.scores.cases)) for name in measures}
     trials, texts_differ = np.zeros(len(a.scores.cases)), False
     for some in batched(pair.samples_in_both(), _CASES_PER_BLOCK):
@@ -89,6 +89,9 @@ def _scored_again(
             if case in changed or samples != after:
                 jobs += [Job(sample=sample, graders=graders) for sample in samples]
                 case_of += [a.scores.numbers[case]] * len(samples)
+        if not jobs:
+            continue
+        find = find or _shared_verdicts(a.report, b.report)
         block = Block(jobs=jobs, settings=settings)
         for number, outcome in zip(case_of, block.outcomes(results_of(block.programs, find)), strict=True):
             trials[number] += 1

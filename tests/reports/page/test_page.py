@@ -358,7 +358,8 @@ class TestParts:
             {"id": f"q{n}", "query": f"question {n}", "qrels": {ids[3]: 1}, "contexts": contexts[:10]}
             for n in range(6)
         ]
-        turned = [{**row, "contexts": contexts[:1:-1]} for row in rows]
+        gold = {ids[3]: 3, ids[4]: 2, ids[9]: 1}
+        turned = [{**row, "contexts": contexts[:1:-1], "qrels": gold} for row in rows]
         before, after = (evaluate(of, "RR") for of in (rows, turned))
         compare(before, after).save(tmp_path / "p.html")
         context = browser.new_context(viewport={"width": width, "height": 800})
@@ -372,6 +373,12 @@ class TestParts:
         assert len(widths) == 120
         assert min(widths) > 40
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+        assert not page.evaluate(
+            "() => [...document.querySelectorAll('.lists li')].filter(one => one.scrollWidth > one.clientWidth).length"
+        )
+        was = page.get_by_title("△ was relevant (1)").first
+        expect(was.get_by_role("img", name="relevant (1)")).to_be_visible()
+        expect(page.get_by_title("△ was unjudged")).to_have_count(12)
         distances = page.evaluate(
             """() => { const of = document.querySelector(".lists"), line = of.querySelector("path"), to = line.getScreenCTM();
             const ends = [0, line.getTotalLength()].map(at => line.getPointAtLength(at).matrixTransform(to).y);

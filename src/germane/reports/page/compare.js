@@ -127,7 +127,7 @@ export function lists(query, source) {
   const right = now.map(([name, sign], at) => {
     const was = old.get(name);
     const move = !was ? ["✚", " new", "good"] : was.at === at ? null : was.at > at ? ["▲", " up ", "good", was.at - at] : ["▼", " down ", "bad", at - was.at];
-    return item(at, name, sign, [move, was && wordOf(was.sign) !== wordOf(sign) ? ["△", ` was ${wordOf(was.sign)}`, wordOf(was.sign) === "unjudged" ? "" : "warn"] : null]);
+    return item(at, name, sign, [move, was && wordOf(was.sign) !== wordOf(sign) ? ["△", " was ", wordOf(was.sign) === "unjudged" ? "" : "warn", cell(was.sign)] : null]);
   });
   const height = 32 * Math.max(left.length, right.length, 1);
   const lines = now.flatMap(([name], at) => {
@@ -143,7 +143,14 @@ export function lists(query, source) {
     el("ol", { "aria-label": "this report" }, ...right));
 }
 
-/** @param {number} at @param {string} name @param {string} sign @param {(string[] | null | undefined)[]} chips */
+/** @param {number} at @param {string} name @param {string} sign @param {(any[] | null | undefined)[]} chips */
 function item(at, name, sign, chips) {
-  return el("li", { title: `${name}: ${wordOf(sign)}` }, el("span", { class: "rank" }, at + 1), el("span", { class: "strip", role: "img", "aria-label": wordOf(sign) }, cellOf(sign)), " ", data(name), ...chips.filter(Boolean).map((chip) => el("span", { class: `chip ${chip[2]}`, title: chip.slice(0, 2).join("") }, chip[0], el("span", null, chip[1]), chip[3])));
+  const words = ([glyph, word, , rest]) => `${glyph}${word}${rest?.ariaLabel ?? rest ?? ""}`;
+  return el("li", { title: `${name}: ${wordOf(sign)}` }, el("span", { class: "rank" }, at + 1), cell(sign), " ", data(name), ...chips.filter(Boolean).map((chip) => el("span", { class: `chip ${chip[2]}`, title: words(chip) }, chip[0], el("span", null, chip[1]), chip[3])));
+}
+
+/** A label as a cell, with its word for screen readers.
+ * @param {string} sign */
+function cell(sign) {
+  return el("span", { class: "strip", role: "img", "aria-label": wordOf(sign) }, cellOf(sign));
 }
