@@ -219,7 +219,10 @@ def test_what_is_no_label_is_refused(tmp_path: Path, name: str, text: str | None
     ("rows", "mean"),
     [
         ([("q1", "d1", 3, "ann"), ("q1", "d1", 0, "bob"), ("q2", "d1", 0, "eve")], 1 / 3),
-        ([("q1", "d1", 3, "ann"), ("q1", "d1", 0, "bob"), ("q2", "d1", 3, "ann"), ("q2", "d1", 0, "eve")], 1 / 3),
+        (
+            [("q1", "d1", 3, "ann"), ("q1", "d1", 0, "bob"), ("q2", "d1", 3, "ann"), ("q2", "d1", 0, "eve")],
+            1 / 3,
+        ),
         ([("q1", "d1", 0, "ann"), ("q2", "d1", 3, "bob"), ("q2", "d1", 3, "eve")], 2 / 3),
         ([("q1", "d1", None, "ann"), ("q2", "d1", 2, "ann")], 1.0),
     ],
@@ -240,3 +243,16 @@ def test_labels_of_one_passage_under_two_ids_count_together(
     for name in ("r", "again"):
         values = [score.value for score in Report.open(name).scores()]
         assert values == pytest.approx([mean, mean]), name
+
+
+def test_labels_of_equal_passages_count_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two documents with the same text are one passage: the labels of both count."""
+    monkeypatch.chdir(tmp_path)
+    contexts = [{"id": name, "text": "at noon"} for name in ("d1", "d2", "d1")]
+    Path("s.jsonl").write_text(json.dumps({"id": "q", "query": "when?", "contexts": contexts}) + "\n")
+    Path("people.csv").write_text("sample,id,grade,who\nq,d1,3,ann\nq,d2,0,bob\nq,d2,0,eve\n")
+    words = "--judge", "labels", "--labels", "people.csv"
+    assert invoke("run", "s.jsonl", *words, "-m", "P(labels=human)@1", "-o", "r").code == 0
+    (score,) = Report.open("r").scores()
+    assert score.value == pytest.approx(1 / 3)
+    assert len([*Report.open("r").labels()]) == 3

@@ -136,10 +136,14 @@ class LabelFile:
 
     def on(self, sample: Sample) -> tuple[Sample, tuple[Label, ...]]:
         """Return the sample with the file's labels on its contexts, and the labels that were added to `book`."""
-        labels: dict[str, list[Label]] = {}
+        names: dict[str, dict[str, None]] = {}
         for item, context in labelled_contexts(sample):
-            if some := self._labels.get(item) or self._labels.get(f"{sample.id}\n{context.id}"):
-                place = {"item": item, "sample": sample.id, "system": sample.system}
+            names.setdefault(item, {})[f"{sample.id}\n{context.id}"] = None
+        labels: dict[str, list[Label]] = {}
+        for item, documents in names.items():  # equal passages may have different document ids
+            of_documents = (label for name in documents for label in self._labels.get(name, ()))
+            place = {"item": item, "sample": sample.id, "system": sample.system}
+            if some := [*(self._labels.get(item) or of_documents)]:
                 labels[item] = [structs.replace(label, **place) for label in some]
         people = any(len(some) > 1 or some[0].who or some[0].answer is None for some in labels.values())
         history = turns(sample)
