@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import itertools
+import math
 import os
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from threading import Thread
 from typing import Any
 
 import numpy as np
+import polars
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -22,6 +25,7 @@ from germane.evaluation import rank as ranking
 from germane.places.table import RankedLabels
 from germane.samples.runs import source
 from germane.samples.runs.columns import Texts
+from germane.samples.runs.formats import GOLD, RUN, Kind
 from germane.samples.runs.hits import read_run
 from germane.samples.runs.source import RowSource, read_qrels
 from tests.command import invoke
@@ -275,3 +279,41 @@ def test_a_large_run_is_ranked_in_bounded_memory(tmp_path: Path) -> None:
 
     assert ranked("blocks").stdout == "0.007485\n"
     assert "MemoryError" in ranked("together").stderr
+
+
+QUERIES = [["q1", "q1", "q2"], [1, 1, 2], ["q1", "q1", None], ["q1", "q1", ""]]
+DOCUMENTS = [["a", "é\n", "a"], ["", "b", "c"], [7, 8, 7], ["a", None, "c"], [1.5, 2.5, 3.0], ["a", "a", "b"]]
+NUMBERS = [
+    [1, 2, 0],
+    [1.0, 2.0, -0.0],
+    [0.5, 1.5, 2.5],
+    [1.0, None, 2.0],
+    [1.0, math.nan, 2.0],
+    [True, False, True],
+]
+NUMBERS += [[math.inf, 2.0, 1.0], [10**15, 2, 1], ["1", "2", "3"]]
+
+
+@pytest.mark.parametrize("kind", [RUN, GOLD])
+@pytest.mark.parametrize("ranks", [None, [1, 2, 1], [1.0, None, 1.0], ["1", "x", "1"]])
+def test_a_frame_is_read_like_its_rows(kind: Kind, ranks: list[Any] | None) -> None:
+    """Ids, missing values, odd numbers and errors mean the same in columns of polars and in a list of rows."""
+    for query, doc, number in itertools.product(QUERIES, DOCUMENTS, NUMBERS):
+        columns: dict[str, Any] = {"query_id": query, "doc_id": doc, kind.value: number}
+        if ranks:
+            columns["rank"] = ranks
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        assert outcome(polars.DataFrame(columns), kind) == outcome(rows, kind), columns
+
+
+def outcome(source: Any, kind: Kind) -> Any:
+    """What is read of a source, its notes, or the error."""
+    try:
+        rows = RowSource(source, kind, together=True)
+        found = [
+            (list(some.rows.doc), repr(some.rows.number.tolist()), list(some.queries), some.starts.tolist())
+            for some in rows.again(lambda: list(rows.lists()))
+        ]
+    except InputError as fault:
+        return str(fault)
+    return found, rows.notes

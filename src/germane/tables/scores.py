@@ -144,7 +144,7 @@ class ScoreTable:
         """
         measures = [self._measures.setdefault(measure, len(self._measures)) for measure in other._measures]
         whys = [self._whys.setdefault(why, len(self._whys)) for why in other._whys]
-        if distinct:
+        if distinct or not self.samples:
             samples = np.arange(len(other.samples)) + len(self.samples)
             self.samples += other.samples
             self._numbers = None

@@ -28,6 +28,8 @@ The bytes are the digit `0`, the highest bit, and the number that sets this bit 
 `9`.
 """
 _PAIRS = np.uint64(0x000000FF000000FF)
+_COPIED = 1 << 12
+"""The number of strings whose bytes are copied in one step."""
 _SLOT_BITS = 4
 """The lookup table of an Index has 2**4 to 2**5 slots per string: most unknown strings hit an empty slot."""
 
@@ -83,8 +85,16 @@ class Texts:
         """Return a copy whose buffer holds the bytes of these strings and nothing else."""
         sizes = self.end - self.start
         ends = np.cumsum(sizes)
-        source = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(self.start - (ends - sizes), sizes)
-        return Texts(self.data[source], ends - sizes, ends)
+        data = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+        for first in range(
+            0, len(self), _COPIED
+        ):  # the positions of all bytes at once would need much memory
+            some = slice(first, first + _COPIED)
+            offset = int(ends[first] - sizes[first])
+            at = np.repeat(self.start[some] - (ends[some] - sizes[some]) + offset, sizes[some])
+            at += np.arange(len(at))
+            data[offset : offset + len(at)] = self.data[at]
+        return Texts(data, ends - sizes, ends)
 
     @property
     def words(self) -> list[Keys]:
@@ -143,10 +153,15 @@ def numbered(texts: Texts, of: Numbers) -> tuple[Numbers, Numbers]:
     `of` holds one number per string, such as the index of its query. Returns two arrays: the number given to
     the pair at each position, and the first position of each distinct pair.
     """
-    known: dict[tuple[int, bytes], int] = {}
-    pairs = zip(of.tolist(), texts.bytes(), strict=True)
-    codes = np.fromiter((known.setdefault(pair, len(known)) for pair in pairs), np.int64, len(texts))
-    return codes, np.unique(codes, return_index=True)[1]
+    _, first, codes = np.unique(texts.hashed(of), return_index=True, return_inverse=True)
+    same = first[codes]
+    if not ((of == of[same]) & texts.equals(texts[same])).all():  # two pairs have the same hash
+        known: dict[tuple[int, bytes], int] = {}
+        pairs = zip(of.tolist(), texts.bytes(), strict=True)
+        codes = np.fromiter((known.setdefault(pair, len(known)) for pair in pairs), np.int64, len(texts))
+        first = np.unique(codes, return_index=True)[1]
+    order = np.argsort(first)
+    return np.argsort(order)[codes], first[order]
 
 
 class Index:

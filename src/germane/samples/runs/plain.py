@@ -7,6 +7,7 @@ one by one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -112,6 +113,37 @@ def json_rows(data: bytes, line: int, reading: Reading) -> Rows:
     return _rows(Texts.of(query), Texts.of(doc), value, rank[0] if rank else None, line, kind)
 
 
+def frame_rows(frame: Any, names: Mapping[str, str], line: int, reading: Reading) -> Rows:
+    """Return the rows of a polars DataFrame, each of which is one result or one grade.
+
+    `names` maps each role to the name of its column, and `line` is the number of the first row. Raises
+    NotPlain for other frames, for missing values, and for ids and numbers of other types.
+    """
+    if not hasattr(frame, "collect_schema") or names.keys() - {"rank"} != {
+        "query",
+        "doc",
+        reading.kind.value,
+    }:
+        raise NotPlain("the rows are not results in a polars DataFrame")
+    query, doc = (_frame_texts(frame[names[role]]) for role in ("query", "doc"))
+    roles = [reading.kind.value, *(["rank"] if reading.rises and "rank" in names else [])]
+    numbers = [frame[names[role]] for role in roles]
+    if any(column.null_count() or not column.dtype.is_numeric() for column in numbers):
+        raise NotPlain("a row has no number")
+    value, *rank = (column.to_numpy().astype(np.float64) for column in numbers)
+    return _rows(query, doc, value, rank[0] if rank else None, line, reading.kind)
+
+
+def _frame_texts(column: Any) -> Texts:
+    """Return a column of polars, of strings or whole numbers, as Texts. Raises NotPlain for other columns."""
+    texts = column.cast(str) if column.dtype.is_integer() else column
+    if str(texts.dtype) != "String" or texts.null_count():
+        raise NotPlain("a row has no id")
+    sizes = texts.str.len_bytes().to_numpy().astype(np.int64)
+    ends = np.cumsum(sizes)
+    return Texts(np.frombuffer("".join(texts.str.join("")).encode(), np.uint8), ends - sizes, ends)
+
+
 def _rows(query: Texts, doc: Texts, numbers: Floats, ranks: Floats | None, line: int, kind: Kind) -> Rows:
     """Return a Rows made of these columns; its rows are consecutive lines, numbered from `line`.
 
@@ -140,13 +172,22 @@ def _lines(data: bytes) -> bytes:
 
 
 def _separated(data: bytes) -> bytes:
-    """Return a block of lines with every line end replaced by a line feed.
+    """Return a block of lines whose columns are separated by single blanks or tabs, without blanks at line ends.
 
-    Raises NotPlain unless the columns are separated by single blanks or tabs.
+    Every line end is a line feed. Raises NotPlain for blank lines, several tabs in a row and control characters.
     """
     data = _with_line_feeds(data)
+    if not _are_single(data):
+        while b"  " in data:
+            data = data.replace(b"  ", b" ")
+        data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n").removeprefix(b" ")
+        if not _are_single(data):
+            raise NotPlain("the columns of a line are not separated by blanks or single tabs")
+    return data
+
+
+def _are_single(data: bytes) -> bool:
+    """Return True if no line of the data has control characters, or white space at its start or twice in a row."""
     raw = np.frombuffer(data, dtype=np.uint8)
     controls = (raw - 11).min() < 21  # 11 to 31: smaller numbers wrap around
-    if controls or raw[0] <= 32 or np.maximum(raw[1:], raw[:-1]).min(initial=255) <= 32:
-        raise NotPlain("the columns of a line are not separated by single spaces")
-    return data
+    return not (controls or raw[0] <= 32 or np.maximum(raw[1:], raw[:-1]).min(initial=255) <= 32)

@@ -20,7 +20,7 @@ from germane.errors import InputError, Invalid, SourceLocation, describe, excerp
 from germane.samples.cells import is_joined_ids, is_missing, list_in_cell, looks_listed, table_rows
 from germane.samples.fields import RESULT, failure, id_in, read_id
 from germane.samples.files import decoded, json_in, numbered_lines
-from germane.samples.frames import fields_of, in_columns, plain
+from germane.samples.frames import fields_of, plain
 from germane.samples.runs.columns import Rows
 from germane.samples.runs.formats import (
     GOLD,
@@ -31,7 +31,6 @@ from germane.samples.runs.formats import (
     FileRow,
     Kind,
     Reading,
-    frame_roles,
     is_number,
     nan_error,
     role,
@@ -354,16 +353,16 @@ def table_records(lines: Iterable[bytes], delimiter: str, reading: Reading) -> I
             yield line, {key: cell_type(cells[at].strip()) for key, at in keys.items()}
 
 
-def frame_records(frames: Iterable[Any], reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Yield (row number, record) for each row of the DataFrames or Arrow tables that form one table."""
-    number = 0
-    for frame in map(in_columns, frames):
-        names = getattr(frame, "column_names", None) or frame.columns  # an Arrow table has both
-        chosen = {*frame_roles([str(column) for column in names], reading).values()}
-        listed = (frame[column] for column in chosen)
-        values = (value.to_pylist() if hasattr(value, "to_pylist") else value.to_list() for value in listed)
-        for row in zip(*values, strict=True):
-            yield (number := number + 1), dict(zip(chosen, row, strict=True))
+def frame_records(frame: Any, chosen: Iterable[str], first: int) -> Iterator[tuple[int, Any]]:
+    """Yield (row number, record) for each row of a DataFrame or an Arrow table.
+
+    A record has the columns `chosen`; the first row has the number `first`.
+    """
+    names = list(chosen)
+    listed = (frame[name] for name in names)
+    values = (value.to_pylist() if hasattr(value, "to_pylist") else value.to_list() for value in listed)
+    for number, row in enumerate(zip(*values, strict=True), first):
+        yield number, dict(zip(names, row, strict=True))
 
 
 def python_records(source: Mapping[Any, Any] | list[Any], reading: Reading) -> Iterator[tuple[int, Any]]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from germane.errors import InputError, SourceLocation, describe
 from germane.samples.files import OnDisk, opened, shown_name
-from germane.samples.frames import is_table, parquet_batches
+from germane.samples.frames import in_columns, is_table, parquet_batches
 from germane.samples.runs import plain, records
 from germane.samples.runs.columns import (
     NO_DOCUMENT,
@@ -223,8 +223,12 @@ class RowSource:
         Regular lines are parsed in blocks, other lines row by row. Raises Again at the first irregular block
         of a table, so that the whole table is then read row by row.
         """
+        if self.file is None and isinstance(self.source, Mapping | list):
+            rows = records.record_rows(records.python_records(self.source, reading), reading)
+            yield from records.in_blocks(rows)
+            return
         if self.file is None or self.format == "parquet":
-            yield from records.in_blocks(records.record_rows(self._records(reading), reading))
+            yield from self._frame_rows(reading)
             return
         between = BETWEEN.get(self.format or "")
         with opened(self.file) as stream:
@@ -241,14 +245,21 @@ class RowSource:
             else:
                 yield from self._line_rows(stream, reading)
 
-    def _records(self, reading: Reading) -> Iterator[tuple[int, Any]]:
-        """Return an iterator over the (row number, record) pairs of a Python object or a Parquet file."""
+    def _frame_rows(self, reading: Reading) -> Iterator[Rows]:
+        """Yield the rows of a DataFrame, an Arrow table or a Parquet file as columns, or else row by row."""
+        frames: Iterable[Any] = [self.source]
         if self.file is not None:
-            batches = parquet_batches(self.file, lambda names: frame_roles(names, reading).values())
-            return records.frame_records(batches, reading)
-        if isinstance(self.source, Mapping | list):
-            return records.python_records(self.source, reading)
-        return records.frame_records([self.source], reading)
+            frames = parquet_batches(self.file, lambda names: frame_roles(names, reading).values())
+        line = 1
+        for frame in map(in_columns, frames):
+            names = getattr(frame, "column_names", None) or frame.columns  # an Arrow table has both
+            chosen = frame_roles([str(column) for column in names], reading)
+            try:
+                yield plain.frame_rows(frame, chosen, line, reading)
+            except NotPlain:
+                values = records.frame_records(frame, {*chosen.values()}, line)
+                yield from records.in_blocks(records.record_rows(values, reading))
+            line += len(frame)
 
     def _line_rows(self, stream: BinaryIO, reading: Reading) -> Iterator[Rows]:
         """Yield the rows of a TREC or JSON Lines file as columns; irregular blocks are read row by row."""
