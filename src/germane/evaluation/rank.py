@@ -220,7 +220,8 @@ def ranked_report(
     parts: Iterable[BlockRows], gates: Sequence[Gate] = (), *, notes: Iterable[str] = ()
 ) -> Report:
     """Return one report on several systems; `parts` are their scores, and `notes` are remarks on the gold."""
-    merged = merge(parts)
+    first, *others = parts
+    merged = merge([first, *others]) if others else first
     manifest = {"judge": {"source": "gold"}, "notes": [*notes, *merged.notes]}
     return Report.build(merged, manifest, gates=gates)
 

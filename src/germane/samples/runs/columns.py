@@ -369,7 +369,7 @@ def all_queries(blocks: Iterable[Rows]) -> Lists | None:
 
     Queries are in the order in which they first appear.
     """
-    several = [rows for rows in blocks if len(rows)]
+    several = [rows.compact() for rows in blocks if len(rows)]
     if not several:
         return None
     rows = Rows.joined(several)
