@@ -17,16 +17,13 @@ from msgspec import structs
 
 from germane.encoding import canonical
 from germane.errors import GermaneError, InputError
-from germane.evaluation.choice import ledger_address, needs_judge, pick_judge
-from germane.evaluation.evaluate import asked_graders, report_on
-from germane.evaluation.evaluation import run_coroutine
+from germane.evaluation.choice import keeps_answers, ledger_address, needs_judge, pick_judge
+from germane.evaluation.evaluate import asked_graders, evaluate
 from germane.evaluation.spec import Spec, read_config
 from germane.folder.rows import BlockRows, merge
 from germane.judges import load_judge
 from germane.judges.fake import FakeJudge
-from germane.judges.judge import Judge, Judges
-from germane.measures.graders import Grader
-from germane.measures.scoring import Job
+from germane.judges.judge import Judges
 from germane.places.lists import rankings
 from germane.reports.explain import Explainer, result_row
 from germane.reports.gates import Gate
@@ -88,9 +85,8 @@ def assert_retrieval(
             refused = "a check of one sample cannot use change(...) or a slice: there is no baseline and no other sample"
             problem = "assert_retrieval has no check" if alone else refused
             raise InputError(problem, fix='write assert_retrieval(sample, "RR>=0.5")')
-        graders = asked_graders([gate.measure for gate in gates])
-        measured = _sample_of(sample, fields, "sample")
-        report = _measured(measured, graders, judge, ledger, gates, allow_stand_in=allow_stand_in)
+        measures, measured = [gate.measure for gate in gates], _sample_of(sample, fields, "sample")
+        report = _measured(measured, measures, judge, ledger, checks, allow_stand_in=allow_stand_in)
     except GermaneError as error:
         raise error.with_traceback(None) from None  # pytest shows the line of the test
     if report.verdict.passed:
@@ -140,7 +136,7 @@ class Recorder:
         number = len(self.records) + 1
         name = self.name if number == 1 else f"{self.name} {number}"
         try:
-            report = _measured(_sample_of(sample, fields, name), asked_graders(measures), judge, ledger)
+            report = _measured(_sample_of(sample, fields, name), measures, judge, ledger)
         except GermaneError as error:
             raise error.with_traceback(None) from None  # pytest shows the line of the test
         part: Any = report.tables  # in memory they are BlockRows
@@ -176,21 +172,22 @@ def _sample_of(retrieved: Any, fields: Mapping[str, Any], name: str) -> Sample:
 
 def _measured(
     sample: Sample,
-    graders: tuple[Grader, ...],
+    measures: Any,
     judge: Judges | None,
     ledger: Path | str | None,
-    gates: Sequence[Gate] = (),
+    gates: Sequence[str] = (),
     *,
     allow_stand_in: bool = False,
 ) -> Report:
-    """Evaluate one sample with these graders and gates, and return its report."""
-    spec = Spec.of(allow_stand_in=allow_stand_in).in_project()
-    who: Judge | None = None
-    if needed := needs_judge(graders):
-        who = pick_judge(spec, needed) if judge is None else load_judge(judge)
-    place = ledger or ledger_address() if who is not None and who.stored else None
-    jobs = [Job(sample=sample, graders=graders)]
-    return run_coroutine(report_on(jobs, who, place, spec=spec, gates=gates))
+    """Evaluate one sample with the settings of the project's config, and return its report."""
+    spec = Spec().in_project()
+    how = {name: value for name in ("against", "scale", "rubric") if (value := getattr(spec, name))}
+    if needed := needs_judge(asked_graders(measures)):
+        judge = pick_judge(spec, needed) if judge is None else load_judge(judge)
+        if ledger is None and keeps_answers(judge):
+            ledger = ledger_address()
+    how |= {"max_unmeasured": spec.max_unmeasured, "allow_stand_in": allow_stand_in, "progress": False}
+    return evaluate([sample], measures, judge=judge, ledger=ledger, gates=gates, **how)
 
 
 def report_of(

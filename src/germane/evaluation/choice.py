@@ -26,7 +26,6 @@ from germane.judges.panel import panel_of
 from germane.measures.graders import Grader
 from germane.measures.scoring import Job
 from germane.places.lists import rankings, turns
-from germane.places.settings import Settings
 from germane.questions.question import AnyQuestion
 from germane.types import Json, Sample
 
@@ -80,14 +79,6 @@ def judged_by(judge: Judge | None) -> str:
 
 _READERS = {"LabelsJudge": "labels", "GoldJudge": "gold"}
 """The classes of judges that return stored labels, by name, because they are imported only if needed."""
-
-
-def settings_of(spec: Spec, judge: Judge | None) -> Settings:
-    """Return the settings of relevance in `spec`: against, scale and rubric.
-
-    If the judge only returns stored labels, the settings also say which labels these are.
-    """
-    return Settings.of(spec.against, spec.scale, spec.rubric).with_judge(judged_by(judge))
 
 
 def needs_judge(graders: Iterable[Grader]) -> list[str]:

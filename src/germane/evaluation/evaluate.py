@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial, wraps
 from itertools import chain, islice
 from pathlib import Path
@@ -14,29 +12,17 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
 from msgspec import structs
 
-from germane.clean import counted, mask_urls
+from germane.clean import counted
 from germane.encoding import encode_record
 from germane.errors import InputError, describe
-from germane.evaluation.choice import (
-    LOOKED_AT,
-    Router,
-    default_measures,
-    needs_judge,
-    no_judge,
-    open_earlier,
-    open_ledger,
-    remove_ledger,
-    settings_of,
-    with_labels,
-)
-from germane.evaluation.evaluation import evaluate_jobs, run_coroutine
-from germane.evaluation.spec import Spec
-from germane.folder.files import read_manifest, write_manifest
-from germane.folder.rows import BlockRows, Tables
+from germane.evaluation.choice import LOOKED_AT, default_measures, judged_by, needs_judge, no_judge
+from germane.evaluation.evaluation import run_coroutine
+from germane.evaluation.session import Session
+from germane.folder.files import read_manifest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, Judges
 from germane.judging.asker import Asker
-from germane.judging.spending import Budget, Spent, check_price, manifest_of
+from germane.judging.spending import Budget, check_price
 from germane.measures.declaration import parse_measures
 from germane.measures.graders import Grader, graders_of
 from germane.measures.measure import Measure
@@ -45,10 +31,10 @@ from germane.places.settings import Settings
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.samples.reading import SampleSource, read_questions
-from germane.targets.answers import PlannedCase, TargetAnswers, ask_targets, prepared
+from germane.targets.answers import PlannedCase, prepared
 from germane.types import Json, Sample
 
-__all__ = ["report_on"]
+__all__ = ["aevaluate", "evaluate"]
 
 if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
@@ -123,6 +109,8 @@ async def aevaluate(
     `evaluate` also works inside a running event loop (a notebook), in a worker thread; `await aevaluate(...)` is the same
     for asynchronous code.
     """
+    if replay is not None and ledger is not None:
+        raise InputError("replay= and ledger= cannot be given together", fix="leave out ledger=")
     questions = read_questions(samples, partial(_log.warning, "%s"), asked=target is not None)
     if measures is None:
         measures, questions = _defaults(questions, judge, asked=target is not None)
@@ -135,29 +123,29 @@ async def aevaluate(
 
         who = load_judge(judge)
     check_price(who, max_cost)
-    spec = Spec.of(
-        against=against,
-        scale=scale,
-        rubric=rubric,
-        replay=replay,
-        max_unmeasured=max_unmeasured,
-        allow_stand_in=allow_stand_in,
-        max_cost=max_cost,
-        max_calls=max_calls,
-        folder=folder,
-    )
+    settings = Settings.of(against, scale, rubric).with_judge(judged_by(who))
     parsed = [Gate.parse(gate) for gate in gates]
-    if replay is not None and ledger is not None:
-        raise InputError("replay= and ledger= cannot be given together", fix="leave out ledger=")
-    return await report_on(
-        (Job(sample=sample, graders=graders) for sample in questions),
-        who,
-        ledger,
-        spec=spec,
-        gates=parsed,
-        target=None if target is None else _target_of(target, workers),
-        progress=_in_notebook() if progress is None else progress,
-    )
+    queried = None if target is None else _target_of(target, workers)
+    jobs: Iterable[Job] = (Job(sample=sample, graders=graders) for sample in questions)
+    shows = _in_notebook() if progress is None else progress
+    where: dict[str, Any] = {"replay": replay, "no_cache": ledger is None and replay is None}
+    if shows and who is not None:
+        where["on_progress"] = partial(_show_progress, who)
+    if folder is not None:
+        jobs, stored = _continued(Path(folder), jobs, answered=queried is not None)
+        where |= {"folder": Path(folder), "stored": stored}
+    with Session(who, settings, ledger, budget=Budget(max_cost, max_calls), **where) as session:
+        if session.writer is not None:
+            session.writer.start()
+            session.write_manifest("running")
+        if queried is not None:
+            jobs = await _answered(session, jobs, queried, shows=shows)
+        async with session.asker:
+            await session.run(jobs)
+        report = session.report(gates=parsed, max_unmeasured=max_unmeasured, allow_stand_in=allow_stand_in)
+        if session.writer is not None:
+            report.finish(session.writer)
+    return report
 
 
 def _defaults(
@@ -190,138 +178,21 @@ def _target_of(target: Any, workers: int | None) -> Target:
     return target if workers is None else target.model_copy(update={"workers": workers})
 
 
-class Runner:
-    """Runs one evaluation: puts each job's questions to the judge, stores the rows, and builds the report.
+def _continued(
+    folder: Path, jobs: Iterable[Job], *, answered: bool
+) -> tuple[Iterable[Job], Mapping[str, Json]]:
+    """Return the jobs, and the manifest of the evaluation to continue ({}: there is none in the folder).
 
-    `store` keeps the rows in memory (BlockRows) or in a report folder (FolderWriter). `spec` contains the
-    limits (unless `budget` is given), the ledger to replay, and the settings that decide the verdict. `asker`
-    is an Asker for the same judge and ledger, and must be open while `run` is called. By default an Asker is
-    created, with `asking` as further arguments.
+    Raises InputError if the folder contains a complete report on other samples. With `answered`, samples are
+    compared without the answers of the target.
     """
-
-    def __init__(
-        self,
-        judge: Judge | None,
-        settings: Settings,
-        spec: Spec,
-        store: BlockRows | FolderWriter,
-        ledger: Ledger | None = None,
-        *,
-        budget: Budget | None = None,
-        asker: Asker | None = None,
-        **asking: Any,
-    ) -> None:
-        self.judge, self.settings, self.spec, self.store, self.ledger = judge, settings, spec, store, ledger
-        self.tables: Tables = store if isinstance(store, BlockRows) else store.tables
-        self.budget = budget or Budget(spec.max_cost, spec.max_calls)
-        self._replay, router = str(mask_urls(str(spec.replay or ""))), Router(judge)
-        self.asker = asker or Asker(router, ledger, budget=self.budget, replay=self._replay, **asking)
-        if judge is not None:
-            router.ask = self.asker.judge
-
-    async def run(self, jobs: Iterable[Job]) -> None:
-        """Judge and score jobs, and add their rows to the store."""
-        jobs = with_labels(jobs, self.judge)
-        await evaluate_jobs(jobs, self.asker.lookup, self.store, self.settings, ask=self.asker.judge)
-
-    @property
-    def undecided(self) -> str:
-        """The reason why gates cannot be decided (limit exceeded, answers missing in a replay), or ""."""
-        missing = self.asker.missing
-        if self.budget.exceeded or not missing:
-            return self.budget.exceeded
-        kinds = Counter(question.kind for question in missing.values())
-        counts = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
-        return (
-            f"{counted(len(missing), 'answer is', 'answers are')} not in {self._replay} ({counts}); "
-            "run this command with access to the judge and without --replay, then: germane ledger export -o FILE"
-        )
-
-    def report(
-        self, spent: Spent, made: Mapping[str, Json] | None = None, gates: Sequence[Gate] = ()
-    ) -> tuple[Report, list[tuple[int, str]]]:
-        """Return the report on the stored rows, and notes on gold ids that no sample retrieved.
-
-        `spent` is the usage of the run, and `made` are further entries of the report's manifest. Each note
-        comes with the number of gold ids that it is about.
-        """
-        entries, spec = manifest_of(self.settings, self.judge, spent) | dict(made or {}), self.spec
-        how = {"max_unmeasured": spec.max_unmeasured, "allow_stand_in": spec.allow_stand_in}
-        report = Report.build(self.tables, entries, gates=gates, over=self.undecided, **how)
-        if not report.misses_gold:
-            return report, []
-        from germane.labelling.unmatched import gold_notes  # most evaluations do not need it
-
-        notes = list(gold_notes(report))
-        for count, note in notes:
-            report.add_note(count, note)
-        return report, notes
-
-
-async def report_on(
-    jobs: Iterable[Job],
-    judge: Judge | None,
-    ledger: Ledger | Path | str | None = None,
-    *,
-    spec: Spec = Spec(),  # noqa: B008 - it never changes
-    settings: Settings | None = None,
-    gates: Sequence[Gate] = (),
-    target: Target | None = None,
-    progress: bool = False,
-) -> Report:
-    """Judge and score jobs, with the ledger, limits and folder given, and return the report. See `aevaluate`.
-
-    If `ledger` is a path, the ledger is opened and closed here; with `spec.replay`, the ledger at that path
-    is used instead. By default, `settings` are the settings in `spec`.
-    """
-    writer, resumed, settings = None, False, settings or settings_of(spec, judge)
-    asking: dict[str, Any] = {}
-    if progress and judge is not None:
-        asking["on_progress"] = partial(_show_progress, judge)
-    with ExitStack() as opened:
-        if ledger is not None and not isinstance(ledger, str | Path):
-            known: Ledger | None = ledger
-        elif (known := open_ledger(ledger, spec.replay)) is not None:
-            opened.callback(known.close)
-        if spec.folder:
-            writer = FolderWriter(spec.folder).lock()
-            opened.callback(writer.close)
-            jobs, resumed = _continued(writer, jobs, answered=target is not None)
-            if resumed and not spec.replay and (earlier := open_earlier(writer.earlier())) is not None:
-                opened.callback(earlier.close)
-                asking["earlier"] = earlier
-            writer.start()
-            write_manifest(writer.path, {}, "running")
-            asking |= {} if known is None else {"keep": writer.keep}
-            if known is None and judge is not None:
-                known = own = open_ledger(writer.path / "ledger.sqlite")
-                opened.callback(own.close)  # type: ignore[union-attr]
-        runner = Runner(judge, settings, spec, writer or BlockRows(), known, **asking)
-        if target is not None:
-            answers = TargetAnswers(writer.path if writer else None, resumed=resumed)
-            jobs = await _answered(jobs, target, answers, runner.tables.notes, progress=progress)
-        async with runner.asker:
-            await runner.run(jobs)
-        report, _ = runner.report(runner.asker.spent, gates=gates)
-        if writer is not None:
-            report.finish(writer)
-    if writer is not None:
-        remove_ledger(writer.path / "ledger.sqlite")
-        TargetAnswers.forget(writer.path)
-    return report
-
-
-def _continued(writer: FolderWriter, jobs: Iterable[Job], *, answered: bool) -> tuple[Iterable[Job], bool]:
-    """Return the jobs, and True if the folder contains an unfinished report or a report on the same samples.
-
-    Returns the jobs and False if the folder contains no report. Raises InputError if it contains a complete
-    report on other samples. With `answered`, samples are compared without the answers of the target.
-    """
-    if not (writer.path / "manifest.json").exists():
+    writer = FolderWriter(folder)
+    if not (folder / "manifest.json").exists():
         writer.refuse_other("name a new folder")
-        return jobs, False
-    if read_manifest(writer.path).get("status") != "complete":
-        return jobs, True
+        return jobs, {}
+    stored = read_manifest(folder)
+    if stored.get("status") != "complete":
+        return jobs, stored
     blank = Sample(id="", query="")
     unanswered = {name: getattr(blank, name) for name in _ANSWERS if answered}
 
@@ -329,9 +200,9 @@ def _continued(writer: FolderWriter, jobs: Iterable[Job], *, answered: bool) -> 
         return sorted(encode_record(structs.replace(sample, **unanswered)) for sample in samples)
 
     jobs = list(jobs)
-    if asked(Report.open(writer.path).samples()) != asked(job.sample for job in jobs):
+    if asked(Report.open(folder).samples()) != asked(job.sample for job in jobs):
         writer.refuse_other("name a new folder")
-    return jobs, True
+    return jobs, stored
 
 
 _ANSWERS = ("response", "messages", "contexts", "calls", "stages", "error", "metadata")
@@ -358,24 +229,16 @@ def _show_progress(judge: Judge, asker: Asker) -> None:
         _show(text, last=asker.answered == asker.expected)
 
 
-async def _answered(
-    jobs: Iterable[Job], asked: Target, answers: TargetAnswers, notes: Counter[str], *, progress: bool
-) -> list[Job]:
-    """Ask the target `asked` about the jobs, and return the jobs with its answers.
-
-    A failed query becomes its sample's error. `answers` stores the answers, and `notes` counts notes on
-    where contexts were found. With `progress`, a line on stderr shows the progress.
-    """
-    cases = [
-        PlannedCase(sample=job.sample, graders=job.graders, case=job.case, target=asked.name) for job in jobs
-    ]
+async def _answered(session: Session, jobs: Iterable[Job], target: Target, *, shows: bool) -> list[Job]:
+    """Query the target about the jobs, and return them with its answers; `shows` prints the progress."""
 
     def show(done: int, total: int) -> None:
-        if progress:
-            _show(f"{asked.name}: {done:,} of {counted(total, 'question')} asked", last=done == total)
+        if shows:
+            _show(f"{target.name}: {done:,} of {counted(total, 'question')} asked", last=done == total)
 
-    answered = await ask_targets(cases, {(asked.name, None): asked}, answers, show)
-    return [prepared(case, lambda sample: sample, notes) for case in answered]
+    cases = [PlannedCase(sample=job.sample, graders=job.graders, target=target.name) for job in jobs]
+    answered = await session.ask_targets(cases, {(target.name, None): target}, show)
+    return [prepared(case, lambda sample: sample, session.tables.notes) for case in answered]
 
 
 _log = logging.getLogger("germane")

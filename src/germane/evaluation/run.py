@@ -9,11 +9,11 @@ import shlex
 import shutil
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from functools import partial
 from itertools import compress, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from germane.addons import all_of, find, load
 from germane.clean import mask_urls
@@ -28,43 +28,29 @@ from germane.errors import (
     MissingKey,
     NoneAnswered,
 )
-from germane.evaluation.choice import (
-    answers_in,
-    check_same_judge,
-    keeps_answers,
-    ledger_of,
-    open_ledger,
-    remove_ledger,
-)
-from germane.evaluation.evaluate import Runner
+from germane.evaluation.choice import check_same_judge, keeps_answers, ledger_of
 from germane.evaluation.evaluation import interruptible, interruptibly
 from germane.evaluation.plan import Plan
+from germane.evaluation.session import Session
 from germane.evaluation.spec import Callbacks, Spec
-from germane.folder.files import SESSION, write_manifest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
 from germane.judging.caller import in_own_loop
-from germane.judging.spending import Budget, Spent, UsageLog, judge_entry, manifest_of
+from germane.judging.spending import Budget, judge_entry, manifest_of
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
 from germane.reports.gates import Verdict
 from germane.reports.report import Report
 from germane.samples.files import local
 from germane.tables.judgements import JudgeLine
-from germane.targets.answers import (
-    PlannedCase,
-    TargetAnswers,
-    ask_targets,
-    check_targets,
-    open_targets,
-)
+from germane.targets.answers import PlannedCase, check_targets, open_targets
 from germane.types import Json
 
 __all__ = ["command_to_resume", "new_folder", "run"]
 
 if TYPE_CHECKING:
+    from germane.evaluation.forecast import Forecaster
     from germane.evaluation.sampling import Stages
-    from germane.ledger.store import Ledger
     from germane.reports.data import ReportData
 
 
@@ -120,27 +106,30 @@ def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
 
 
 class _Run:
-    """One session of a run in its report folder, step by step.
+    """One session of `germane run`, step by step.
 
     `stored` is the manifest of earlier sessions ({} in the first session). If this run is a part of an
     evaluation, `whole` is the report folder of the whole evaluation.
     """
 
+    session: Session
+    folder: FolderWriter
+
     def __init__(self, plan: Plan, callbacks: Callbacks, stored: dict[str, Json], whole: Path | None) -> None:
         self.plan, self.callbacks, self.spec, self.whole = plan, callbacks, plan.spec, whole
         self.judge, self.share, self.stored = plan.judge, plan.share, stored
         self.created: str = self.stored.get("created") or now()
-        limits = self.share.of_limits(self.spec) if self.share else self.spec
-        self.budget = Budget(limits.max_cost, limits.max_calls)
         if stored and not (self.spec.reask or self.spec.replay):
             check_same_judge(stored, self.judge)
         self.sources = plan.sources if self.judge is not None else ()
         for source in self.sources:
             source.check(self.judge)
+        self.cases: list[PlannedCase] | None = None
+        self.jobs: list[Job] | None = None
+        """The answered cases of the current stage; None without targets: cases are then read one by one."""
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
         self.rows = array("q")
-        self.answers: TargetAnswers | None = None
         self.stages: Stages | None = None
         self.baseline: ReportData | None = None
         if self.share is None and (self.spec.baseline or self.spec.fail_on_regression):
@@ -154,146 +143,124 @@ class _Run:
         """Ask the targets and the judge, score the cases, and return the report."""
         if self.plan.defaults:
             self.callbacks.note(self.plan.defaults)
-        cases = list(self.plan.cases()) if self.plan.asks_targets else None
-        check_targets(cases or ())
+        if self.plan.asks_targets:
+            self.cases = list(self.plan.cases())
+        check_targets(self.cases or ())
         if self.spec.until:
             from germane.evaluation.sampling import Stages, goals_of  # few runs need it
 
             goals = goals_of(self.spec.until, self.plan.all_graders())
-            everything = self.plan.cases() if cases is None else cases
+            everything = self.plan.cases() if self.cases is None else self.cases
             of = None if self.plan.drawn is None else self.plan.drawn[1]["of"]
             self.stages = Stages(everything, goals, self.spec.seed, of)
         self._open(Path(self.spec.resume) if self.spec.resume else new_folder(self.spec, self.plan.paths))
+        complete = False
         try:
             self._write_manifest("running")
-            asyncio.run(in_own_loop(self._work(cases)))
-            report = self._report()
+            asyncio.run(in_own_loop(self._work()))
+            report, complete = self._report(), True
         except InputError:
-            self._discard(asked=cases is not None)  # a bad line was found before anything was judged
+            self._discard(asked=self.cases is not None)  # a bad line was found before anything was judged
             raise
         except (Interrupted, JudgeError, LedgerError, OSError) as failure:
-            spent = self.usage_log.spent
-            asked = cases is not None or bool(spent.calls or spent.cached)
+            spent = self.session.asker.spent
+            asked = self.cases is not None or bool(spent.calls or spent.cached)
             if isinstance(failure, MissingKey) and self._discard(asked=asked):
                 raise
             raise self._stopped(failure) from None
         except KeyboardInterrupt:  # everything is scored, and the report is being built
             raise self._stopped(Interrupted("interrupted")) from None
         else:
-            self._close(forget=True)
-            TargetAnswers.forget(self.path)
-            if self.spec.no_cache:
-                remove_ledger(self.path / "ledger.sqlite")
             return report
         finally:
-            self._close()
+            self.session.close(complete=complete)
+            self.plan.stdin.delete_copy()
 
     def _open(self, folder: Path) -> None:
-        """Lock the report folder, and open the ledger if a judge is asked or a ledger is named.
-
-        Raises InputError if the folder contains the report of another evaluation, or if another process
-        writes to it.
-        """
-        self.path, self.existed, self.folder = folder, folder.exists(), FolderWriter(folder)
-        asks = keeps_answers(self.judge) or self.spec.first("ledger", "given", "report")[1]
-        place = ledger_of(self.spec, folder) if asks else None
+        """Open the session in the report folder, with a ledger if a judge is asked or a ledger is named."""
+        spec, limits = self.spec, self.share.of_limits(self.spec) if self.share else self.spec
+        budget = Budget(limits.max_cost, limits.max_calls)
+        self.path, self.existed = folder, folder.exists()
+        asks = keeps_answers(self.judge) or spec.first("ledger", "given", "report")[1]
+        place = ledger_of(spec, folder) if asks else None
         if place is not None:
             from germane.ledger.sqlite import is_there
 
             is_there(place)  # raises InputError for an impossible place before any file is created
-        self.folder.lock()
-        try:
-            if not (self.stored or self.spec.force):
-                self.folder.refuse_other()
-            self.earlier: Ledger | None = None
-            if self.stored:
-                self.replaces: bool = self.stored.get("replaces", False)
-                self.earlier = answers_in(self.folder, self.stored)
-            else:
-                self.replaces = self.folder.has_rows()
-                self.folder.forget_killed()
-                if self.spec.no_cache:
-                    remove_ledger(folder / "ledger.sqlite")
-            self.ledger = open_ledger(place, self.spec.replay)
-        except BaseException:
-            self.folder.close()
-            raise
-        self.usage_log = UsageLog(folder / SESSION, self.stored.get("sessions", ()))
+        self.session = Session(
+            self.judge,
+            self.plan.settings,
+            place,
+            replay=spec.replay,
+            folder=folder,
+            stored=self.stored,
+            force=spec.force,
+            no_cache=spec.no_cache,
+            sessions=self.stored.get("sessions", ()),
+            budget=budget,
+            before_asking=self._check,
+            on_progress=self.callbacks.on_judgements,
+        )
+        self.folder = cast("FolderWriter", self.session.writer)
 
-    def _close(self, *, forget: bool = False) -> None:
-        """Close all files; with `forget`, delete the session's counts, which are now in the manifest."""
-        for ledger in (self.ledger, self.earlier):
-            if ledger is not None:
-                ledger.close()
-        self.usage_log.close(forget=forget)
-        self.folder.close()
-        self.plan.stdin.delete_copy()
-
-    async def _work(self, cases: Sequence[PlannedCase] | None) -> None:
-        """Ask the targets of `cases`, then the judge.
-
-        If no case has a target, `cases` is None, and the cases are read one by one.
-        """
+    async def _work(self) -> None:
+        """Query the targets, then ask the judge."""
+        session = self.session
         self.folder.start()
-        jobs = None if cases is None else await self._answered(cases)
-        if self.ledger is not None and not self.spec.replay:
+        await self._query()
+        if session.ledger is not None and not self.spec.replay:
             for source in self.sources:
                 asking = source.answer(
                     self.judge,
-                    self.ledger,
-                    self.usage_log,
+                    session.ledger,
+                    session.usage_log,
                     f"{self.path.name} {self.created}",
                     self.callbacks,
-                    check=partial(self.plan.check, jobs),
-                    open_questions=partial(self._open_questions, jobs),
+                    check=partial(self.plan.check, self.jobs),
+                    open_questions=self._open_questions,
                 )
                 await interruptibly(asking)
-        keeping: dict[str, Any] = {} if self.spec.no_cache else {"keep": self.folder.keep}
-        self.runner = runner = Runner(
-            self.judge,
-            self.plan.settings,
-            self.spec,
-            self.folder,
-            self.ledger,
-            budget=self.budget,
-            earlier=self.earlier,
-            usage_log=self.usage_log,
-            **keeping,
-            before_asking=partial(self._check, jobs),
-            on_progress=self.callbacks.on_judgements,
-        )
         try:
-            with interruptible(self._stop, runner.asker.abort):
-                async with runner.asker:
-                    await runner.run(self._todo() if jobs is None else jobs)
-                    while self.stages is not None and self.stages.next(self.folder.tables.scores):
-                        jobs = None if cases is None else await self._answered(cases)
-                        await runner.run(self._todo() if jobs is None else jobs)
+            with interruptible(self._stop, session.asker.abort):
+                async with session.asker:
+                    await session.run(self._todo())
+                    while self.stages is not None and self.stages.next(session.tables.scores):
+                        await self._query()
+                        await session.run(self._todo())
         finally:
             self.folder.flush()
 
     def _stop(self) -> None:
-        self.runner.asker.stop()
+        self.session.asker.stop()
         self.callbacks.on_stopping()
 
-    async def _open_questions(self, jobs: Sequence[Job] | None) -> list[tuple[Judge, AnyQuestion]]:
-        """Return the unanswered questions that depend only on known answers, each with its judge."""
+    def _forecaster(self) -> Forecaster:
         from germane.evaluation.forecast import Forecaster
 
-        forecaster = Forecaster(self.judge, self.plan.settings, self.earlier, self.ledger)
-        await forecaster.count(map(self.plan.job, self.plan.cases()) if jobs is None else jobs)
+        session = self.session
+        return Forecaster(self.judge, self.plan.settings, session.earlier, session.ledger)
+
+    async def _open_questions(self) -> list[tuple[Judge, AnyQuestion]]:
+        """Return the unanswered questions that depend only on known answers, each with its judge."""
+        forecaster = self._forecaster()
+        jobs = map(self.plan.job, self.plan.cases()) if self.jobs is None else self.jobs
+        await forecaster.count(jobs)
         return forecaster.forecast.certain
 
-    def _todo(self) -> Iterator[Job]:
-        """Yield the jobs of the current stage (all jobs without `--until`), reading cases one by one."""
-        cases = self.plan.cases()
-        return map(self._job, cases if self.stages is None else self.stages.of_stage(cases))
+    def _in_stage(self, cases: Iterable[PlannedCase]) -> Iterable[PlannedCase]:
+        return cases if self.stages is None else self.stages.of_stage(cases)
 
-    async def _answered(self, cases: Sequence[PlannedCase]) -> list[Job]:
-        """Ask the targets about the `cases` of the current stage (all without `--until`); return jobs."""
+    def _todo(self) -> Iterable[Job]:
+        """Return the jobs of the current stage (all jobs without `--until`)."""
+        return map(self._job, self._in_stage(self.plan.cases())) if self.jobs is None else self.jobs
+
+    async def _query(self) -> None:
+        """Query the targets about the cases of the current stage, if there are targets."""
+        if self.cases is None:
+            return
         from germane.targets.python import prints_to_stderr
 
-        asked = list(cases if self.stages is None else self.stages.of_stage(cases))
+        asked = list(self._in_stage(self.cases))
         progress = partial(self.callbacks.on_progress, "asking the target")
         progress(0, len(asked))
         with prints_to_stderr():
@@ -301,13 +268,11 @@ class _Run:
             for (name, _), target in targets.items():
                 if models := target.models.model_dump(exclude_none=True):
                     self.models[name] = models
-            if self.answers is None:
-                self.answers = TargetAnswers(self.path, resumed=bool(self.stored), replaces=self.replaces)
             parts = self.share.of if self.share else 1
-            answered = await interruptibly(ask_targets(asked, targets, self.answers, progress, parts=parts))
+            answered = await interruptibly(self.session.ask_targets(asked, targets, progress, parts=parts))
         for target in targets.values():
             self.folder.tables.notes.update(target.notes)
-        return list(map(self._job, answered))
+        self.jobs = list(map(self._job, answered))
 
     def _job(self, planned: PlannedCase) -> Job:
         """Return a case as a job, and count it for the file that it comes from."""
@@ -317,25 +282,24 @@ class _Run:
             self.rows.append(planned.row)
         return self.plan.job(planned, self.folder.tables.notes)
 
-    def _check(self, jobs: Sequence[Job] | None) -> None:
+    def _check(self) -> None:
         """Check the input before anything is paid for; call `on_forecast` if `wants_forecast` is True."""
         if not self.callbacks.wants_forecast:
-            self.plan.check(jobs)
+            self.plan.check(self.jobs)
             return
-        from germane.evaluation.forecast import Forecaster, expectation
+        from germane.evaluation.forecast import expectation
 
-        checked = self.plan.checked_jobs(jobs)
-        if self.stages is not None and jobs is None:  # what later stages ask is not known yet
+        checked = self.plan.checked_jobs(self.jobs)
+        if self.stages is not None and self.jobs is None:  # what later stages ask is not known yet
             checked = compress(checked, map(self.stages.holds, count()))
-        forecaster = Forecaster(self.judge, self.plan.settings, self.earlier, self.ledger)
-        if (total := expectation(forecaster, checked)) is not None:
+        if (total := expectation(self._forecaster(), checked)) is not None:
             self.callbacks.on_forecast(total)
 
     # The report and its manifest
 
     def _report(self) -> Report:
         """Return the finished report in its folder, with the gates decided."""
-        plan, tables, over = self.plan, self.folder.tables, self.runner.undecided
+        plan, tables, over = self.plan, self.folder.tables, self.session.undecided
         cases = (case for file in plan.files.values() for case in file.cases)
         lines = {case.sample.id: [at.file, at.line] for case in cases if (at := case.location) is not None}
         made = self._manifest()
@@ -344,9 +308,9 @@ class _Run:
         made |= {"places": lines, "by": self.spec.by}
         if self.share is not None:
             made["part"] = self.share.entry(tables, self.rows, plan.count, plan.inputs, plan.gates)
-        report, notes = self.runner.report(self.spent, made, () if self.share else plan.gates)
-        for number, note in notes:
-            self.callbacks.warn(f"{number} {note}")
+        how = {"max_unmeasured": self.spec.max_unmeasured, "allow_stand_in": self.spec.allow_stand_in}
+        gates = () if self.share else plan.gates
+        report = self.session.report(made, gates, self.callbacks.warn, **how)
         if self.share is not None:
             why = over or "this is the report of a part; `germane merge` decides the gates on the whole"
             report.verdict = Verdict(3 if over else 0, (why,))
@@ -361,13 +325,6 @@ class _Run:
             self.callbacks.on_failures(command_to_resume(self.whole or self.path, self.spec))
         return report
 
-    @property
-    def spent(self) -> Spent:
-        """The usage of all sessions, and the number of questions that the latest one left unanswered."""
-        spent = self.usage_log.earlier + self.usage_log.spent
-        spent.errors = len(self.usage_log.failed)
-        return spent
-
     def _manifest(self) -> dict[str, Json]:
         """Return the manifest's entries on the input and options, which a resumed run needs.
 
@@ -375,13 +332,17 @@ class _Run:
         gets its own means.
         """
         plan, warnings = self.plan, list(map(str, self.plan.notices))
-        ledger = self.spec.first("ledger", "given", "report")[0] if self.ledger is None else self.ledger.place
+        ledger = (
+            self.spec.first("ledger", "given", "report")[0]
+            if self.session.ledger is None
+            else self.session.ledger.place
+        )
         if self.spec.no_cache or self.spec.replay:
             ledger = None
         options = {**self.spec.as_json(), "folder": str(self.path), "ledger": ledger}
         fields: dict[str, Json] = {"created": self.created, "cwd": str(Path.cwd()), "options": options}
         if keeps_answers(self.judge):
-            fields["sessions"] = self.usage_log.sessions
+            fields["sessions"] = self.session.usage_log.sessions
         if warnings:
             fields["warnings"] = warnings
         if len(plan.paths) > 1 and plan.files:
@@ -396,21 +357,21 @@ class _Run:
 
     def _write_manifest(self, status: str) -> None:
         """Write the manifest of a report that is not complete yet."""
-        judge = judge_entry(self.judge, self.spent)
-        write_manifest(self.path, {"judge": judge, **self._manifest(), "replaces": self.replaces}, status)
+        judge = judge_entry(self.judge, self.session.spent)
+        self.session.write_manifest(status, {"judge": judge, **self._manifest()})
 
     def _stopped(self, failure: BaseException) -> GermaneError:
         """Save and show the results so far; return the error to raise, which says how to resume the run."""
-        flags = [self.budget.too_low, "..."] if self.budget.too_low else []
+        flags = [self.session.budget.too_low, "..."] if self.session.budget.too_low else []
         if not isinstance(failure, NoneAnswered):
             names = [name for source in all_of("sources").values() for name in source.options]
             flags += [f"--{name}" for name in names if getattr(self.spec, name)]
         error = self._explained(failure, *flags)
         with contextlib.suppress(OSError):  # if the disk is full, the manifest from the start remains
             self._write_manifest("interrupted")
-            self.usage_log.close(forget=True)
+            self.session.usage_log.close(forget=True)
             code = 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2
-            manifest = {**manifest_of(self.plan.settings, self.judge, self.spent), **self._manifest()}
+            manifest = {**manifest_of(self.plan.settings, self.judge, self.session.spent), **self._manifest()}
             verdict = Verdict(code, (str(failure),))
             report = Report.so_far(self.folder.tables, manifest, verdict, stopped=str(error))
             self.callbacks.on_stopped(report)
@@ -420,7 +381,7 @@ class _Run:
         """Return `failure` as an error that tells the cost and the command (with `flags`) to resume."""
         if self.whole is not None and isinstance(failure, GermaneError):
             return failure  # the caller that runs the parts tells how to continue
-        command, spent = command_to_resume(self.whole or self.path, self.spec, *flags), self.spent
+        command, spent = command_to_resume(self.whole or self.path, self.spec, *flags), self.session.spent
         again = f"continue with: {command}"
         if spent.calls or spent.requests:
             again += f"\nspent so far, in all sessions: {JudgeLine.stored(spent.as_json()).spent}"
@@ -438,6 +399,6 @@ class _Run:
         """
         if asked or self.existed:
             return False
-        self._close()
+        self.session.close()
         shutil.rmtree(self.path, ignore_errors=True)
         return True

@@ -17,18 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from germane.errors import InputError, describe
-from germane.evaluation.choice import (
-    Router,
-    keeps_answers,
-    needs_judge,
-    open_ledger,
-    pick_judge,
-    settings_of,
-)
-from germane.evaluation.evaluate import Runner, aevaluate, asked_graders
+from germane.evaluation.choice import Router, keeps_answers, needs_judge, open_ledger, pick_judge
+from germane.evaluation.evaluate import aevaluate, asked_graders
 from germane.evaluation.evaluation import run_coroutine
+from germane.evaluation.session import Session
 from germane.evaluation.spec import Spec
-from germane.folder.rows import BlockRows
 from germane.judges import load_judge
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.judge import Judge, members_of
@@ -37,6 +30,7 @@ from germane.judging.asker import Asker
 from germane.ledger.store import Ledger
 from germane.measures.explaining import Explanation
 from germane.measures.scoring import Job
+from germane.places.settings import Settings
 from germane.reports.report import Report
 from germane.samples.frames import fields_of, records
 from germane.samples.reading import read_questions, samples_from
@@ -173,7 +167,7 @@ class _Session:
 
     async def report(self, samples: Sequence[Sample], measures: str | Sequence[str], against: str) -> Report:
         """Return the report on these samples; answers are cached for all callers of this session."""
-        graders, spec = asked_graders(measures), Spec.of(against=against)
+        graders, settings = asked_graders(measures), Settings.of(against, None)
         jobs = (Job(sample=sample, graders=graders) for sample in read_questions(samples))
         async with self._free:
             while self._is_used_up():
@@ -190,10 +184,9 @@ class _Session:
             self._users += 1
             asker = self._asker
         try:
-            settings = settings_of(spec, self._judge)
-            runner = Runner(self._judge, settings, spec, BlockRows(), self._ledger, asker=asker)
-            await runner.run(jobs)
-            return runner.report(asker.spent)[0]
+            session = Session(self._judge, settings, self._ledger, asker=asker)
+            await session.run(jobs)
+            return session.report()
         finally:
             async with self._free:
                 self._users -= 1

@@ -20,17 +20,8 @@ from germane.clean import fold
 from germane.cli.output import print_document, say
 from germane.encoding import replace_surrogates
 from germane.errors import AnswerError, InputError, JudgeError, SourceLocation
-from germane.evalfiles import Case
-from germane.evaluation.choice import (
-    judged_by,
-    ledger_address,
-    needs_judge,
-    no_judge,
-    open_ledger,
-    pick_judge,
-)
-from germane.evaluation.evaluate import report_on
-from germane.evaluation.evaluation import run_coroutine
+from germane.evaluation.choice import ledger_address, open_ledger, pick_judge
+from germane.evaluation.evaluate import evaluate
 from germane.evaluation.spec import Spec
 from germane.graders import MeasureGrader, measure_named
 from germane.judges import Judge, LLMJudge
@@ -39,7 +30,6 @@ from germane.judges.client.transport import Secrets
 from germane.judges.judge import GaveUp
 from germane.ledger.store import Ledger
 from germane.measures import Measure, Outcome
-from germane.measures.scoring import Job
 from germane.places.settings import Settings
 from germane.samples import SPELLINGS, Notices, RowReader, Warn, find_contexts, only_contexts
 from germane.samples.files import JsonFault, parse_strict_json
@@ -191,11 +181,8 @@ def grade(
     judge is needed but not given, and JudgeError if judging fails.
     """
     grader = MeasureGrader(measure=grader) if isinstance(grader, Measure) else grader
-    job = Job(sample=sample, graders=(grader.scored,), case=Case(sample=sample))
-    if needs_judge(job.graders) and judge is None:
-        raise no_judge([grader.label])
-    settings = grader.settings.with_judge(judged_by(judge))
-    report = run_coroutine(report_on([job], judge, ledger, settings=settings))
+    how = {name: getattr(grader.settings, name) for name in ("against", "scale", "rubric")}
+    report = evaluate([sample], [grader], judge=judge, ledger=ledger, progress=False, **how)
     (score,) = report.scores()
     if lacking := report.manifest.get("over"):
         raise JudgeError(lacking)
