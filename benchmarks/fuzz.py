@@ -43,7 +43,7 @@ import yaml
 
 from germane import GermaneError, Report, compare, evaluate, read_samples
 from germane.evalfiles import read_eval_file
-from germane.evaluation.dryrun import forecast
+from germane.evaluation.forecast import forecast
 from germane.evaluation.rank import rank as rank_runs
 from germane.evaluation.spec import Spec, read_config
 from germane.labelling.corpus import Corpus

@@ -50,10 +50,7 @@ class Finished:
 
 
 class _Program(asyncio.SubprocessProtocol):
-    """An asyncio protocol that collects a program's output and reports when the program has ended.
-
-    It collects stdout up to 1 MB and the last 64 kB of stderr.
-    """
+    """An asyncio protocol that collects a program's output and reports when the program has ended."""
 
     _transport: asyncio.SubprocessTransport
 

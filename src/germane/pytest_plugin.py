@@ -24,12 +24,7 @@ __all__ = ["germane"]
 
 @dataclass(slots=True)
 class _Session:
-    """The state of a pytest session.
-
-    `records` are the recorded samples by test, and `lost` the xdist workers that crashed. `report` is the
-    report of all samples; if it is None, `problem` may say why. `unmeasured` are the configured gates whose
-    measure was recorded by no test. `passed` is True unless a gate failed or could not be decided.
-    """
+    """The state of a pytest session."""
 
     records: dict[str, list[RecordedSample]] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
@@ -122,10 +117,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def _decide(config: pytest.Config, state: _Session, records: Mapping[str, list[RecordedSample]]) -> None:
-    """Build the report of the recorded samples, decide its gates, and write it if a path is configured.
-
-    The report, or the problem if there is none, is stored in `state`, and whether the session passed.
-    """
+    """Build the report of the recorded samples, decide its gates, and write it if a path is configured."""
     asked: list[str] = config.getoption("--germane-gate")
     path = config.getoption("--germane-report")
     if state.lost:

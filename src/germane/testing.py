@@ -145,10 +145,7 @@ class Recorder:
 
 
 def _sample_of(retrieved: Any, fields: Mapping[str, Any], name: str) -> Sample:
-    """Return a Sample made of `retrieved` and `fields`. If neither has an id, the id is `name`.
-
-    Warns about suspicious fields, at the test's line. Raises InputError if the sample is invalid.
-    """
+    """Return a Sample made of `retrieved` and `fields`. If neither has an id, the id is `name`."""
     if not isinstance(retrieved, Sample | Mapping | None):
         what = repr(retrieved) if isinstance(retrieved, str) else f"a {type(retrieved).__name__}"
         problem = f"the sample is {what}, not a mapping or a Sample"

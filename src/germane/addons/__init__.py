@@ -152,10 +152,7 @@ def own() -> Mapping[str, Addon]:
 
 @cache
 def _installed() -> Sequence[Addon]:
-    """Return the add-ons of other installed packages.
-
-    Raises InputError, which names the package, if an add-on cannot be loaded.
-    """
+    """Return the add-ons of other installed packages."""
     from importlib.metadata import entry_points  # a tenth of the start of a small command
 
     addons = []
@@ -295,11 +292,7 @@ def _has(row: Mapping[Any, Any], keys: str) -> bool:
 
 
 def _has_key(row: Mapping[Any, Any], key: str) -> bool:
-    """Return True if a row contains this key.
-
-    The key may be a path (`a.b`) into an object or into a string of JSON. If it ends with `[]`, its value
-    must be a list.
-    """
+    """Return True if a row contains this key."""
     name = key.removesuffix("[]")
     if name in row:
         return name == key or isinstance(row[name], list)

@@ -76,13 +76,7 @@ def audit(
 def _asked_again(
     folders: Sequence[Path], again: int | None, flags: Mapping[str, Any], *, gold: bool
 ) -> AgainLine | None:
-    """Ask the judge for stored verdicts again, and return the comparison; None if `again` is None.
-
-    `again` is the number of verdicts. `flags` are the flags of a run, which set the judge and its limits.
-
-    Raises:
-        InputError: --again is given for several reports, or flags that need --again are given without it.
-    """
+    """Ask the judge for stored verdicts again, and return the comparison; None if `again` is None."""
     if again is None:
         if others := [name for name, value in flags.items() if value not in (None, 0, [])]:
             flag = next(flag.long for flag in flags_of("audit") if flag.parameter == others[0])

@@ -46,10 +46,7 @@ def diagnose(folder: Path | None, *, measure: str | None, json: bool) -> None:
 
 
 def _of_samples(paths: Sequence[Path], chosen: Any) -> list[SystemStages]:
-    """Return the stages of each system in a report or a file of samples.
-
-    Raises InputError for several paths, and for flags that are only for run files.
-    """
+    """Return the stages of each system in a report or a file of samples."""
     from germane.samples.reading import READERS, read_samples, suffix_of  # run files do not need it
 
     path, *others = paths

@@ -120,11 +120,7 @@ def _labelled_by_addon(folder: Path | None, flags: Mapping[str, Any], **how: Any
 def _queues_for_means(
     report: Report, kind: str | None, design: Design | None, budget: int | None, seed: int
 ) -> list[LabelQueue]:
-    """Return queues of tasks whose labels correct the report's judged means, and print these means.
-
-    `budget` is the number of tasks of all queues together (None: no limit). A queue that gets no task is
-    left out. `kind` and `design` are the values of --kind and --design, if given.
-    """
+    """Return queues of tasks whose labels correct the report's judged means, and print these means."""
     targets, others = choose_targets(report, kind, design)
     whole = [queue_of(report, target.kind, target.design, seed=seed) for target in targets]
     orders, queues = [queue.cases for queue in whole], []
@@ -147,10 +143,7 @@ def _user() -> str:
 
 
 def _label(sessions: Sequence[LabellingSession], report: Report, guideline: str) -> None:
-    """Ask a person to label the tasks of all sessions, and print the corrected means after each session.
-
-    Stops early if the person quits or the input ends. `guideline` is the text that is shown as help.
-    """
+    """Ask a person to label the tasks of all sessions, and print the corrected means after each session."""
     corrections = corrections_of(report)
     with keyboard() as keys:
         for session in sessions:
@@ -168,10 +161,7 @@ def _label(sessions: Sequence[LabellingSession], report: Report, guideline: str)
 
 
 def _ask_all(session: LabellingSession, keys: Iterator[str], guideline: str) -> bool:
-    """Ask a person to label the tasks of a session; return True if the person quits or the input ends.
-
-    Returns False once all tasks are labelled.
-    """
+    """Ask a person to label the tasks of a session; return True if the person quits or the input ends."""
     how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
     print(f"{session.total} to label ({how}), {session.done} done; labels of {clean(session.who)}")
     while (task := session.next) is not None:
@@ -182,10 +172,7 @@ def _ask_all(session: LabellingSession, keys: Iterator[str], guideline: str) -> 
 
 
 def _answered(session: LabellingSession, keys: Iterator[str], guideline: str) -> bool:
-    """Read keys until a label is given or undone, and return True.
-
-    Returns False if the person quits or the input ends.
-    """
+    """Read keys until a label is given or undone, and return True."""
     binary = session.scale == "binary"
     while True:
         print(f"{'y or n' if binary else '0-3'}, u unsure, z undo, ? help, q quit: ", end="", flush=True)
@@ -232,10 +219,7 @@ _QUESTIONS = {
 
 
 def _paragraphs(texts: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the lines of named texts, wrapped to the width of the terminal, with the names in front.
-
-    A wide character takes two columns.
-    """
+    """Return the lines of named texts, wrapped to the width of the terminal, with the names in front."""
     width, result = min(shutil.get_terminal_size((100, 24)).columns, 110) - 10, list[str]()
     console = Console(width=width)
     for name, text in texts:

@@ -106,11 +106,7 @@ def page_sections(report: ReportData) -> dict[str, Any]:
 
 
 def _tell_github(report: ReportData, comparison: Json, summary: str | None) -> None:
-    """In a GitHub workflow, write the report to the file `summary`, and print errors as annotations.
-
-    The annotations are shown at the lines of failed cases. If `summary` is None, no file is written.
-    `comparison` is the comparison with the baseline, which the summary includes.
-    """
+    """In a GitHub workflow, write the report to the file `summary`, and print errors as annotations."""
     if summary:
         with Path(summary).open("a", encoding="utf-8") as page:
             page.writelines(markdown(report, comparison))

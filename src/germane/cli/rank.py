@@ -104,10 +104,7 @@ _MOST_COMPARED = 32 << 20
 
 
 def _overlap(chosen: Any, runs: Sequence[RowSource]) -> Overlap | None:
-    """Return the mean rank-biased overlap of two runs over their common queries.
-
-    Returns None if a file is too large to be held in memory.
-    """
+    """Return the mean rank-biased overlap of two runs over their common queries."""
     from germane.samples.runs.hits import read_run
     from germane.statistics.comparison import mean_overlap, rank_biased_overlap
 
@@ -120,10 +117,7 @@ def _overlap(chosen: Any, runs: Sequence[RowSource]) -> Overlap | None:
 
 
 def _system_names(runs: Sequence[Path]) -> list[str]:
-    """Return the systems' names, taken from the names of their run files; the name of a single run is "".
-
-    Raises InputError if a file is given twice.
-    """
+    """Return the systems' names, taken from the names of their run files; the name of a single run is ""."""
     if len(runs) == 1:
         return [""]
     stems = [run.name.removesuffix(".gz").removesuffix(".zst").rsplit(".", 1)[0] for run in runs]

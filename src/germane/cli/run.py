@@ -52,7 +52,7 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
         if files:
             fix = "leave out -o, or write --json > FILE"
             raise InputError(f"--dry-run writes no report, but -o {files[0]} is given", fix=fix)
-        from germane.evaluation.dryrun import forecast  # most runs need none
+        from germane.evaluation.forecast import forecast  # most runs need none
 
         with Progress() as callbacks:
             expected = forecast(chosen, callbacks)
@@ -83,10 +83,7 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
 
 
 def _check_same_paths(chosen: Spec, resume: Path) -> None:
-    """Raise InputError if the given paths are not the paths of the report to resume.
-
-    Other paths are allowed if a path of the report no longer exists.
-    """
+    """Raise InputError if the given paths are not the paths of the report to resume."""
     before = chosen.resumed()[0].report.get("paths", ())
     stored = {Path(path).resolve() for path in before}
     if all(path.exists() for path in stored) and stored != {Path(path).resolve() for path in chosen.paths}:

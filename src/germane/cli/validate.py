@@ -76,10 +76,7 @@ def validate(
 def _sorted(
     paths: Sequence[Path], warn: Warn, *, has_gold: bool
 ) -> tuple[list[Path], list[Path], list[InputError]]:
-    """Return the files to check singly, the files to check as a test set, and faults of unreadable files.
-
-    `has_gold` is True if gold is given, so that files of queries are a test set.
-    """
+    """Return the files to check singly, the files to check as a test set, and faults of unreadable files."""
     files, sets, readable, faults = dict[Path, None](), list[Path](), list[Path](), list[InputError]()
     for path in dict.fromkeys(paths):
         with _noting(faults):
@@ -128,10 +125,7 @@ def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) 
 def _check_eval_file(
     file: EvalFile, warn: Warn, faults: list[InputError], unchecked: dict[str, None]
 ) -> None:
-    """Append the faults of an eval file's graders, gates, targets and data to `faults`.
-
-    Imports that would be necessary and variables that are not set are added to `unchecked`.
-    """
+    """Append the faults of an eval file's graders, gates, targets and data to `faults`."""
     names: set[str] = set()
     specs = (*file.measures, *(grader for case in file.cases for grader in case.graders))
 

@@ -171,10 +171,7 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class _Once(argparse.Action):
-    """The action of a flag with one value: if the flag is repeated, the last value counts, with a warning.
-
-    Repetition is allowed because scripts may append their own values.
-    """
+    """The action of a flag with one value: if the flag is repeated, the last value counts, with a warning."""
 
     previous: object = None
 
@@ -245,10 +242,7 @@ def _unknown(word: str, verb: str, flags: Sequence[Flag]) -> InputError:
 
 
 def _parser(verb: str, flags: Sequence[Flag], about: str | None) -> _Parser:
-    """Return the parser of a verb with these flags.
-
-    `about` is the description of the verb. Help texts are added only if it is given.
-    """
+    """Return the parser of a verb with these flags."""
     parser = _Parser(
         f"germane {verb}",
         usage=" ".join([f"germane {verb}", *(flag.spelling for flag in flags if flag.argument), "[OPTIONS]"]),
@@ -281,10 +275,7 @@ def _parser(verb: str, flags: Sequence[Flag], about: str | None) -> _Parser:
 
 
 def _value_of(flag: Flag, text: str) -> Any:
-    """Return the value of a flag that is written as the string `text`.
-
-    Raises ArgumentTypeError, which says what to write, if the value is invalid.
-    """
+    """Return the value of a flag that is written as the string `text`."""
     try:
         value = flag.kind(text)
     except ValueError:
@@ -303,10 +294,7 @@ def _value_of(flag: Flag, text: str) -> Any:
 
 
 def _at_url(flag: Flag, url: str) -> Path:
-    """Return the path of a local copy of the file at a URL, or the URL itself if the verb opens URLs.
-
-    Raises InputError if the flag names an output that must be a local path.
-    """
+    """Return the path of a local copy of the file at a URL, or the URL itself if the verb opens URLs."""
     if flag.at_url == "kept":
         return Path(url)
     if flag.at_url == "refused":

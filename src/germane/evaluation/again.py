@@ -100,11 +100,7 @@ _NAME_ANOTHER = "name a report whose measures ask a judge"
 
 
 def _judge_of(report: Report, spec: Spec) -> Judge:
-    """Return a report's judge with the settings that it had.
-
-    The judge's URL gets no API key unless `spec` names it too. Raises InputError if the report has no judge,
-    its judge only returns stored labels, or `spec` names another judge.
-    """
+    """Return a report's judge as it was set up; its URL gets no API key unless `spec` names it too."""
     manifest = report.manifest
     resumed = spec.resuming(manifest).in_project()
     if not resumed.first("judge", "given", "report")[1]:
@@ -172,11 +168,7 @@ class _Draw:
         answer: Answer,
         sample: SampleKey,
     ) -> None:
-        """Count a verdict if it can be asked for again, and draw it if its hash is among the `n` smallest.
-
-        `answer` is the stored answer to `questions[at]`. `example` has the same settings as this question,
-        which is created only if the verdict is drawn.
-        """
+        """Count a verdict if it can be asked for again, and draw it if its hash is among the `n` smallest."""
         key = answer.judgement.key
         if key in self._drawn:
             self._drawn[key][1].samples[sample] = None
@@ -199,10 +191,7 @@ class _Draw:
 
 
 def _again(judge: Judge, replica: int) -> Judge:
-    """Return the judge wrapped as the Replica number `replica`, so that its stored answers are not used.
-
-    The members of a panel get the numbers `replica`, `replica` - 1, and so on.
-    """
+    """Return the judge wrapped as the Replica number `replica`, so that its stored answers are not used."""
     if isinstance(judge, PanelJudge):
         return PanelJudge([_again(member, replica - number) for number, member in enumerate(judge.members)])
     return Replica(judge, replica)
@@ -211,10 +200,7 @@ def _again(judge: Judge, replica: int) -> Judge:
 async def _ask_all(
     verdicts: Sequence[StoredVerdict], judge: Judge, replica: int, max_cost: float | None
 ) -> tuple[GermaneError | None, Spent]:
-    """Ask for each verdict again, and a second time if it flips.
-
-    Returns the error that stopped the asking (None if nothing did), and the usage.
-    """
+    """Ask for each verdict again, and a second time if it flips."""
     budget, spent = Budget(max_cost), Spent()
     asked, members = verdicts, len(getattr(judge, "members", (judge,)))
     for number in range(2 if asked else 0):
@@ -244,10 +230,7 @@ async def _ask(verdict: StoredVerdict, asker: Asker) -> GermaneError | None:
 
 
 def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainLine:
-    """Return the comparison of the stored verdicts with the new ones, as a line of the audit.
-
-    `stopped` is the reason why not all verdicts were asked for, or "".
-    """
+    """Return the comparison of the stored verdicts with the new ones, as a line of the audit."""
     answered = [verdict for verdict in draw.verdicts if verdict.new]
     flipped = [verdict for verdict in answered if verdict.flipped]
     third = [(verdict, verdict.new[1]) for verdict in flipped if len(verdict.new) > 1]
@@ -287,11 +270,9 @@ def _compared(report: Report, draw: _Draw, stopped: str, spent: Spent) -> AgainL
 def _effects(
     report: Report, draw: _Draw, answered: Sequence[StoredVerdict]
 ) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """Return how much each new verdict changes each judged mean, multiplied by N.
+    """Return how much each new verdict changes each judged mean, times the N verdicts that could be drawn.
 
-    N is the number of verdicts that could be drawn. The first result maps each mean to its changes, one per
-    verdict in `answered`. The second result maps each mean to N divided by the number of verdicts that could
-    be drawn and are of a kind that the mean is computed from.
+    The second result maps each mean to N / the number of those verdicts that it is computed from.
     """
     names, sizes = dict[tuple[str, str], str](), dict[tuple[str, str], int]()
     effects, largest = dict[str, list[float]](), dict[str, float]()
@@ -320,10 +301,9 @@ def _effects(
 def _changes(
     job: Job, draw: _Draw, flips: Mapping[int, StoredVerdict]
 ) -> Iterator[tuple[int, dict[str, float]]]:
-    """Yield each key of `flips`, and its verdict's effect on each score of the job's sample, by measure.
+    """Yield each key of `flips` with its verdict's effect on each score of the job's sample, by measure.
 
-    The effect is the average of two changes of the score: the change if this verdict is replaced before all
-    other flipped verdicts, and the change if it is replaced after them.
+    The effect is the average of the changes if the verdict is replaced before, and after, all others.
     """
     new = {at: (verdict.judgement.key, verdict.answers[0]) for at, verdict in flips.items()}
     none, every = _values(job, draw, {}), _values(job, draw, dict(new.values()))
@@ -335,10 +315,7 @@ def _changes(
 
 
 def _values(job: Job, draw: _Draw, new: Mapping[str, Answer]) -> dict[str, float]:
-    """Return the scores of the job's sample by measure, without missing scores.
-
-    `new` maps keys of judgements to the answers that replace the stored ones.
-    """
+    """Return the scores of the job's sample by measure, without missing scores."""
 
     async def find(asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Answer]]:
         rows = await draw.answers.lookup(asked)

@@ -167,11 +167,7 @@ def pick_judge(spec: Spec, needed: Sequence[str] = ()) -> Judge | None:
 
 
 def _keywords(spec: Spec, *, several: bool) -> dict[str, Json]:
-    """Return the judge's options in `spec` as arguments of LLMJudge; several judges use one rate limiter.
-
-    A base URL is passed on only if it was given by a flag. The base URL of a resumed report is part of the
-    judge's name, so that it gets no key.
-    """
+    """Return the options in `spec` as arguments of LLMJudge. A URL from a report gets no key."""
     from germane.judges.client.providers import Price
     from germane.judges.client.ratelimits import RateLimiter
     from germane.judges.client.retry import RetryPolicy

@@ -151,10 +151,7 @@ async def aevaluate(
 def _defaults(
     samples: Iterable[Sample], judge: Judges | None, *, asked: bool
 ) -> tuple[Sequence[str], Iterator[Sample]]:
-    """Return the default measures for these samples, and an iterator over all of them.
-
-    `asked` is True if a target is asked about the samples.
-    """
+    """Return the default measures for these samples, and an iterator over all of them."""
     from germane.judges import load_judge
 
     rest = iter(samples)
@@ -164,10 +161,7 @@ def _defaults(
 
 
 def _target_of(target: Any, workers: int | None) -> Target:
-    """Return `target` as a Target with this number of workers; functions and retrievers are wrapped.
-
-    Raises InputError if it cannot be a target or `workers` is not an integer >= 1.
-    """
+    """Return `target` as a Target with this number of workers; functions and retrievers are wrapped."""
     from germane.targets.python import PythonTarget
     from germane.targets.target import Target
 
@@ -181,11 +175,7 @@ def _target_of(target: Any, workers: int | None) -> Target:
 def _continued(
     folder: Path, jobs: Iterable[Job], *, answered: bool
 ) -> tuple[Iterable[Job], Mapping[str, Json]]:
-    """Return the jobs, and the manifest of the evaluation to continue ({}: there is none in the folder).
-
-    Raises InputError if the folder contains a complete report on other samples. With `answered`, samples are
-    compared without the answers of the target.
-    """
+    """Return the jobs, and the manifest of the evaluation to continue ({}: there is none in the folder)."""
     writer = FolderWriter(folder)
     if not (folder / "manifest.json").exists():
         writer.refuse_other("name a new folder")

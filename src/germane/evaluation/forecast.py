@@ -6,18 +6,24 @@ as estimates. The forecast counts known, cached and shared questions as the run 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 from math import inf
+from pathlib import Path
 from typing import TypeAlias
 
 from msgspec import structs
 
 from germane.clean import counted
-from germane.evaluation.choice import Router
+from germane.evaluation.choice import Router, answers_in, check_same_judge, ledger_of, open_ledger
 from germane.evaluation.evaluation import SIZE, Working, answered_blocks, run_coroutine
+from germane.evaluation.plan import Plan, feasible
+from germane.evaluation.spec import Callbacks, Spec
+from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
 from germane.judges.panel import PanelJudge
 from germane.judging.asker import Asker
@@ -29,7 +35,7 @@ from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.show.table import Table
 from germane.tables.scores import SampleKey
-from germane.targets.answers import with_sample
+from germane.targets.answers import PlannedCase, TargetAnswers, answers_at_hand, with_sample
 from germane.types import Context, Json, Judgement
 
 ASSUMED = 10
@@ -137,10 +143,7 @@ def _spending(spent: Spent) -> dict[str, Json]:
 
 
 def _spent(asked: Iterable[_ToAsk]) -> Spent:
-    """Return the expected calls, tokens and cost of these questions.
-
-    A judge that sends no requests costs nothing.
-    """
+    """Return the expected calls, tokens and cost of these questions."""
     by_judge: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
     for judge, question in asked:
         by_judge.setdefault(id(judge), (judge, []))[1].append(question)
@@ -204,10 +207,7 @@ class Forecaster:
     def _answer(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
     ) -> Answer:
-        """Return the stored answer of the judge, or a typical answer if it is missing.
-
-        A panel without a stored answer returns the answer of a member, if all of its members have answered.
-        """
+        """Return the stored answer of the judge, or a typical answer if it is missing."""
         found = self._found[key] = self._find(question, key, judge, judgements)
         answers = [answer for _, answer in found if answer is not None]
         if len(answers) < len(found):
@@ -219,10 +219,7 @@ class Forecaster:
     def _find(
         self, question: AnyQuestion, key: str, judge: Judge, judgements: Mapping[str, Judgement]
     ) -> list[tuple[Judge, Answer | None]]:
-        """Return the judge with its stored answer, or with None if no answer is stored.
-
-        For a panel without a stored answer, return each of its members with the member's answer or None.
-        """
+        """Return the judge (or a panel's members) with the stored answer, or with None without one."""
         answer = self._asker.read(question, judgements[key]) if key in judgements else None
         if answer is not None and not answer.holds:
             answer = None
@@ -283,3 +280,49 @@ def expectation(forecaster: Forecaster, jobs: Iterable[Job]) -> Spent | None:
         unpriced=total.unpriced,
         estimated=forecast.estimated + (share > 1),
     )
+
+
+def forecast(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
+    """Return the questions that `run` would ask with these options, and their cost.
+
+    Neither a judge nor a target is asked, and nothing is written. The targets' answers are taken from the
+    resumed folder and from recordings; a sample without an answer is counted as `waiting`. Raises InputError
+    in the same cases as `run`.
+    """
+    from germane.ledger.sqlite import is_there
+
+    callbacks = callbacks or Callbacks()
+    spec, stored = spec.resumed()
+    folder = Path(spec.resume) if spec.resume else None
+    with spec.confined(), contextlib.ExitStack() as opened:
+        plan = Plan.of(spec, callbacks.warn, dry=True)
+        spec = plan.spec
+        if plan.defaults:
+            callbacks.note(plan.defaults)
+        if not (spec.reask or spec.replay):
+            check_same_judge(stored, plan.judge)
+        location = ledger_of(spec, folder)
+        if location is not None and not is_there(location):
+            location = None
+        earlier = None if folder is None else answers_in(FolderWriter(folder), stored)
+        ledger = open_ledger(location, spec.replay, read_only=True)
+        for store in filter(None, (earlier, ledger)):
+            opened.callback(store.close)
+        forecaster = Forecaster(plan.judge, plan.settings, earlier, ledger)
+        answers = TargetAnswers(folder, resumed=True, replaces=stored.get("replaces", False))
+        return _counted(plan, forecaster, answers)
+
+
+def _counted(plan: Plan, forecaster: Forecaster, answers: TargetAnswers) -> Forecast:
+    """Count the questions on all cases of `plan` with `forecaster`, and return its forecast."""
+    cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.cases())
+    wait = False
+    if plan.asks_targets:
+        cases = asyncio.run(answers_at_hand(list(plan.cases()), answers))
+        wait = not all(has_answer for _, has_answer in cases)
+    made = ((plan.job(planned), has_answer) for planned, has_answer in cases)
+    jobs = (job if has_answer else forecaster.waiting(job) for job, has_answer in made)
+    # a measure may be possible for a sample that waits for its answer or belongs to another part
+    checked = jobs if wait or plan.share is not None else feasible(jobs, plan.settings, plan.gates)
+    run_coroutine(forecaster.count(checked))
+    return forecaster.forecast

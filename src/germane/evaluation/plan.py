@@ -253,11 +253,7 @@ class Plan:
         path: Path,
         case: Case | None = None,
     ) -> Iterator[PlannedCase]:
-        """Yield a planned case for each sample, target and trial.
-
-        If there are several targets, the target's name becomes the sample's system. `case` is the entry of
-        the eval file `file` that the samples come from; None for data. `path` is the path of either.
-        """
+        """Yield a planned case for each sample, target and trial."""
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.spec.targets or declared
         trials = (self.spec.trials or (file and file.trials) or 1) if targets else 1
@@ -368,10 +364,7 @@ class Plan:
 
 
 def _options_of(spec: Spec, files: Iterable[EvalFile]) -> dict[str, Json]:
-    """Return the options that the eval files set.
-
-    Raises InputError if the files set an option to different values, unless a flag sets it.
-    """
+    """Return the options that the eval files set."""
     agreed: dict[str, Json] = {}
     for name, value in ((name, getattr(file, name)) for file in files for name in IN_FILES):
         if value is None:
@@ -403,10 +396,7 @@ def _checked_gates(plan: Plan) -> tuple[Gate, ...]:
 
 
 def _judge_of(plan: Plan) -> Judge | None:
-    """Return the judge if a grader needs a judge; else return None and remove the environment's judge.
-
-    Raises InputError if a judge is needed but not named, or if an untrusted file names the judge's URL.
-    """
+    """Return the judge if a grader needs a judge; else return None and remove the environment's judge."""
     graders = plan.all_graders()
     needed, (words, trusted) = needs_judge(graders), judge_words(plan.spec)
     if needed and plan.spec.untrusted and not trusted and "@" in words:

@@ -147,11 +147,7 @@ def _with_unmet(run: RowSource, hits: Hits, doc_id: DocumentId | None) -> Hits:
 
 
 def _absent_note(docs: Sequence[str], run: RowSource, doc_id: DocumentId | None) -> str | None:
-    """Return a note if no id in `docs`, the relevant gold ids, was retrieved for any query of `run`.
-
-    Returns None if one was retrieved, or if nothing was retrieved at all. `doc_id` maps the ids in `run` to
-    ids of documents.
-    """
+    """Return a note if no id in `docs`, the relevant gold ids, was retrieved for any query of `run`."""
     absent, listed = dict.fromkeys(docs), dict[str, None]()
     for _, docs_of in run.ids():
         found = docs_of if doc_id is None else list(map(doc_id, docs_of))
@@ -169,10 +165,7 @@ def _absent_note(docs: Sequence[str], run: RowSource, doc_id: DocumentId | None)
 def _missed_queries(
     hits: Hits, missed: NDArray[np.bool_], lists: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[list[str], Iterable[str]]]:
-    """Yield, for each query with missed gold documents, their ids and the retrieved ids that are not gold.
-
-    `missed` is True for each gold document that was not retrieved. `lists` maps a query to its retrieved ids.
-    """
+    """Yield, for each query with missed gold documents, their ids and the retrieved ids that are not gold."""
     ends = np.cumsum(hits.gold.sizes)
     rows = np.searchsorted(ends, np.flatnonzero(missed), "right")
     rows = rows[np.diff(rows, prepend=-1) > 0]
@@ -186,10 +179,7 @@ def _missed_queries(
 def _remarks(
     name: str, hits: Hits, nothing: NDArray[np.bool_], missing: Literal["zero", "skip"]
 ) -> Iterator[str]:
-    """Yield the notes on the run `name`: queries without results or gold, and ignored results.
-
-    `nothing` is True for each query for which the gold contains no relevant document.
-    """
+    """Yield the notes on the run `name`: queries without results or gold, and ignored results."""
     yield from hits.notes
     absent, empty = hits.lengths < 0, hits.lengths == 0
     left_out = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
@@ -227,10 +217,7 @@ def ranked_report(
 
 
 def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
-    """Return the parsed measures, each once; the residual of RBP is added after RBP.
-
-    Raises MeasureError if there is no measure, or a measure needs other labels than gold.
-    """
+    """Return the parsed measures, each once; the residual of RBP is added after RBP."""
     values = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
     if not values:
         raise MeasureError("no measure is given", fix=f"write -m '{DEFAULT_MEASURES}'")

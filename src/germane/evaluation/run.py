@@ -106,11 +106,7 @@ def command_to_resume(folder: Path, spec: Spec, *flags: str) -> str:
 
 
 class _Run:
-    """One session of `germane run`, step by step.
-
-    `stored` is the manifest of earlier sessions ({} in the first session). If this run is a part of an
-    evaluation, `whole` is the report folder of the whole evaluation.
-    """
+    """One session of `germane run`, which `stored`, a manifest, continues; a part belongs to `whole`."""
 
     session: Session
     folder: FolderWriter
@@ -326,11 +322,7 @@ class _Run:
         return report
 
     def _manifest(self) -> dict[str, Json]:
-        """Return the manifest's entries on the input and options, which a resumed run needs.
-
-        If there are several paths and one is an eval file, cases are counted per path, because each path then
-        gets its own means.
-        """
+        """Return the manifest's entries on the input and options, which a resumed run needs."""
         plan, warnings = self.plan, list(map(str, self.plan.notices))
         ledger = (
             self.spec.first("ledger", "given", "report")[0]
@@ -393,10 +385,7 @@ class _Run:
         return kind(f"{failure}\nall answers so far are stored; {again}")
 
     def _discard(self, *, asked: bool) -> bool:
-        """Delete the folder if this run created it, and return True if it was deleted.
-
-        If a target or a judge was `asked`, the folder is not deleted.
-        """
+        """Delete the folder if this run created it, and return True if it was deleted."""
         if asked or self.existed:
             return False
         self.session.close()

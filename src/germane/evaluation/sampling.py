@@ -126,11 +126,7 @@ class Stages:
         return True
 
     def _times(self, cases: CaseScores, values: CaseValues, span: tuple[float, float], width: float) -> float:
-        """Return the factor (1 or more) by which the cases must increase to reach the half-width `width`.
-
-        `values` are the scores of one measure and system, and `span` is the range of the measure. Returns 1
-        if more cases cannot help, because missing scores alone make the interval wider.
-        """
+        """Return the factor by which the cases must grow to reach `width`; 1 if more cases cannot help."""
         clusters = cases.clusters_of(values.case, self._clusters)
         most = len(self._cases_up_to) / self._ended
 

@@ -1,4 +1,4 @@
-"""One session of an evaluation: where answers are found and stored, who is asked, and the report on the rows."""
+"""One session of an evaluation: its stores of answers and rows, who is asked, and the report."""
 
 from __future__ import annotations
 
@@ -110,10 +110,7 @@ class Session:
         self.tables: Tables = self.store if isinstance(self.store, BlockRows) else self.store.tables
 
     def _locked(self, folder: Path, opened: ExitStack, *, force: bool) -> FolderWriter:
-        """Lock the folder, and find the answers of the sessions that this one continues.
-
-        Raises InputError if the folder holds another evaluation's report, or another process writes to it.
-        """
+        """Lock the folder, and find the answers of the sessions that this one continues."""
         writer = FolderWriter(folder).lock()
         opened.callback(writer.close)
         if not (self._stored or force):

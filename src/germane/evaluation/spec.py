@@ -183,10 +183,7 @@ def _plain(value: Any) -> Any:
 
 
 def _unknown_options(stored: Mapping[str, Json]) -> list[str]:
-    """Return the names of stored options that have a value but belong to no flag.
-
-    The flags of installed add-ons are loaded first, if necessary.
-    """
+    """Return the names of stored options that have a value but belong to no flag."""
     unknown = [name for name, value in stored.items() if value and name not in _stored_options()]
     if unknown:
         flags_of("run", installed=True)

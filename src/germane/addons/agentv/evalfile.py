@@ -232,11 +232,7 @@ class CaseEntry(GraderLists):
 def _case(
     node: Node, number: int, file: AgentVFile, warn: Warn | None, faults: list[InputError], *, replaced: bool
 ) -> Case:
-    """Return the case written in `node`; its default id is `number`.
-
-    With `replaced`, the case's own graders replace those of the file; otherwise they are added. Errors are
-    added to `faults`, and `warn` is called with warnings.
-    """
+    """Return the case written in `node`; its default id is `number`."""
     folder = file.path.resolve().parent
     entry = read_model(CaseEntry, node, faults, folder=folder, warn=warn)
     asked = _messages_at(entry.input_messages, "user", folder)
@@ -280,11 +276,7 @@ def _case(
 def _graders(
     entry: CaseEntry, file: AgentVFile, location: SourceLocation, faults: list[InputError], *, replaced: bool
 ) -> tuple[GraderSpec, ...]:
-    """Return the graders of a case: those of the file and its own.
-
-    With `replaced`, graders of the case replace those of the file. If there are no graders but a criterion, a
-    model grades the case.
-    """
+    """Return the graders of a case: those of the file and its own."""
     own = by_name((*entry.graders(faults), *entry.execution.graders(faults)), faults)
     if not (own and replaced):
         names = {grader.name for grader in own}
@@ -296,11 +288,7 @@ def _graders(
 
 
 def _messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, ...]:
-    """Return the messages written in a node: a list of messages, or the content of one message of `role`.
-
-    Files in messages are looked up from `folder`. Returns () for None, and raises InputError if a message is
-    invalid.
-    """
+    """Return the messages written in a node: a list of messages, or the content of one message of `role`."""
     if node is None:
         return ()
     value = node.json()
@@ -318,10 +306,7 @@ def _messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, .
 
 
 def _content_part(piece: Json, folder: Path, node: Node) -> Json:
-    """Return one part of a message's content; the file's absolute path and text are added to a file part.
-
-    Raises InputError if the file does not exist.
-    """
+    """Return one part of a message's content; the file's absolute path and text are added to a file part."""
     if not isinstance(piece, dict) or piece.get("type") != "file":
         return piece
     named = piece.get("value", piece.get("path"))

@@ -60,11 +60,7 @@ class _Runner:
         self._secrets = Secrets(self._headers, url=url)
 
     async def ainvoke(self, messages: Sequence[tuple[str, str]]) -> str:
-        """Send (role, text) messages to the proxy, and return the text of the answer.
-
-        Raises GaveUp if the runner refuses the request (for example because its limit of calls is reached),
-        and AnswerError if the response has no text.
-        """
+        """Send (role, text) messages to the proxy, and return the text of the answer."""
         system = "\n\n".join(text for role, text in messages if role == "system")
         question = prompt_of([turn for turn in messages if turn[0] != "system"])
         body = {"question": question, "systemPrompt": system}
@@ -105,10 +101,7 @@ _PROTOCOL = {
 
 
 def _options(document: Mapping[str, Json], warn: Warn | None = None) -> GradeOptions:
-    """Return the options in a document's `config` or at its top level.
-
-    Raises InputError if a value is invalid. `warn` is called with warnings.
-    """
+    """Return the options in a document's `config` or at its top level."""
     names = {fold(spelt): name for spelt, name in GradeOptions.spellings().items()}
     known = {key: name for key in document if (name := names.get(fold(key))) in _ON_TOP}
     result: dict[str, Json] = {name: document[key] for key, name in known.items()}
@@ -155,10 +148,7 @@ def _row(document: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _text(document: Mapping[str, Json], *names: str) -> str:
-    """Return the first non-empty string in the document under one of these names, or "".
-
-    If a value is a list of messages, the content of the last message is used.
-    """
+    """Return the first non-empty string in the document under one of these names, or ""."""
     for name in names:
         value = document.get(name)
         if isinstance(value, list | tuple) and value and isinstance(value[-1], Mapping):

@@ -58,10 +58,7 @@ def index_rows(report: ReportData) -> Iterator[str]:
 
 
 def _graded(report: ReportData) -> dict[SampleKey, list[dict[str, Any]]]:
-    """Return a list of grader scores for each case; hits and misses are written as AgentV's assertions.
-
-    The result is empty if there are too many scores or no graders.
-    """
+    """Return a list of grader scores for each case; hits and misses are written as AgentV's assertions."""
     graded: dict[SampleKey, list[dict[str, Any]]] = {}
     table = report.tables.scores
     if not report.manifest.get("graders") or len(table) > _MOST_EXPLAINED:

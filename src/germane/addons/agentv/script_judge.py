@@ -99,11 +99,7 @@ class Loopback(ThreadingHTTPServer):
         return _response(answer)
 
     def _answers(self, requests: Sequence[Json]) -> list[Answer | None]:
-        """Ask the judge the questions of these requests, in the event loop, and return its answers.
-
-        The answer to a request without a question is None. Raises _Denied if the limit of calls is exceeded
-        or the evaluation is stopped.
-        """
+        """Ask the judge the questions of these requests, in the event loop, and return its answers."""
         questions = list(map(_question, requests))
         asked = [question for question in questions if question is not None]
         with self._counting:
@@ -132,10 +128,7 @@ def _question(request: Json) -> TextCompletion | None:
 
 
 def _response(answer: Answer | None) -> dict[str, Json]:
-    """Return the JSON response with the judge's answer or error, with the keys of AgentV 2 and 4.
-
-    None means that the request had no question.
-    """
+    """Return the JSON response with the judge's answer or error, with the keys of AgentV 2 and 4."""
     if answer is None or isinstance(answer.value, Unanswered):
         why = _NO_QUESTION if answer is None else answer.value.why
         return {"outputMessages": [], "output": [], "rawText": f"Error: {why}"}
@@ -234,10 +227,7 @@ class ScriptJudge(LocalJudge):
 
 
 def _reply(question: ScriptGrade, finished: Finished) -> Reply:
-    """Return the reply for a finished program: the result that it printed, or an error if it failed.
-
-    With AgentV compatibility, the reply is not an error but the result that AgentV would read, or a 0.
-    """
+    """Return the reply for a finished program: the result that it printed, or an error if it failed."""
     command, ms, seconds = question.command_line, finished.ms, f"after {question.timeout:g} s"
     if finished.timed_out:
         why = f"`{command}` was stopped {seconds}{_printed(finished)}"
@@ -277,10 +267,7 @@ def _printed(finished: Finished) -> str:
 
 
 def _failed(question: ScriptGrade, why: str, theirs: str, ms: float | None) -> Reply:
-    """Return the reply for a failed program: the error `why` or, with AgentV compatibility, a score of 0.
-
-    `theirs` is the error in AgentV's words. `ms` is the duration in milliseconds, if the program was started.
-    """
+    """Return the reply for a failed program: the error `why` or, with AgentV compatibility, a score of 0."""
     if not question.agentv:
         return Reply(error=why, ms=ms)
     payload = {"score": 0, "misses": [f"Code evaluator failed: {theirs}"], "reasoning": theirs}
@@ -288,10 +275,7 @@ def _failed(question: ScriptGrade, why: str, theirs: str, ms: float | None) -> R
 
 
 def _agentv_payload(stdout: bytes) -> dict[str, Json]:
-    """Return the result that AgentV reads from a program's output.
-
-    If the output is not a JSON object with a numeric score, the score is 0.
-    """
+    """Return the result that AgentV reads from a program's output."""
     try:
         payload = json.loads(stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
     except (ValueError, RecursionError):

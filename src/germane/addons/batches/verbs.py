@@ -37,7 +37,7 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     are not queried. Some questions depend on answers to others: read the engine's output with `germane
     answers`, then repeat until no request is left; `germane run` then makes no calls.
     """
-    from germane.evaluation.dryrun import forecast
+    from germane.evaluation.forecast import forecast
 
     refuse_input(output, [*flags["paths"], flags.get("labels"), flags.get("targets")])
     paths = [local(path) for path in flags["paths"][:2]]

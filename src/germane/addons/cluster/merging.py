@@ -201,10 +201,7 @@ def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """The fields of a line that identify its sample.
-
-    The sample's id is the field `id` in the line of the sample itself, and the field `sample` in other lines.
-    """
+    """The fields of a line that identify its sample."""
 
     id: str = ""
     sample: str = ""
@@ -265,11 +262,7 @@ def _samples(
 
 
 def _placed(file: TableFile, samples: Iterator[tuple[bytes, int]]) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a part's table, each after the position of its sample among all samples.
-
-    `samples` yields the key and the position of each sample of the part, in order. Labels that were added
-    later come last.
-    """
+    """Yield the lines of a part's table, each after the position of its sample among all samples."""
     name, position = b"", -1
     for _, _, line in file.lines():
         key = _name_in(_decode_named(line))

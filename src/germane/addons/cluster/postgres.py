@@ -50,11 +50,7 @@ _SECRET = re.compile("pass|secret|token|options", re.IGNORECASE)
 
 
 def _split(url: str) -> tuple[str, str]:
-    """Return a database URL without its password, and the password.
-
-    Raises InputError, which does not show the URL, if the password cannot be separated from the host, or if a
-    parameter may contain a password.
-    """
+    """Return a database URL without its password, and the password."""
     url = re.sub(r"^(\w+):/(?!/)", r"\1://", url.strip())  # a `Path` leaves one of two slashes
     try:
         parts = urlsplit(url)
@@ -120,19 +116,13 @@ class PostgresLedger(Ledger):
 
     @contextmanager
     def _locked(self, db: Any) -> Iterator[None]:
-        """Return a context with a transaction that may create tables; other processes wait until it ends.
-
-        `IF NOT EXISTS` alone fails if two connections create a table at the same time.
-        """
-        with db.transaction():
+        """Return a context with a transaction that may create tables; other processes wait until it ends."""
+        with db.transaction():  # `IF NOT EXISTS` alone fails if two connections create a table at once
             db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             yield
 
     def _prepare(self, db: Any) -> None:
-        """Create the table if it is missing.
-
-        Raises LedgerError if the table belongs to another program or version.
-        """
+        """Create the table if it is missing."""
         with nullcontext() if self._read_only else self._locked(db):
             value = db.execute(
                 "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass('judgements')"
@@ -149,10 +139,7 @@ class PostgresLedger(Ledger):
 
     @contextmanager
     def _connected(self, *, writing: bool = False) -> Iterator[Any]:
-        """Return a context with the connection for reading or writing, which is opened if necessary.
-
-        Raises LedgerError if the database fails.
-        """
+        """Return a context with the connection for reading or writing, which is opened if necessary."""
         with self._locks[writing]:
             try:
                 db = self._connections.get(writing)

@@ -84,11 +84,7 @@ def begin_worker() -> None:
 
 @contextmanager
 def _dask_client(address: str) -> Iterator[Any]:
-    """Yield a client of the Dask cluster at `address`; if it is "", start a cluster on this machine.
-
-    Raises MissingPart if Dask is not installed, and InputError if the cluster does not answer or has no
-    worker.
-    """
+    """Yield a client of the Dask cluster at `address`; if it is "", start a cluster on this machine."""
     try:
         distributed: Any = import_module("distributed")
     except ImportError:
@@ -215,11 +211,7 @@ def _run_parts(
     callbacks: Callbacks,
     again: str,
 ) -> list[Share]:
-    """Run the parts that `begin` returns, and return them.
-
-    `begin` gets the number of workers, and returns the function that runs a part, and the parts. `again` is
-    the command that continues the evaluation, which errors name.
-    """
+    """Run the parts that `begin` returns, and return them."""
     with executor_of(engine) as (executor, workers):
         work, shares = begin(workers)
         futures: list[Future[None]] = [executor.submit(work, share) for share in shares]
@@ -245,10 +237,7 @@ def _run_parts(
 
 
 def _kill_workers(futures: list[Future[None]]) -> None:
-    """Kill all worker processes and cancel waiting parts.
-
-    A pool that has lost one of its workers would otherwise wait forever.
-    """
+    """Kill all workers and cancel waiting parts: a pool that has lost a worker would wait forever."""
     for future in futures:
         future.cancel()
     for child in multiprocessing.active_children():

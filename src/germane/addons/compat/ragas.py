@@ -130,10 +130,7 @@ def evaluate(
 
 
 def _rows(dataset: Any) -> Iterator[dict[str, Json]]:
-    """Yield the rows of a data set as mappings.
-
-    `ground_truths`, a list in old data sets, becomes one `ground_truth`.
-    """
+    """Yield the rows of a data set as mappings."""
     if isinstance(dataset, Mapping):
         columns = zip(*dataset.values(), strict=True)
         dataset = [dict(zip(dataset, row, strict=True)) for row in columns]

@@ -51,11 +51,7 @@ def inspect_results(rows: Sequence[Object]) -> Iterator[MeasuredRow]:
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Any:
-    """Return the JSON value of one file in an Inspect log, which is a ZIP archive with this `name`.
-
-    Files compressed with Zstandard are decompressed here, because `zipfile` can do this only from Python 3.14
-    on. Raises InputError if the package zstandard is missing, and BadZipFile if the file is damaged.
-    """
+    """Return the JSON of one file in an Inspect log; `zipfile` reads Zstandard only from Python 3.14 on."""
     where = f"{name}/{member.filename}"
     if member.compress_type != _ZSTANDARD:
         content = archive.read(member)
@@ -93,10 +89,7 @@ def _inspect(evaluation: Object, samples: Sequence[Object]) -> Iterator[Measured
 
 
 def _values_of(sample: Object) -> dict[tuple[str, str], Any]:
-    """Return the scores of an Inspect sample by (scorer, name of the value).
-
-    If a scorer returned a single value, its name is "".
-    """
+    """Return the scores of an Inspect sample by (scorer, name of the value)."""
     result: dict[tuple[str, str], Any] = {}
     for scorer, score in (sample.get("scores") or {"score": sample.get("score")}).items():
         value = score.get("value") if isinstance(score, Mapping) else score
@@ -155,10 +148,7 @@ def _provider(row: Object) -> str:
 
 
 def _named_scores(row: Object) -> dict[str, Any]:
-    """Return the named scores in a row of promptfoo, and the mean score of each type of unnamed assertion.
-
-    If a grader failed, the value is its error message instead of a score.
-    """
+    """Return the named scores in a row of promptfoo, and the mean score of each type of unnamed assertion."""
     scores: dict[str, Any] = dict(row.get("namedScores") or {})
     others: dict[str, list[float]] = {}
     for part in (row.get("gradingResult") or {}).get("componentResults") or ():

@@ -91,11 +91,7 @@ def _ask(
 
 
 def _shown(row: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
-    """Return the lines that show a person the question of `row`, a row of samples.jsonl.
-
-    They contain its answer and quotes, or for a near-miss the ids of the documents in which no answer was
-    found. `document` is the content of draft.json.
-    """
+    """Return the lines that show a person the question of `row`, a row of samples.jsonl."""
     lines = [f"question  {clean(row['query'])}"]
     if row.get("answerable") is False:
         places = document["searched"].get(row["id"], [])

@@ -251,11 +251,7 @@ class Drafter:
         attempt.row = self._row(attempt, candidate.question, {"answerable": False}, facts)
 
     async def _round_trip(self, attempt: Attempt, candidate: Candidate, alone: Alone) -> None:
-        """Accept the candidate's question if its passage states the answer; raise Dropped if not.
-
-        At most two other documents may contain the quotes, and at most two more may state the answer. `alone`
-        is the judge's answer about the question without a passage; the sample is tagged if that was right.
-        """
+        """Accept the question if its passage states the answer and few others do; else raise Dropped."""
         passage, question, answer = attempt.turn.passage, candidate.question.strip(), candidate.answer.strip()
         gold = list(dict.fromkeys([passage.doc, *self.search.holders(candidate.quotes)]))
         if len(gold) > 1 + MOST_RIVALS:
@@ -305,11 +301,7 @@ class Drafter:
     def _row(
         self, attempt: Attempt, query: str, labels: dict[str, Any], facts: dict[str, Json]
     ) -> dict[str, Any]:
-        """Return the sample of an accepted question as a row of samples.jsonl.
-
-        `query` is the question, and `labels` holds fields of the sample such as `qrels`. Its metadata are
-        `facts`, the writer, the prompt and the key of the stored answer.
-        """
+        """Return the sample of an accepted question as a row of samples.jsonl."""
         turn, by = attempt.turn, attempt.judgements[0]
         served = by.provenance.get("model")
         source = {"writer": by.judge, "served": served, "prompt": by.prompt, "key": by.key}

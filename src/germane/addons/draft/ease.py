@@ -66,10 +66,7 @@ def forecast(
 
 
 def _mean(judge: Judge, questions: Sequence[AnyQuestion]) -> Sequence[float]:
-    """Return the mean (input tokens, output tokens, cost in dollars) of asking one of the questions.
-
-    The cost is NaN if the price is unknown. All are 0 if there are no questions or the judge cannot estimate.
-    """
+    """Return the mean (input tokens, output tokens, cost in dollars) of asking one of the questions."""
     estimate = getattr(judge, "forecast", None)
     usages: list[Usage] = [estimate((question,)) for question in questions] if estimate is not None else []
     rows = [(usage.input_tokens, usage.output_tokens, usage.cost_usd) for usage in usages]
@@ -121,10 +118,7 @@ def measured(query: str, gold: Sequence[str], search: Search) -> MeasuredQuestio
 
 
 def _share(values: Sequence[float], clusters: Sequence[str] | None = None) -> dict[str, Json]:
-    """Return the `mean` of values from 0 to 1, its confidence `interval`, and the number of values (`n`).
-
-    Mean and interval may be None. `clusters` names the cluster of each value; None = all are independent.
-    """
+    """Return the `mean` of values from 0 to 1, its confidence `interval`, and the number of values (`n`)."""
     if not values:
         return {"mean": None, "interval": None, "n": 0}
     own = None if clusters is None or len(set(clusters)) == len(clusters) else np.array(clusters)

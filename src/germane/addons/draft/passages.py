@@ -233,10 +233,7 @@ def cut(doc: str, text: str) -> Iterator[Passage]:
 
 
 def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of the passages of a section, which extends from `start` to `end` of the text.
-
-    A span contains as many whole paragraphs as fit; longer paragraphs are cut.
-    """
+    """Yield the spans of the passages of a section, which extends from `start` to `end` of the text."""
     breaks = [start, *(match.end() for match in _PARAGRAPH.finditer(text, start, end)), end]
     begun, count = start, 0
     for first, last in pairwise(breaks):

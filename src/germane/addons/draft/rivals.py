@@ -72,10 +72,7 @@ class Search:
         return list(dict.fromkeys(pair for pair in found if pair[1].strip()))
 
     async def _of_target(self, name: str, query: str) -> Sequence[Context]:
-        """Return the contexts that the target retrieves for a query, or () without a target.
-
-        Raises InputError if the target fails.
-        """
+        """Return the contexts that the target retrieves for a query, or () without a target."""
         if self._target is None:
             return ()
         async with self._asking:
@@ -86,10 +83,7 @@ class Search:
                 raise InputError(problem, fix="see --target") from None
 
     def _as_passage(self, context: Context, query: str) -> tuple[str, str]:
-        """Return a context as (document id, text).
-
-        If the context has no text, the text is that of its document's best passage for the query.
-        """
+        """Return a context as (document id, text)."""
         doc, text = context.id or "", context.text or ""
         if text or doc not in self.of_doc:
             return doc, text
@@ -98,10 +92,7 @@ class Search:
 
 
 def _results(file: Path) -> Iterator[tuple[Sequence[str], Sequence[Context]]]:
-    """Yield (names of the query, its contexts) for each query of a TREC run or each sample of a file.
-
-    The names of a query are its id and, if the file contains samples, its text.
-    """
+    """Yield (names of the query, its contexts) for each query of a TREC run or each sample of a file."""
     if file.suffix.lower() in {".trec", ".run", ".txt"}:
         for query, docs in read_run(file, fmt="trec").items():
             yield (query,), [Context(id=name) for name in docs]

@@ -132,10 +132,7 @@ def _document(
     rows: Sequence[Mapping[str, Any]],
     labels: Sequence[Mapping[str, Any]],
 ) -> files.DraftDocument:
-    """Return the content of draft.json for the attempts of `drafter`.
-
-    `real` are real questions to compare with, `rows` the rows of samples.jsonl, and `labels` people's labels.
-    """
+    """Return the content of draft.json for the attempts of `drafter`."""
     kept, number, clusters = drafter.kept, len(drafter.order.slots), [row["cluster"] for row in rows]
     rivals = [attempt.rivals > 0 for attempt in kept if attempt.turn.kind != "near-miss"]
     return files.DraftDocument(

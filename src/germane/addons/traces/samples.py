@@ -40,10 +40,7 @@ def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
 
 
 def _of_spans(rows: Rows, place: Any, warn: Warn | None) -> Rows:
-    """Yield a sample for each trace with a search and a query, in the order of the traces' first spans.
-
-    Raises InputError, located at `place`, if no trace contains a retrieval span with a query.
-    """
+    """Yield a sample for each trace with a search and a query, in the order of the traces' first spans."""
     traces: dict[str, tuple[list[Span], Callable[..., Any]]] = {}
     for _, row, where in rows:
         try:
@@ -112,18 +109,12 @@ def _call(final: Span, query: str | None, error: str | None) -> dict[str, Json]:
 
 
 def _asked(search: Sequence[Span]) -> str | None:
-    """Return the query of a search, preferably from the outermost span, which contains the user's words.
-
-    Returns None if no span contains a query.
-    """
+    """Return the query of a search, preferably from the outermost span, which contains the user's words."""
     return next((span.query for span in reversed(search) if span.query), None)
 
 
 def _failed(search: Sequence[Span]) -> str | None:
-    """Return the error of a search's last failed span.
-
-    Returns None if no span failed, or a later span returned documents.
-    """
+    """Return the error of a search's last failed span."""
     error = None
     for span in search:
         error = span.error or (None if span.documents else error)
@@ -136,10 +127,7 @@ def _final(search: Sequence[Span]) -> Span:
 
 
 def _searches(spans: Sequence[Span], own: dict[str, Span]) -> list[list[Span]]:
-    """Return, for each search of a trace in order, the list of its spans, the first to end first.
-
-    `own` maps span ids to the spans of the trace.
-    """
+    """Return, for each search of a trace in order, the list of its spans, the first to end first."""
     units: dict[int, tuple[Span, list[Span]]] = {}
     for span in sorted(filter(_retrieves, spans), key=lambda span: span.start):
         outer = [span, *filter(_retrieves, _ancestors(span, own))][-1]
@@ -176,10 +164,7 @@ def _ids(documents: Iterable[dict[str, Json]] | None) -> list[str]:
 
 
 def _stages(searches: Sequence[Sequence[Span]]) -> list[dict[str, Json]]:
-    """Return the `stages` of a sample: for each name of spans, the name and the ids that they retrieved.
-
-    The lists of several searches are merged by rank. Returns [] if there are fewer than two names.
-    """
+    """Return the `stages` of a sample: for each name of spans, the name and the ids that they retrieved."""
     lists: dict[str, list[list[str]]] = {}
     for search in searches:
         names = Counter[str]()

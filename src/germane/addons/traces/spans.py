@@ -95,10 +95,7 @@ _TEXTS = ("content", "text", "page_content", "pageContent", "chunk")
 
 
 def _document(value: Json) -> dict[str, Json] | None:
-    """Return a retrieved document as a context of a sample; None if the value is not a document.
-
-    A document without an id gets one that is made from its text.
-    """
+    """Return a retrieved document as a context of a sample; None if the value is not a document."""
     value = {"text": value} if isinstance(value, str) else value
     if not isinstance(value, Mapping):
         return None
@@ -149,10 +146,7 @@ def text_in(
 
 
 def _message(value: Json) -> tuple[str, Json] | None:
-    """Return the role and the content of a message; None if the value is not a message.
-
-    A message is an object with a role, a pair (role, content), or an object as LangChain writes it.
-    """
+    """Return the role and the content of a message; None if the value is not a message."""
     if isinstance(value, list | tuple) and len(value) == 2:
         return (first, value[1]) if (first := _role(value[0])) else None
     if not isinstance(value, Mapping):
@@ -403,10 +397,7 @@ _LISTS = ("reranker.output_documents", "retrieval.documents", "gen_ai.retrieval.
 
 
 def _documents(attributes: Mapping[str, Json]) -> list[dict[str, Json]] | None:
-    """Return the documents that a retrieval returned; None if they were not recorded.
-
-    They are read from the attributes that the conventions define, else from a list in the span's output.
-    """
+    """Return the documents that a retrieval returned; None if they were not recorded."""
     for name in _LISTS:
         if (result := documents_in(value_at(attributes, name))) is not None:
             return result
@@ -414,10 +405,7 @@ def _documents(attributes: Mapping[str, Json]) -> list[dict[str, Json]] | None:
 
 
 def _time(row: Mapping[str, Json], names: tuple[str, ...]) -> float:
-    """Return the time of a row in seconds since 1970, from the first of these `names` that has a value.
-
-    A number is in nanoseconds if its name says so.
-    """
+    """Return the time of a row in seconds since 1970, from the first of these `names` that has a value."""
     name = next((name for name in names if row.get(name) not in (None, "")), names[0])
     number = number_of(row.get(name)) if "nano" in name.lower() else None
     return seconds_of(row.get(name)) if number is None else number / 1e9

@@ -24,10 +24,7 @@ from germane.types import Json, Sample, Score
 
 
 def _traces(report: ReportData) -> Iterator[tuple[Sample, Sequence[str], list[Score]]]:
-    """Yield (sample, span ids, the sample's scores) for each trace; raise InputError if there is none.
-
-    The span ids are those of the searches whose results were judged.
-    """
+    """Yield (sample, span ids, the sample's scores) for each trace; raise InputError if there is none."""
     spans_of = ((sample, sample.metadata.get("spans")) for sample in report.samples())
     traces = {sample.key: (sample, spans) for sample, spans in spans_of if spans and isinstance(spans, tuple)}
     if not traces:
@@ -56,10 +53,7 @@ def phoenix(report: ReportData) -> Iterator[str]:
 
 
 def _annotation(span: str, context: Any, label: Any, judge: str, kind: str) -> dict[str, Json]:
-    """Return a Phoenix annotation of the document `context` that the span (its id) retrieved.
-
-    `judge` and `kind` (LLM or CODE) name the annotator; for a person's label, the person is named instead.
-    """
+    """Return a Phoenix annotation of the document `context` that the span (its id) retrieved."""
     if label.source == "human":
         judge, kind = label.who or "people", "HUMAN"
     result = {"label": "relevant" if label.relevant else "not_relevant", "score": float(label.grade)}

@@ -76,10 +76,7 @@ class Aggregator(YamlModel):
 
 
 def _members(value: Any, info: ValidationInfo) -> Any:
-    """Return the graders listed in an eval file; a string is a statement that must be true of the answer.
-
-    A value that does not come from an eval file is returned unchanged.
-    """
+    """Return the graders listed in an eval file; a string is a statement that must be true of the answer."""
     grader_of = (info.context or {}).get("grader_of")
     return value if grader_of is None else tuple(grader_of(spec.node) for spec in assertions_in(value))
 
@@ -147,11 +144,7 @@ class Composite(CaseGrader):
     def _counted(
         self, rows: Mapping[str, GraderResult], weights: Mapping[str, float], broken: Sequence[str]
     ) -> GraderResult:
-        """Return the weighted mean of the members' scores, or the proportion of the members that pass.
-
-        `rows` and `weights` hold the members' results and weights by name, and `broken` the errors of failed
-        members.
-        """
+        """Return the weighted mean of the members' scores, or the proportion of the members that pass."""
         kept = {name: result for name, result in rows.items() if result.status != "skipped"}
         least = self.aggregator.threshold if self.aggregator.type == "threshold" else None
         weight = {name: weights[name] if least is None else 1.0 for name in kept}
@@ -199,11 +192,7 @@ class Composite(CaseGrader):
 
 
 def _bounds(result: GraderResult, *, share: bool) -> tuple[float, float]:
-    """Return the lowest and highest possible value of a member's result.
-
-    The value is the member's score or, with `share`, 1 if the member passes, else 0. Both are equal unless
-    the member failed.
-    """
+    """Return the lowest and highest possible value of a member's result."""
     if result.score is None:
         return result.bounds if result.bounds and not share else (0.0, 1.0)
     value = float(result.verdict == "pass") if share else result.score

@@ -144,10 +144,7 @@ class FieldAccuracy(DirectGrader):
 
 
 def _expected(case: Case) -> Json:
-    """Return the data in the last expected assistant message that contains data.
-
-    Without such a message, return the data in the reference answer or, without these, None.
-    """
+    """Return the data in the last expected assistant message that contains data."""
     messages = reversed(case.expected_messages)
     contents = [message.content for message in messages if message.role == "assistant"]
     for content in [*contents, reference_of(case)]:
@@ -174,10 +171,7 @@ _PREFIX = re.compile(r"\s*([+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?
 
 
 def _number(value: Json, *, prefix: bool) -> float | None:
-    """Return the value as a float if it is a number or a string that contains one, else None.
-
-    With `prefix`, other text may follow the number in the string.
-    """
+    """Return the value as a float if it is a number or a string that contains one, else None."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     match = _PREFIX.match(value) if isinstance(value, str) else None

@@ -52,10 +52,7 @@ def tool_calls(case: Case) -> list[ToolCall]:
 
 
 def _reported(case: Case, name: str) -> Json:
-    """Return the value that the target reported under this name, or None.
-
-    The value is read from the sample's metadata or, if missing there, from the metadata's `trace_summary`.
-    """
+    """Return the value that the target reported under this name, or None."""
     metadata = case.sample.metadata
     summary = metadata.get("trace_summary")
     value = metadata.get(name)
