@@ -43,8 +43,8 @@ import yaml
 
 from germane import GermaneError, Report, compare, evaluate, read_samples
 from germane.evalfiles import read_eval_file
-from germane.evaluation.forecast import forecast
 from germane.evaluation.rank import rank as rank_runs
+from germane.evaluation.run import dry_run
 from germane.evaluation.spec import Spec, read_config
 from germane.labelling.corpus import Corpus
 from germane.labelling.files import LabelFile, import_labels
@@ -578,7 +578,7 @@ def use_eval(_: Bench, path: Path) -> None:
     for case in file.cases:
         sound(sample_to_json(case.sample))
         check(case.sample.query.strip(), "a query that says nothing")
-    found = forecast(Spec.of(paths=(str(path),), judge="lexical"))
+    found = dry_run(Spec.of(paths=(str(path),), judge="lexical"))
     sound(found.as_json())
 
 
@@ -602,7 +602,7 @@ def use_config(bench: Bench, path: Path) -> None:
     os.chdir(folder)
     try:
         sound(dict(read_config()[0]))
-        sound(forecast(Spec.of(paths=("data.jsonl",), judge="lexical")).as_json())
+        sound(dry_run(Spec.of(paths=("data.jsonl",), judge="lexical")).as_json())
     finally:
         os.chdir(bench.folder)
 

@@ -17,13 +17,15 @@ from msgspec import structs
 
 from germane.encoding import canonical
 from germane.errors import GermaneError, InputError
-from germane.evaluation.choice import keeps_answers, ledger_address, needs_judge, pick_judge
+from germane.evaluation.choice import ledger_address, pick_judge
 from germane.evaluation.evaluate import asked_graders, evaluate
+from germane.evaluation.session import keeps_answers
 from germane.evaluation.spec import Spec, read_config
 from germane.folder.rows import BlockRows, merge
 from germane.judges import load_judge
 from germane.judges.fake import FakeJudge
 from germane.judges.judge import Judges
+from germane.measures.graders import needs_judge
 from germane.places.lists import rankings
 from germane.reports.explain import Explainer, result_row
 from germane.reports.gates import Gate

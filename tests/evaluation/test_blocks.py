@@ -6,8 +6,8 @@ from itertools import islice
 
 import pytest
 
-from germane.evaluation.choice import Router
 from germane.evaluation.evaluation import evaluate_jobs
+from germane.evaluation.session import Router
 from germane.folder.rows import BlockRows, merge
 from germane.judges import LexicalJudge
 from germane.judging.asker import Asker

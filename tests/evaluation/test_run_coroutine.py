@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.evaluation.evaluation import run_coroutine
+from germane.judging.caller import run_coroutine
 from tests.server import ModelServer
 
 NOTEBOOK = """
@@ -65,7 +65,7 @@ def test_what_the_coroutine_raises_is_raised() -> None:
 
 
 RESULT = """
-from germane.evaluation.evaluation import run_coroutine
+from germane.judging.caller import run_coroutine
 
 class Large:
     def __repr__(self):

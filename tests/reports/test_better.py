@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from germane import evaluate
-from germane.evaluation.evaluation import evaluate_jobs, run_coroutine
+from germane.evaluation.evaluation import evaluate_jobs
 from germane.folder.rows import BlockRows
 from germane.graders.measure_grader import MeasureGrader
 from germane.judging.asker import Asker
+from germane.judging.caller import run_coroutine
 from germane.judging.spending import Spent, manifest_of
 from germane.measures import Measure
 from germane.measures.graders import Grader

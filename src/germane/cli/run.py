@@ -14,7 +14,7 @@ from germane.clean import clean_lines, counted, some_of
 from germane.cli.output import ignore_closed_stderr, print_document, print_lines, say, spec_of
 from germane.cli.printing import Outputs, check_writable, finish
 from germane.errors import InputError, Interrupted
-from germane.evaluation.run import run as run_evaluation
+from germane.evaluation import run as running
 from germane.evaluation.spec import Callbacks, Spec
 from germane.judging.spending import Spent
 from germane.reports.data import ReportData
@@ -52,10 +52,8 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
         if files:
             fix = "leave out -o, or write --json > FILE"
             raise InputError(f"--dry-run writes no report, but -o {files[0]} is given", fix=fix)
-        from germane.evaluation.forecast import forecast  # most runs need none
-
         with Progress() as callbacks:
-            expected = forecast(chosen, callbacks)
+            expected = running.dry_run(chosen, callbacks)
         if json:
             print_document(expected.as_json())
         else:
@@ -64,7 +62,7 @@ def run(*, resume: Path | None, dry_run: bool, json: bool, quiet: bool, verbose:
     outputs.refuse_other(replace=bool(chosen.force or chosen.get("part") or resume))
     try:
         with Progress(quiet=quiet) as callbacks:
-            report = run_evaluation(chosen, callbacks)
+            report = running.run(chosen, callbacks)
     except BaseException:
         if json and callbacks.so_far is not None:
             print_document(json_document(callbacks.so_far))

@@ -14,14 +14,16 @@ from msgspec import structs
 
 from germane.clean import counted
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LimitReached, MissingKey
-from germane.evaluation.choice import Router, check_same_judge, judged_by, pick_judge
-from germane.evaluation.evaluation import answered_blocks, evaluate_jobs, interruptible, run_coroutine
+from germane.evaluation.choice import check_same_judge, pick_judge
+from germane.evaluation.evaluation import answered_blocks, evaluate_jobs
+from germane.evaluation.session import Router, judged_by
 from germane.evaluation.spec import Spec
 from germane.folder.rows import BlockRows
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
 from germane.judges.panel import PanelJudge, Replica
 from germane.judging.asker import Asker
+from germane.judging.caller import interruptible, run_coroutine
 from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Budget, Spent, check_price
 from germane.labelling.audit import AgainLine, ShiftLine

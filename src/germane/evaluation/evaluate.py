@@ -15,16 +15,15 @@ from msgspec import structs
 from germane.clean import counted
 from germane.encoding import encode_record
 from germane.errors import InputError, describe
-from germane.evaluation.choice import LOOKED_AT, default_measures, judged_by, needs_judge, no_judge
-from germane.evaluation.evaluation import run_coroutine
-from germane.evaluation.session import Session
+from germane.evaluation.session import Session, judged_by
 from germane.folder.files import read_manifest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, Judges
 from germane.judging.asker import Asker
+from germane.judging.caller import run_coroutine
 from germane.judging.spending import Budget, check_price
 from germane.measures.declaration import parse_measures
-from germane.measures.graders import Grader, graders_of
+from germane.measures.graders import Grader, graders_of, needs_judge, no_judge
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job
 from germane.places.settings import Settings
@@ -152,6 +151,7 @@ def _defaults(
     samples: Iterable[Sample], judge: Judges | None, *, asked: bool
 ) -> tuple[Sequence[str], Iterator[Sample]]:
     """Return the default measures for these samples, and an iterator over all of them."""
+    from germane.evaluation.choice import LOOKED_AT, default_measures
     from germane.judges import load_judge
 
     rest = iter(samples)

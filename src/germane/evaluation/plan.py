@@ -18,19 +18,13 @@ from msgspec import structs
 from germane.addons import all_of, load, required
 from germane.clean import mask_urls, some_of
 from germane.errors import InputError, SourceLocation
-from germane.evaluation.choice import (
-    LOOKED_AT,
-    default_measures,
-    judge_words,
-    needs_judge,
-    pick_judge,
-)
+from germane.evaluation.choice import LOOKED_AT, default_measures, judge_words, pick_judge
 from germane.evaluation.spec import IN_FILES, Spec
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
 from germane.measures.declaration import parse_measures
 from germane.measures.eligibility import applicable
-from germane.measures.graders import Grader, graders_of
+from germane.measures.graders import Grader, graders_of, needs_judge
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job
 from germane.places.settings import Settings

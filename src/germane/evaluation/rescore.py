@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from germane.errors import InputError
-from germane.evaluation.evaluation import evaluate_jobs, run_coroutine
+from germane.evaluation.evaluation import evaluate_jobs
 from germane.folder.reader import StoredTables
 from germane.folder.writer import FolderWriter
+from germane.judging.caller import run_coroutine
 from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Spent
 from germane.measures.graders import graders_of

@@ -28,14 +28,13 @@ from germane.errors import (
     MissingKey,
     NoneAnswered,
 )
-from germane.evaluation.choice import check_same_judge, keeps_answers, ledger_of
-from germane.evaluation.evaluation import interruptible, interruptibly
-from germane.evaluation.plan import Plan
-from germane.evaluation.session import Session
+from germane.evaluation.choice import check_same_judge, ledger_of
+from germane.evaluation.plan import Plan, feasible
+from germane.evaluation.session import Session, answers_in, keeps_answers, open_ledger
 from germane.evaluation.spec import Callbacks, Spec
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
-from germane.judging.caller import in_own_loop
+from germane.judging.caller import in_own_loop, interruptible, interruptibly, run_coroutine
 from germane.judging.spending import Budget, judge_entry, manifest_of
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
@@ -43,13 +42,19 @@ from germane.reports.gates import Verdict
 from germane.reports.report import Report
 from germane.samples.files import local
 from germane.tables.judgements import JudgeLine
-from germane.targets.answers import PlannedCase, check_targets, open_targets
+from germane.targets.answers import (
+    PlannedCase,
+    TargetAnswers,
+    answers_at_hand,
+    check_targets,
+    open_targets,
+)
 from germane.types import Json
 
-__all__ = ["command_to_resume", "new_folder", "run"]
+__all__ = ["command_to_resume", "dry_run", "new_folder", "run"]
 
 if TYPE_CHECKING:
-    from germane.evaluation.forecast import Forecaster
+    from germane.evaluation.forecast import Forecast, Forecaster
     from germane.evaluation.sampling import Stages
     from germane.reports.data import ReportData
 
@@ -80,6 +85,48 @@ def run(spec: Spec, callbacks: Callbacks | None = None, *, whole: Path | None = 
         return report
     with spec.confined():
         return _Run(Plan.of(spec, callbacks.warn), callbacks, stored, whole).run()
+
+
+def dry_run(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
+    """Return the questions that `run` would ask with these options, and their cost.
+
+    Neither a judge nor a target is asked, and nothing is written. The targets' answers are taken from the
+    resumed folder and from recordings; a sample without an answer is counted as `waiting`. Raises InputError
+    in the same cases as `run`.
+    """
+    from germane.evaluation.forecast import Forecaster
+    from germane.ledger.sqlite import is_there
+
+    callbacks = callbacks or Callbacks()
+    spec, stored = spec.resumed()
+    folder = Path(spec.resume) if spec.resume else None
+    with spec.confined(), contextlib.ExitStack() as opened:
+        plan = Plan.of(spec, callbacks.warn, dry=True)
+        spec = plan.spec
+        if plan.defaults:
+            callbacks.note(plan.defaults)
+        if not (spec.reask or spec.replay):
+            check_same_judge(stored, plan.judge)
+        place = ledger_of(spec, folder)
+        if place is not None and not is_there(place):
+            place = None
+        earlier = None if folder is None else answers_in(FolderWriter(folder), stored)
+        ledger = open_ledger(place, spec.replay, read_only=True)
+        for store in filter(None, (earlier, ledger)):
+            opened.callback(store.close)
+        forecaster = Forecaster(plan.judge, plan.settings, earlier, ledger)
+        cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.cases())
+        waits = False
+        if plan.asks_targets:
+            answers = TargetAnswers(folder, resumed=True, replaces=stored.get("replaces", False))
+            cases = asyncio.run(answers_at_hand(list(plan.cases()), answers))
+            waits = not all(is_answered for _, is_answered in cases)
+        made = ((plan.job(planned), is_answered) for planned, is_answered in cases)
+        jobs = (job if is_answered else forecaster.waiting(job) for job, is_answered in made)
+        # a measure may be possible for a sample that waits for its answer or belongs to another part
+        checked = jobs if waits or plan.share is not None else feasible(jobs, plan.settings, plan.gates)
+        run_coroutine(forecaster.count(checked))
+        return forecaster.forecast
 
 
 def new_folder(spec: Spec, paths: tuple[Path, ...]) -> Path:

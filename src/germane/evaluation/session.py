@@ -5,36 +5,40 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
+from msgspec import structs
+
+from germane.addons import load
 from germane.clean import counted, mask_urls
-from germane.evaluation.choice import (
-    Router,
-    answers_in,
-    keeps_answers,
-    open_ledger,
-    remove_ledger,
-    with_labels,
-)
 from germane.evaluation.evaluation import evaluate_jobs
-from germane.folder.files import SESSION, write_manifest
+from germane.folder.files import SESSION, earlier_judgements, write_manifest
+from germane.folder.reader import check_digest
 from germane.folder.rows import BlockRows, Tables
 from germane.folder.writer import FolderWriter
+from germane.judges.judge import Judge, members_of
 from germane.judging.asker import Asker
 from germane.judging.spending import Budget, Spent, UsageLog, manifest_of
+from germane.measures.graders import no_judge
+from germane.measures.scoring import Job
+from germane.places.lists import rankings, turns
+from germane.places.settings import Settings
+from germane.questions.question import AnyQuestion
 from germane.reports.report import Report
 from germane.targets.answers import PlannedCase, TargetAnswers, ask_targets
+from germane.types import Json
+
+__all__ = ["Session", "judged_by", "keeps_answers", "open_ledger"]
 
 if TYPE_CHECKING:
-    from germane.judges.judge import Judge
+    from germane.judges.labels import LabelsJudge
     from germane.ledger.store import Ledger
-    from germane.measures.scoring import Job
-    from germane.places.settings import Settings
+    from germane.questions.asking import AskJudge
     from germane.reports.gates import Gate
     from germane.targets.target import Target
-    from germane.types import Json
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -207,3 +211,110 @@ class Session:
                 report.add_note(count, note)
                 warn(f"{count} {note}")
         return report
+
+
+def judged_by(judge: Judge | None) -> str:
+    """Return "labels" if `judge` only looks up people's labels, "gold" if it looks up gold, else ""."""
+    return next((_READERS[kind.__name__] for kind in type(judge).__mro__ if kind.__name__ in _READERS), "")
+
+
+_READERS = {"LabelsJudge": "labels", "GoldJudge": "gold"}
+"""The classes of judges that return stored labels, by name, because they are imported only if needed."""
+
+
+class Router:
+    """A callable that returns the judge that answers a question.
+
+    This judge is the script that the question names in `by_program`, or else the evaluation's `judge`.
+    """
+
+    def __init__(self, judge: Judge | None) -> None:
+        self.judge = judge
+        self.ask: AskJudge | None = None
+        """Asks the evaluation's judge, for scripts that may call it."""
+        self._programs: dict[str, Judge] = {}
+
+    def __call__(self, question: AnyQuestion) -> Judge:
+        """Return the judge that answers `question`: the script that it names, else the evaluation's judge.
+
+        Raises InputError if there is neither a script nor a judge.
+        """
+        if program := question.by_program:
+            if program not in self._programs:
+                self._programs[program] = load(program)(ask=self.ask)
+            return self._programs[program]
+        if self.judge is None:
+            raise no_judge([question.kind])
+        return self.judge
+
+
+def keeps_answers(judge: Judge | None) -> bool:
+    """Return True if the answers of the judge, or of any member of a panel, are stored in the ledger."""
+    return judge is not None and any(member.stored for member in members_of(judge))
+
+
+def with_labels(jobs: Iterable[Job], judge: Judge | None) -> Iterable[Job]:
+    """Return the jobs; if the judge is a LabelsJudge, exchange labels between it and the jobs.
+
+    The judge's labels are added to the contexts of the jobs, and the labels of the contexts are stored in the
+    judge.
+    """
+    if judge is None or "reads" not in judge.identity:
+        return jobs
+    from germane.judges.labels import LabelsJudge
+
+    return (_taught(job, judge) for job in jobs) if isinstance(judge, LabelsJudge) else jobs
+
+
+def _taught(job: Job, reader: LabelsJudge) -> Job:
+    sample, history = job.sample, turns(job.sample)
+    if reader.by_item:
+        sample = sample.with_contexts(partial(reader.labelled, sample.query, history))
+    if any(grader.by is not None or grader.measure.definition.asks for grader in job.graders):
+        for _, contexts in rankings(sample):
+            reader.learn(sample.query, contexts, history, sample.qrels)
+    return job if sample is job.sample else structs.replace(job, sample=sample)
+
+
+def open_ledger(
+    address: str | Path | None, replay: str | Path | None = None, *, read_only: bool = False
+) -> Ledger | None:
+    """Open and return the ledger at `replay` (read-only), else at `address`; return None if both are None."""
+    if replay is None and address is None:
+        return None
+    from germane.ledger.sqlite import open_at, open_for_replay
+
+    return open_for_replay(replay) if replay is not None else open_at(address or "", read_only=read_only)
+
+
+def open_earlier(files: Sequence[Path]) -> Ledger | None:
+    """Return the answers in files of judgements as a ledger; None if there are no files.
+
+    Lines that cannot be read are skipped.
+    """
+    if not files:
+        return None
+    from germane.ledger.sqlite import SQLiteLedger
+
+    return SQLiteLedger(files[0], rows=earlier_judgements(files))
+
+
+def answers_in(folder: FolderWriter, stored: Mapping[str, Json]) -> Ledger | None:
+    """Return the answers of earlier sessions in the report folder as a ledger; None if there are no answers.
+
+    `stored` is the folder's manifest. Raises InputError if the report is complete and its file of judgements
+    was modified afterwards.
+    """
+    if stored.get("status") == "complete":
+        file = folder.path / "judgements.jsonl"
+        if digest := stored.get("files", {}).get(file.name):
+            check_digest(file, digest)
+    return open_earlier(folder.earlier(finished=not stored.get("replaces", False)))
+
+
+def remove_ledger(path: Path) -> None:
+    """Delete a ledger's file and its write-ahead log."""
+    from germane.ledger.sqlite import files_of
+
+    for file in files_of(path):
+        file.unlink(missing_ok=True)

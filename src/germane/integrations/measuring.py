@@ -17,24 +17,27 @@ from pathlib import Path
 from typing import Any
 
 from germane.errors import InputError, describe
-from germane.evaluation.choice import Router, keeps_answers, needs_judge, open_ledger, pick_judge
+from germane.evaluation.choice import pick_judge
 from germane.evaluation.evaluate import aevaluate, asked_graders
-from germane.evaluation.evaluation import run_coroutine
-from germane.evaluation.session import Session
+from germane.evaluation.session import Router, Session, keeps_answers, open_ledger
 from germane.evaluation.spec import Spec
 from germane.judges import load_judge
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.judge import Judge, members_of
 from germane.judges.llm import model_of
 from germane.judging.asker import Asker
+from germane.judging.caller import run_coroutine
 from germane.ledger.store import Ledger
 from germane.measures.explaining import Explanation
+from germane.measures.graders import needs_judge
 from germane.measures.scoring import Job
 from germane.places.settings import Settings
 from germane.reports.report import Report
 from germane.samples.frames import fields_of, records
 from germane.samples.reading import read_questions, samples_from
 from germane.types import Json, Judgement, Sample, Score
+
+__all__ = ["Measured", "SharedJudge", "required", "row_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from germane.addons import all_of, find
+from germane.clean import some_of
+from germane.errors import InputError
 from germane.measures.measure import _REGISTRY, FINDERS, Definition, Measure, define
 from germane.types import FrozenDict
+
+__all__ = ["no_judge"]
 
 PASS, BORDERLINE = 0.8, 0.6
 STRICT = "strict: "
@@ -90,3 +95,14 @@ def _define_installed(name: str) -> None:
 
 
 FINDERS.append(_define_installed)
+
+
+def needs_judge(graders: Iterable[Grader]) -> list[str]:
+    """Return the names of the graders that ask a judge."""
+    return list(dict.fromkeys(grader.name for grader in graders if (grader.by or grader.measure).asks))
+
+
+def no_judge(names: Sequence[str]) -> InputError:
+    """Return the InputError for measures (`names`) that need a judge although no judge is named."""
+    fix = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
+    return InputError(f"these measures need a judge: {some_of(names)}", fix=fix)

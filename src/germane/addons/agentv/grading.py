@@ -20,8 +20,9 @@ from germane.clean import fold
 from germane.cli.output import print_document, say
 from germane.encoding import replace_surrogates
 from germane.errors import AnswerError, InputError, JudgeError, SourceLocation
-from germane.evaluation.choice import ledger_address, open_ledger, pick_judge
+from germane.evaluation.choice import ledger_address, pick_judge
 from germane.evaluation.evaluate import evaluate
+from germane.evaluation.session import open_ledger
 from germane.evaluation.spec import Spec
 from germane.graders import MeasureGrader, measure_named
 from germane.judges import Judge, LLMJudge

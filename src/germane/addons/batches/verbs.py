@@ -37,13 +37,13 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     are not queried. Some questions depend on answers to others: read the engine's output with `germane
     answers`, then repeat until no request is left; `germane run` then makes no calls.
     """
-    from germane.evaluation.forecast import forecast
+    from germane.evaluation.run import dry_run
 
     refuse_input(output, [*flags["paths"], flags.get("labels"), flags.get("targets")])
     paths = [local(path) for path in flags["paths"][:2]]
     stored = paths[0] if len(paths) == 1 and (paths[0] / "manifest.json").is_file() else None
     chosen = spec_of({**flags, "resume": stored, "paths": [] if stored else flags["paths"]})
-    estimate = forecast(chosen)
+    estimate = dry_run(chosen)
     before = (read_manifest(stored).get("options") or {}).get("ledger") if stored is not None else None
     location = chosen.ledger or before or ledger_address()
     known, others = split_trivial(estimate.certain)

@@ -22,9 +22,10 @@ from germane.addons.cluster.merging import merge_parts, open_parts
 from germane.addons.cluster.share import Share
 from germane.encoding import now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, MissingPart, install_extra
-from germane.evaluation.choice import keeps_answers, ledger_of, open_ledger
+from germane.evaluation.choice import ledger_of
 from germane.evaluation.plan import Plan
 from germane.evaluation.run import command_to_resume, new_folder, run
+from germane.evaluation.session import keeps_answers, open_ledger
 from germane.evaluation.spec import Callbacks, Spec
 from germane.folder.files import write_manifest
 from germane.folder.writer import FolderWriter

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from germane.integrations import SharedJudge, required
+from germane.integrations.measuring import SharedJudge, required
 
 
 class _Metric:

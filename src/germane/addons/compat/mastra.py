@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from germane.errors import InputError
-from germane.integrations import SharedJudge, required
+from germane.integrations.measuring import SharedJudge, required
 from germane.judges import Judge
 from germane.measures import (
     Measure,

@@ -22,8 +22,8 @@ from typing import Any
 
 from germane import Measure, Report
 from germane.errors import InputError, MissingPart
-from germane.evaluation.evaluation import run_coroutine
-from germane.integrations import SharedJudge
+from germane.integrations.measuring import SharedJudge
+from germane.judging.caller import run_coroutine
 from germane.samples import records, samples_from
 from germane.types import Json
 

@@ -18,13 +18,15 @@ from germane.addons.draft.rivals import Search
 from germane.clean import counted
 from germane.cli.output import print_document, print_lines, say
 from germane.errors import InputError, Interrupted, JudgeError, LimitReached
-from germane.evaluation.choice import ledger_address, no_judge, open_ledger, pick_judge
-from germane.evaluation.evaluation import run_coroutine
+from germane.evaluation.choice import ledger_address, pick_judge
+from germane.evaluation.session import open_ledger
 from germane.evaluation.spec import Spec
 from germane.judges import Judge
 from germane.judging.asker import Asker
+from germane.judging.caller import run_coroutine
 from germane.judging.spending import Budget, check_price
 from germane.ledger.sqlite import password_apart
+from germane.measures.graders import no_judge
 from germane.samples import Notices, read_samples
 from germane.targets import Target, open_target
 from germane.types import Json, Sample
