@@ -188,6 +188,25 @@ def test_what_cannot_work_is_said_before_anything_is_asked(ask: Any, settings: s
         ask(settings, SAMPLE)
 
 
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (
+            "    url: URL\n    headers: {x-query: '{{query}}'}\n    body: '{{query}}'",
+            "the header x-query would have characters",
+        ),
+        ("    url: http://127.0.0.1:99999\n    body: '{{query}}'", "port must be 0-65535"),
+        ("    url: URL\n    headers: {content-length: '1'}\n    body: '{{query}}'", "Too much data"),
+    ],
+)
+def test_a_request_that_cannot_be_sent_is_an_error_of_the_sample(
+    ask: Any, settings: str, problem: str
+) -> None:
+    """The other samples are still asked."""
+    with pytest.raises(TargetError, match=problem):
+        ask(f"{settings}\n    retries: 0\n", Sample(id="a", query="über?"))
+
+
 class Raw:
     """A server that answers each request with these bytes, a part every `pause` seconds."""
 

@@ -124,7 +124,10 @@ class HttpTarget(Target):
                     pause = _PAUSE * 2**attempt
                     try:
                         response, text = await self._response(self._request(case))
-                    except (httpx2.RequestError, httpx2.InvalidURL) as fault:
+                    except TargetError:
+                        raise
+                    except Exception as error:  # noqa: BLE001 - not only httpx2's own, e.g. for a port above 65535
+                        fault = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
                         failure = self._masked(f"{type(fault).__name__}: {fault}".removesuffix(": "))
                     else:
                         if response.is_success:
@@ -151,6 +154,10 @@ class HttpTarget(Target):
         method = (self.method or ("GET" if self.body is None else "POST")).upper()
         url = fill_slots(self.url, values, partial(quote, safe=""))
         headers = {name: fill_slots(value, values) for name, value in self.headers.items()}
+        for name, value in headers.items():
+            if not (value.isascii() and value.isprintable()):
+                problem = f"the header {name} would have characters that HTTP does not allow"
+                raise TargetError(f"{problem}; send the text in the url or the body")
         body = filled(self.body, values)
         sent = {"content": body.encode()} if isinstance(body, str) else {} if body is None else {"json": body}
         return self._client.build_request(method, url, headers=headers, **sent)  # type: ignore[no-any-return]

@@ -78,3 +78,9 @@ def test_a_wait_that_names_no_time_is_a_backoff() -> None:
     assert 8 < max(waits) <= 16
     assert max(policy.wait(1.0, 2) for _ in range(300)) > 16
     assert min(policy.wait(1.0, 2) for _ in range(300)) >= 1
+
+
+@pytest.mark.parametrize("asked", [None, 0.0])
+def test_the_wait_stays_short_after_thousands_of_refusals(asked: float | None) -> None:
+    """A server that asks to come back at once can be asked thousands of times before the deadline."""
+    assert 0 <= RetryPolicy(longest=0.01).wait(asked, 5000) <= 0.01

@@ -69,7 +69,7 @@ class RetryPolicy:
         so that not all waiting requests return at once; from the second such request on, wait at least the
         backoff. If `asked` is None, return the backoff, which is exponential with full jitter.
         """
-        backoff = random.uniform(0, min(self.longest, self.backoff * 2.0**failures))  # noqa: S311 - no secret
+        backoff = random.uniform(0, min(self.longest, self.backoff * 2.0 ** min(failures, 99)))  # noqa: S311 - no secret
         if asked is None:
             return backoff
         seconds = asked + random.uniform(0, min(1.0, asked / 10))  # noqa: S311 - no secret
