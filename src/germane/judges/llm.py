@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from germane.errors import InputError, MissingPart, install_extra
-from germane.judges.client.call import GroupCall
 from germane.judges.client.chat import LIMIT_NAMES, PROMPT, ROOM, ModelCapabilities
-from germane.judges.client.client import ModelClient
+from germane.judges.client.client import GroupCall, ModelClient
 from germane.judges.client.function import FunctionTransport, OwnModel
 from germane.judges.client.providers import PROVIDERS, Price, Service, check_headers, find, price_of
 from germane.judges.client.ratelimits import AdaptiveConcurrency, RateLimiter

@@ -24,7 +24,7 @@ from germane.judges.client.chat import MODES, PROMPT, Completion, completion_in
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.judge import trivial_answer
 from germane.judges.llm import model_of
-from germane.judging.replies import judgement_of
+from germane.judging.asker import judgement_of
 from germane.ledger.store import Ledger
 from germane.questions import AnyQuestion
 from germane.questions.fusing import Ask, FusedRequest, render_request

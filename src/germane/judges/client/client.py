@@ -1,23 +1,31 @@
-"""The client of one model endpoint: it sends requests, and decides from each response what to do next.
+"""Ask a model at an endpoint: ModelClient sends single requests, GroupCall gets the answers to a group of questions.
 
-It waits and retries as RetryPolicy says. After several failures in a row, all requests pause and fewer
-requests are sent, until a response arrives or the client gives up. An error that would affect every request
-(invalid key, unknown model, no credit) is raised as JudgeError in all calls. The caller counts unusable
-answers.
+The client waits and retries as RetryPolicy says. After several failures in a row, all requests pause and
+fewer requests are sent, until a response arrives or the client gives up. An error that would affect every
+request (invalid key, unknown model, no credit) is raised as JudgeError in all calls.
+
+After an unusable answer, the model is asked again and told what was wrong. If requests about several texts
+keep failing, one request per text is sent. If requests with several questions keep failing, one request per
+question is sent. If the contexts are too long for the model, each half of them is sent in a request of its
+own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias
+from uuid import uuid4
 
-from germane.errors import AnswerError, JudgeError, LimitReached
+from germane.clean import counted
+from germane.errors import AnswerError, GermaneError, JudgeError, LimitReached, Miscounted, Unended
 from germane.judges.client.chat import (
     BYTES_PER_TOKEN,
+    MODES,
     PROMPT,
     ROOM,
     Completion,
@@ -26,6 +34,7 @@ from germane.judges.client.chat import (
     completion_in,
     tokens_in,
 )
+from germane.judges.client.providers import Price
 from germane.judges.client.ratelimits import AdaptiveConcurrency, CircuitBreaker, RateLimiter
 from germane.judges.client.retry import (
     UNKNOWN,
@@ -35,8 +44,12 @@ from germane.judges.client.retry import (
     decide,
     is_over_limit,
 )
-from germane.judges.judge import GaveUp, waiting
-from germane.questions.fusing import Ask
+from germane.judges.judge import GaveUp, Reply, waiting
+from germane.questions.fusing import Ask, FusedRequest, fused_requests, render_request
+from germane.questions.kinds import Support
+from germane.questions.prompts import Prompts
+from germane.questions.question import AnyQuestion
+from germane.types import FrozenDict, Json, Usage
 
 if TYPE_CHECKING:
     from germane.judges.client.foreign import PydanticAITransport
@@ -62,31 +75,6 @@ _SAME_TOKENS = 16  # maximum difference between two token counts of a full conte
 _log = logging.getLogger("germane")
 
 
-@dataclass(slots=True)
-class ModelCall:
-    """The state of one call (all requests for one group of questions), which the client updates.
-
-    `used` counts the `requests`, the responses that ask to wait (`waits`), the requests that failed in
-    transit (`faults`), the retries after unusable answers (`reasked`), and the tokens (`input`, `output`,
-    `cached` input).
-    """
-
-    left: float  # seconds until the deadline
-    used: Counter[str] = field(default_factory=Counter)
-    estimated: bool = False  # tokens were estimated from bytes, because the endpoint does not report them
-    model: str = ""  # the model that gave the last answer, as the endpoint names it
-    mode: int = 0  # index in MODES of the next request, unless the capabilities name a later one
-    limit: int = 0  # token limit that the last request set; 0 if it set none
-    own_limit: bool = False  # germane computed that limit from the question; the user did not set it
-    limited: bool = False  # the schema of the last request limits the length of lists and strings
-    thrown_away: int = 0  # number of answers that the endpoint discarded because of the schema
-    failures: int = 0  # attempts that failed in transit for the current question
-    room: int = 0  # token limit of the next answer after an answer was cut off, else 0
-    sent: float = 0.0  # the time of the last request
-    taken: float = 0.0  # the tokens of the last request, as the rate limit counted them
-    held: bool = False  # the last request counts as in flight, until the next one or until answers are stored
-
-
 class ModelClient:
     """A client that asks one model at one endpoint, in one event loop."""
 
@@ -105,7 +93,7 @@ class ModelClient:
         self._worked = False
         self._rejected = self._cuts_at = 0
 
-    async def complete(self, ask: Ask, call: ModelCall, note: Correction | None = None) -> Completion:
+    async def complete(self, ask: Ask, call: GroupCall, note: Correction | None = None) -> Completion:
         """Send a request, with retries, and return the model's answer. `note` corrects the previous answer.
 
         Raises:
@@ -140,7 +128,7 @@ class ModelClient:
                     if self._compose(ask, note, call) == body:  # no other call has changed the form meanwhile
                         self._change(decision, call)
 
-    async def _admit(self, ask: Ask, call: ModelCall, pause: float) -> None:
+    async def _admit(self, ask: Ask, call: GroupCall, pause: float) -> None:
         """Wait `pause` seconds and until all limits allow a request, then count the request as in flight.
 
         Raises JudgeError or GaveUp if the client has given up the endpoint meanwhile.
@@ -174,7 +162,7 @@ class ModelClient:
                 if self.breaker.exhausted:
                     raise self._no_answer(self.breaker.exhausted)
 
-    def release(self, call: ModelCall) -> None:
+    def release(self, call: GroupCall) -> None:
         """Count the last request of `call` as no longer in flight. Repeating this has no effect."""
         if call.held:
             call.held = False
@@ -182,7 +170,7 @@ class ModelClient:
             if self._limiter is not None:
                 self._limiter.release()
 
-    def _compose(self, ask: Ask, note: Correction | None, call: ModelCall) -> bytes:
+    def _compose(self, ask: Ask, note: Correction | None, call: GroupCall) -> bytes:
         """Return the body of the next request, in the form that the endpoint is now known to accept.
 
         Raises GaveUp if the last answer was cut off and the endpoint accepts no token limit.
@@ -198,7 +186,7 @@ class ModelClient:
         call.limited = capabilities.schema_limits and call.mode < PROMPT
         return capabilities.body(ask, note, call.limit, call.mode)
 
-    async def _send(self, body: bytes, call: ModelCall) -> RetryDecision:
+    async def _send(self, body: bytes, call: GroupCall) -> RetryDecision:
         """Send one request, and return what to do next, such as take the answer or retry."""
         started, seconds = monotonic(), min(self.policy.read, call.left)
         secrets = self.transport.secrets
@@ -224,7 +212,7 @@ class ModelClient:
         call.used.update(input=sent or 0, output=back or 0, cached=cached)
         return decision._replace(text=secrets.mask_text(decision.text))
 
-    def _count(self, got: Completion, call: ModelCall, size: int) -> Completion:
+    def _count(self, got: Completion, call: GroupCall, size: int) -> Completion:
         """Count the tokens of an answer and return the answer.
 
         It is marked as cut off if it reached the token limit and is not valid JSON. `size` is the estimated
@@ -262,7 +250,7 @@ class ModelClient:
                 too_long=True,
             )
 
-    def widen(self, got: Completion, ask: Ask, call: ModelCall) -> bool:
+    def widen(self, got: Completion, ask: Ask, call: GroupCall) -> bool:
         """Raise the token limit, because the answer `got` was cut off; return False if that cannot help.
 
         The computed limit is generous. If an answer used it up, it is raised only if the model spent the
@@ -279,7 +267,7 @@ class ModelClient:
         call.room = max(2 * max(used or 0, limit), ROOM)
         return True
 
-    def _pause(self, decision: RetryDecision, call: ModelCall) -> float:
+    def _pause(self, decision: RetryDecision, call: GroupCall) -> float:
         """Return the seconds to wait before the request is sent again, and subtract them from `call.left`.
 
         A Retry-After costs no attempt. A failure in transit costs an attempt, unless the circuit is open;
@@ -326,7 +314,7 @@ class ModelClient:
         self._unusable = f"{self.transport.url} {why}"
         return JudgeError(self._unusable)
 
-    def _refused(self, decision: RetryDecision, call: ModelCall, size: int) -> None:
+    def _refused(self, decision: RetryDecision, call: GroupCall, size: int) -> None:
         """Raise an error for a refused request, or stop sending the limit or schema that was refused.
 
         `size` is the request's length in tokens. Raises GaveUp if no other form of the request can help, and
@@ -356,7 +344,7 @@ class ModelClient:
                 )
             call.mode = PROMPT
 
-    def _change(self, decision: RetryDecision, call: ModelCall) -> None:
+    def _change(self, decision: RetryDecision, call: GroupCall) -> None:
         """Change the form of later requests after a refusal.
 
         The feature that the refusal names is not sent again; if it names none, a simpler form is used. Raises
@@ -376,3 +364,224 @@ class ModelClient:
         if capabilities.proven or call.mode == PROMPT:
             raise GaveUp(decision.why)
         call.mode += 1
+
+
+_CUT = AnswerError("the answer was cut off at the token limit")
+_FREE = Usage(cost_usd=0.0)
+_NO_ANSWER = Reply(error="the model gave no answer")
+_SHOWN = 4000  # characters of an unusable answer that are shown to the model again
+_PROBLEM = 300  # maximum characters of the description of the problem with it
+
+
+class GroupCall:
+    """All requests of LLMJudge for one group of questions: a FusedRequest, or a batch of several.
+
+    `run` sends the requests; then `replies` returns the answers. `used` counts the `requests`, the responses
+    that ask to wait (`waits`), the requests that failed in transit (`faults`), the retries after unusable
+    answers (`reasked`), and the tokens (`input`, `output`, `cached` input).
+    """
+
+    def __init__(self, client: ModelClient, prompts: Prompts, items: Sequence[FusedRequest]) -> None:
+        self.client, self.prompts, self.items = client, prompts, items
+        self.id, self.started = uuid4().hex, monotonic()  # the id names the call in judgements
+        self.left = client.policy.deadline  # seconds until the deadline
+        self.used = Counter[str]()
+        self.estimated = False  # tokens were estimated from bytes, because the endpoint does not report them
+        self.model = ""  # the model that gave the last answer, as the endpoint names it
+        # the next request: its output mode as an index in MODES, unless the capabilities name a later one, and
+        # the token limit of its answer after an answer was cut off, else 0
+        self.mode = self.room = 0
+        # the last request: its token limit (0: none), True if germane computed that limit, True if its schema
+        # limited lists and strings, when it was sent, its tokens as the rate limit counted them, and True if it
+        # counts as in flight, until the next one is sent or the answers are stored
+        self.limit, self.own_limit, self.limited = 0, False, False
+        self.sent, self.taken, self.held = 0.0, 0.0, False
+        self.thrown_away = 0  # number of answers that the endpoint discarded because of the schema
+        self.failures = 0  # attempts that failed in transit for the current question
+        self._results = defaultdict[int, Reply](lambda: _NO_ANSWER)  # by the id() of the question
+        self._singly: list[AnyQuestion] = []  # kept alive, and so are their ids
+        self._spent = self._unended = False
+
+    async def run(self) -> None:
+        """Ask all questions together, then ask the failed questions again in smaller requests."""
+        requests = [self.items]
+        for items in requests:  # the loop adds smaller requests
+            self._spent = self._unended = False
+            try:
+                try:
+                    await self._attempts(items)
+                except GaveUp as error:
+                    if not error.too_long or sum(len(item.questions) for item in items) > 1:
+                        raise
+                    await self._in_windows(items[0].questions[0], error)
+            except (GaveUp, AnswerError) as error:
+                self._spent |= isinstance(error, GaveUp) and error.spent
+                self._fail(str(error), items)
+            except GermaneError:
+                raise
+            except Exception as error:  # noqa: BLE001 - an unreadable answer must not fail other questions
+                why = f"the answer could not be read: {type(error).__name__}: {str(error)[:_PROBLEM]}"
+                self._fail(why, items)
+            requests += [[item] for item in self._split_questions(items)]
+
+    def replies(self, questions: Sequence[AnyQuestion], price: Price | None) -> list[Reply]:
+        """Return one reply per question, in order.
+
+        The first reply contains the usage and time of all requests.
+
+        `price` is the model's price, None if it is unknown.
+        """
+        used, replies = self.used, list[Reply]()
+        sent, back = used["input"], used["output"]
+        cost = None if price is None else price.cost(sent, back, used["cached"])
+        usage = Usage(requests=used["requests"], input_tokens=sent, output_tokens=back, cost_usd=cost)
+        ms: float | None = (monotonic() - self.started) * 1000
+        asked_for = "text" if self.items[0].questions[0].free_text else MODES[self.mode]
+        common: dict[str, Json] = {
+            "mode": asked_for,
+            "model": self.model,
+            "left_out": self.client.capabilities.left_out,
+            "singly": len(self._singly),
+            **{name: used[name] for name in ("reasked", "waits", "faults")},
+            "tokens": "estimated" if self.estimated else "",
+        }
+        common = {name: value for name, value in common.items() if value}  # leaves out the usual values
+        for question in questions:
+            stored = self._results[id(question)]
+            reply = replace(stored, request=self.id, provenance=FrozenDict(common | stored.provenance))
+            window = replace(reply, usage=_FREE, children=())
+            windows = [(part, replace(window, payload=inner.payload)) for part, inner in stored.children]
+            replies.append(replace(reply, usage=usage, ms=ms, children=tuple(windows)))
+            usage, ms = _FREE, None
+        return replies
+
+    def _fail(self, why: str, items: Sequence[FusedRequest]) -> None:
+        """Store `why` as the error of each question in `items` that has no answer."""
+        for item in items:
+            for question in item.questions:
+                if self._results[id(question)].payload is None:
+                    self._results[id(question)] = Reply(error=why)
+
+    def _open(self, items: Sequence[FusedRequest]) -> Iterator[FusedRequest]:
+        """Yield requests with those questions of the requests `items` that have no answer yet."""
+        for item in items:
+            left = [question for question in item.questions if self._results[id(question)].payload is None]
+            if len(left) == len(item.questions):
+                yield item
+            elif left:
+                yield from fused_requests(left, self.prompts)
+
+    def _split_questions(self, items: Sequence[FusedRequest]) -> list[FusedRequest]:
+        """Return smaller requests for the unanswered questions; [] in an outage, or if they cannot help."""
+        left = list(self._open(items))
+        if not left or self.client.breaker.open:
+            return []
+        if len(items) > 1:
+            return left
+        hopeful = self._unended or (self._spent and self.client.capabilities.proven)
+        if len(items[0].questions) == 1 or not hopeful:
+            return []
+        questions = [question for item in left for question in item.questions]
+        self._singly += questions
+        return fused_requests(questions, self.prompts, fuse=False)
+
+    async def _in_windows(self, question: AnyQuestion, error: GaveUp) -> None:
+        """Ask a question about each part of its contexts, and merge the answers.
+
+        `error` is the failure of the whole question, which is raised again if its contexts cannot be divided.
+        Raises GaveUp if a part gets no answer.
+        """
+        if not isinstance(question, Support) or not (todo := question.halves()):
+            raise error
+        answered: list[tuple[Support, Reply]] = []
+        while todo:
+            window = todo.pop(0)
+            try:
+                await self._attempts(fused_requests([window], self.prompts))
+            except GaveUp as long:
+                if not long.too_long:
+                    raise
+                todo[:0] = window.halves()
+                if len(window.contexts) == 1:
+                    number = question.ranks[question.contexts.index(window.contexts[0])][0]
+                    raise GaveUp(
+                        f"context {number} alone is too long for the model; shorten it ({long})"
+                    ) from None
+                continue
+            reply = self._results[id(window)]
+            if reply.payload is None:
+                raise GaveUp(str(reply.error))
+            answered.append((window, reply))
+        payload = question.merge([(window, reply.payload) for window, reply in answered])
+        how = FrozenDict(windows=len(answered))
+        self._results[id(question)] = Reply(payload=payload, provenance=how, children=tuple(answered))
+
+    async def _attempts(self, items: Sequence[FusedRequest]) -> None:
+        """Send `items` in one request, repeated with corrections until all answers are usable, or give up."""
+        note: Correction | None = None
+        problem: AnswerError | None = None
+        self.failures = self.room = attempt = 0  # of this question
+        for attempt in range(1, self.client.policy.attempts + 1):
+            self.used["reasked"] += attempt > 1
+            problem, note = await self._attempt(render_request(items, self.prompts), note)
+            self._unended = isinstance(problem, Unended)
+            left = list(self._open(items))
+            if not left or (len(items) > 1 and len(left) < len(items)):
+                return
+            if len(items) > 1 and attempt > 1 and problem is not _CUT:
+                break
+            if self._unended and (sum(len(item.questions) for item in items) > 1 or attempt > 1):
+                break  # a model whose answer did not end would repeat itself again
+            if len(items) == 1 and left[0] is not items[0]:
+                items, note = left[:1], ("", str(problem)[:_PROBLEM])
+        self._spent = True
+        tried = counted(attempt, "attempt")
+        self._fail(f"no usable answer in {tried}; the last: {str(problem)[:_PROBLEM]}", items)
+
+    async def _attempt(
+        self, ask: Ask, note: Correction | None
+    ) -> tuple[AnswerError | None, Correction | None]:
+        """Send one request, with the correction `note` of the previous answer, and store the usable answers.
+
+        Return what was wrong with the answer (None if nothing was) and the correction to send next.
+        """
+        try:
+            got = await self.client.complete(ask, self, note)
+        except AnswerError as error:
+            return error, ("", str(error)[:_PROBLEM])
+        except GaveUp as error:
+            if note is None or not error.too_long:
+                raise
+            # the request is too long because of the correction, not because of the texts
+            return AnswerError("the correction of the previous answer is too long for the model"), None
+        if got.cut and (ask.schema or self.own_limit):
+            if self.client.widen(got, ask, self):
+                return _CUT, note
+            if ask.schema and not got.text.lstrip().startswith("{"):
+                self.client.capabilities.schema_ignored()
+            why = f"the answer did not end within {self.limit:,} tokens"
+            again = ("", f"{why}, write less") if ask.schema else None
+            return Unended(f"{why}: --model-parameter max_tokens=N allows more"), again
+        problem = self._keep(ask, got)
+        if problem is None:
+            if note is None and ask.schema:
+                self.client.capabilities.usable(self.mode)
+            return None, note
+        if not (isinstance(problem, Miscounted | Unended) or got.problem):
+            self.client.capabilities.schema_ignored()
+        text = "" if isinstance(problem, Unended) else got.text[:_SHOWN]
+        return problem, (text, str(problem)[:_PROBLEM])
+
+    def _keep(self, ask: Ask, got: Completion) -> AnswerError | None:
+        """Store the usable answers in a completion; return the error of an unusable answer, or None."""
+        problem: AnswerError | None = None
+        try:
+            payload = got.payload() if ask.schema else {"text": got.text}
+            for question, answer, how in ask.read(payload, limited=self.limited):
+                if isinstance(answer, AnswerError):
+                    problem = answer
+                else:
+                    self._results[id(question)] = Reply(payload=answer, provenance=FrozenDict(how))
+        except AnswerError as error:
+            return error
+        return problem
