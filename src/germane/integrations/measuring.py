@@ -139,10 +139,7 @@ class SharedJudge:
         return await aevaluate(samples, measures, judge=own, against=against, ledger=self._place)
 
     def _shared(self) -> _Session | None:
-        """Return the session of the judge, which is created on first use.
-
-        Returns None if there is no judge, or if the judge runs the user's code.
-        """
+        """Return the judge's session; None if there is no judge, or if the judge runs the user's code."""
         with self._lock:
             if self._judge is None and (given := judge_of(self.given)) is not None:
                 self._judge = judge = load_judge(given)
@@ -169,7 +166,6 @@ class _Session:
         self._ledger: Ledger | None = None
 
     async def report(self, samples: Sequence[Sample], measures: str | Sequence[str], against: str) -> Report:
-        """Return the report on these samples; answers are cached for all callers of this session."""
         graders, settings = asked_graders(measures), Settings.of(against, None)
         jobs = (Job(sample=sample, graders=graders) for sample in read_questions(samples))
         async with self._free:
@@ -221,17 +217,13 @@ def _close_soon(session: _Session) -> None:
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop in which this process's integrations ask judges."""
     with _starting:
         return _loop_of(os.getpid())
 
 
 @cache
 def _loop_of(_process: int) -> asyncio.AbstractEventLoop:
-    """Return the event loop of the process with this id, which runs in a daemon thread.
-
-    When the process ends, all sessions are closed.
-    """
+    """Return an event loop in a daemon thread; when the process ends, all sessions are closed."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="germane-integrations", daemon=True).start()
 
@@ -247,7 +239,6 @@ def _loop_of(_process: int) -> asyncio.AbstractEventLoop:
 
 
 def _measured(report: Report, sample: Sample) -> tuple[Measured, ...]:
-    """Return the scores in a report on one sample, each with its explanation."""
     judgements = tuple(report.judgements())
     judges = sorted({judgement.judge for judgement in judgements}) or [str(report.judge.source)]
     return tuple(
@@ -308,7 +299,6 @@ def judge_of(model: Any) -> Any:
 
 
 def _with_provider(names: str) -> str:
-    """Return the judges' `names` (separated by spaces) with `openai:` before models without a provider."""
     return " ".join(f"openai:{name}" if _BARE.fullmatch(name) else name for name in names.split())
 
 

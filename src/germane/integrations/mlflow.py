@@ -57,10 +57,7 @@ def scorer(
 
 
 def _single(fields: Any) -> Any:
-    """Return the string in a mapping whose only entry is a string under a name that no data file uses.
-
-    Any other value is returned unchanged.
-    """
+    """Return the string in a mapping that contains nothing else, under a name that no data file uses."""
     if isinstance(fields, dict) and len(fields) == 1:
         ((name, value),) = fields.items()
         return value if name not in SPELLINGS and isinstance(value, str) else fields
@@ -68,7 +65,6 @@ def _single(fields: Any) -> Any:
 
 
 def _expected(fields: Any) -> Any:
-    """Return MLflow's expectations as a row; `expected_retrieved_context` becomes the gold."""
     if not isinstance(fields, dict):
         return fields
     row = {name: value for name, value in fields.items() if not name.startswith("expected_")}
@@ -81,11 +77,7 @@ def _expected(fields: Any) -> Any:
 
 
 def _retrieved(trace: Any, *, by_uri: bool) -> dict[str, Json]:
-    """Return the searches of a trace as fields of a row; {} if the trace contains no retriever span.
-
-    Each outermost retriever span is a search, with its error if it failed. With `by_uri`, documents are
-    identified by their `doc_uri`, as in the gold.
-    """
+    """Return the searches of a trace, one per outermost retriever span, as fields of a row."""
     spans = trace.search_spans(span_type=SpanType.RETRIEVER)
     inside = {span.span_id for span in spans}
     calls = []
@@ -106,7 +98,6 @@ def _retrieved(trace: Any, *, by_uri: bool) -> dict[str, Json]:
 
 
 def _with_uri(document: Json) -> Json:
-    """Return a document with its `doc_uri` as its id, or unchanged if it has no `doc_uri`."""
     about = document.get("metadata") if isinstance(document, dict) else None
     uri = about.get("doc_uri") if isinstance(about, dict) else None
     return document if uri is None else {**document, "id": uri}

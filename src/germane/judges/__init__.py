@@ -80,7 +80,6 @@ _public: Callable[[str], Callable[..., Judge]] = __getattr__
 
 
 def _loaded(value: Any, options: Mapping[str, Json]) -> Judge:
-    """Return the judge for one name, judge object, chat model or function; see `load_judge`."""
     if not isinstance(value, str):
         from germane.judges.judge import with_defaults
 

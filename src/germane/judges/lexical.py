@@ -57,11 +57,10 @@ class LexicalJudge(LocalJudge):
 
 
 def _relevance(question: Relevance) -> Json:
-    """Return the payload for Relevance, graded by the proportion of the query's words in the passage.
+    """Grade by the proportion of the query's words in the passage.
 
-    If there is a reference (or else a response), the mean of two proportions is used: that of the query's
-    words, and that of the words of the reference's best-covered sentence. One sentence is enough, because a
-    passage can help without containing the whole answer.
+    If there is a reference (or else a response), the mean with the proportion of the words of its best-covered
+    sentence is used. One sentence is enough, because a passage can help without containing the whole answer.
     """
     names = stems(question.passage)
     query = terms(question.query)
@@ -78,23 +77,19 @@ def _relevance(question: Relevance) -> Json:
 
 
 def _claims(question: Claims) -> Json:
-    """Return the payload for Claims: each sentence is a claim, except questions.
-
-    Citation marks are removed.
-    """
+    """Return each sentence as a claim, except questions, without citation marks."""
     texts = sentences(_CITED.sub("", question.text))
     asks = ("?", "\uff1f", "\u061f")
     return {"claims": [text for text in texts if words(text) and not text.rstrip("\"'”’»)").endswith(asks)]}
 
 
 def _support(question: Support) -> Json:
-    """Return the payload for Support: for each claim, the contexts that support it; see `supported`."""
     contexts = [stems(text) for text in question.contexts]
     return {"claims": [supported(n, claim, contexts) for n, claim in enumerate(question.claims, start=1)]}
 
 
 def _statements(question: StatementRelevance) -> Json:
-    """Return the payload for StatementRelevance, in which each sentence of the passage is a statement.
+    """Return each sentence as a statement.
 
     It is relevant if it contains half of the words of the query or of a sentence of the reference (or
     response).
@@ -110,14 +105,12 @@ def _statements(question: StatementRelevance) -> Json:
 
 
 def _sufficiency(question: Sufficiency) -> Json:
-    """Return the payload for Sufficiency: yes if the contexts together contain 95% of the query's words."""
     names = stems(question.about)
     query = terms(question.query)
     return {"reasoning": reason("query", query, names), "sufficient": coverage(query, names) >= ANSWERS}
 
 
 def _missing(required: Terms, present: frozenset[str]) -> list[str]:
-    """Return the words of `required` whose stems are not in `present`, in their original spelling."""
     return [word for stem, (word, _) in required.items() if stem not in present]
 
 
@@ -186,10 +179,7 @@ def carries(required: Terms, present: frozenset[str]) -> bool:
 
 
 def _pair(required: Terms, covered: Sequence[frozenset[str]]) -> list[int]:
-    """Return the numbers of the first two contexts that support a claim together; [] if no pair does.
-
-    `covered` are the words of the claim that each context contains.
-    """
+    """Return the numbers of the first two contexts that support a claim together; [] if no pair does."""
     first = {kept: position for position, kept in reversed(list(enumerate(covered, start=1))) if kept}
     useful = sorted((position, kept) for kept, position in first.items())  # one context per set of words
     pairs = ([a, b] for (a, value), (b, other) in combinations(useful, 2) if carries(required, value | other))
@@ -204,7 +194,6 @@ _ACRONYM = re.compile(r"\b[A-Z]{2,}\b")
 
 @lru_cache(maxsize=1)
 def _weights() -> MappingProxyType[str, float]:
-    """Return the weight of each common English word; the weight of function words is 0."""
     lists = tomllib.loads((Path(__file__).parent / "common_words.toml").read_text("utf-8"))
     weights = dict.fromkeys(lists["first"].split(), VERY_COMMON)
     weights |= dict.fromkeys(lists["second"].split(), COMMON)

@@ -291,7 +291,6 @@ def _check(
     temperature: float | None,
     counts: Mapping[str, int | None],
 ) -> None:
-    """Raise InputError if a setting of LLMJudge is invalid; `counts` are settings that must be at least 1."""
     if ours := ", ".join(sorted(_OURS & parameters.keys())):
         problem = f"the model parameters include {ours}, which germane sets itself"
         raise InputError(problem, fix=f"leave out {ours}")
@@ -320,9 +319,8 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
 def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
     """Return (True if requests set a token limit, the names of that parameter in the order to try them).
 
-    Only requests to the user's own server set limits, because hosted models stop by themselves and their
-    providers reserve the requested tokens. OpenAI's newer models refuse the older name of the parameter with
-    an error; most other servers silently ignore the newer name.
+    Only requests to the user's own server set limits, because providers reserve the requested tokens. OpenAI's
+    newer models refuse the older name; most other servers silently ignore the newer one.
     """
     own_server = service.provider in PROVIDERS and bool(service.custom or service.traits.local)
     limited = own_server and not service.traits.extra
@@ -331,10 +329,6 @@ def _limits(service: Service) -> tuple[bool, tuple[str, ...]]:
 
 
 def _identity(service: Service, temperature: float | None, parameters: Mapping[str, Json]) -> FrozenDict:
-    """Return the settings that can change a model's answer, for ledger keys.
-
-    The token limit is not included.
-    """
     identity = {
         "provider": service.provider,
         "model": service.model,

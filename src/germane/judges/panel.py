@@ -153,10 +153,7 @@ def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
 
 
 def _names(members: Sequence[Judge]) -> list[str]:
-    """Return the names of the members; if two have the name `a`, theirs are `a #1` and `a #2`.
-
-    Raises InputError if two members are the same judge.
-    """
+    """Return the names of the members; if two have the name `a`, theirs are `a #1` and `a #2`."""
     names = [member.name for member in members]
     if len({str(dict(member.identity)) for member in members}) < len(members):
         raise InputError(

@@ -145,7 +145,6 @@ async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: Gr
 
 
 def _wrong(replies: Sequence[Any], count: int) -> str:
-    """Return a description of the fault in a judge's replies to `count` questions; "" if they are valid."""
     for reply in replies:
         if not (isinstance(reply, Reply) and isinstance(reply.usage, Usage)):
             return "its answer() must return Reply objects, or payloads as dicts"
@@ -267,18 +266,12 @@ class Asker:
                 value.future.exception()  # else asyncio warns about it if nobody waits for the future
 
     def _break(self, error: BaseException) -> None:
-        """Stop the asker because of an error, which all waiting questions raise.
-
-        Answers to requests in flight are still stored.
-        """
+        """Stop because of an error, which all waiting questions raise; answers in flight are still stored."""
         self.stop(error)
         self._fail(list(self._pending.values()), error)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start `work` as a task.
-
-        The asker awaits it before it closes; an exception in it stops the asker.
-        """
+        """Start a task, which is awaited before the asker closes; an exception in it stops the asker."""
 
         def done(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
@@ -330,10 +323,7 @@ class Asker:
         return judgements
 
     def _known(self, judge: Judge, question: AnyQuestion, judgement: Judgement | None) -> Answer | None:
-        """Return a stored judgement as the question's answer, and count it as reused.
-
-        Return None if there is no judgement or it cannot be used, so that the judge must be asked.
-        """
+        """Return a stored judgement as an answer and count it as reused; None if the judge must be asked."""
         if judgement is None or not (answer := self.read(question, judgement)).holds:
             return None
         self._usage_log.reused(judge, question, answer)
@@ -380,7 +370,6 @@ class Asker:
         return [future.result() for future in waited]
 
     def _look_up(self) -> None:
-        """Answer newly arrived questions from stored answers, and queue the others for their judges."""
         arrived, self._arrived = self._arrived, []
         try:
             judgements = self.find([(value.key, value.judge) for value in arrived])
@@ -399,11 +388,7 @@ class Asker:
             self._break(error)
 
     def _queue(self, judge: Judge, pending: list[Pending]) -> None:
-        """Queue the questions for `judge` and start as many groups as the limits allow.
-
-        If the judge is a panel, each question is put to its members instead. In a replay, a question to a
-        judge whose answers would be in the ledger is not asked; its answer is an error.
-        """
+        """Queue the questions for their judge; ask the members of a panel; in a replay, answer with an error."""
         if self._failure is not None:
             self._fail(pending, self._failure)
             return
@@ -431,7 +416,6 @@ class Asker:
         self._start_groups()
 
     async def _ask_panel(self, pending: Pending, panel: PanelJudge) -> None:
-        """Put a question to the members of a panel, and answer it with their combined vote."""
         votes: list[Answer] = []
         try:
             while members := panel.next_members(pending.question, votes):
@@ -448,10 +432,7 @@ class Asker:
     # Groups of questions that are sent to judges
 
     def _start_groups(self) -> None:
-        """Start as many waiting groups as the judges' concurrency and the budget allow.
-
-        If the budget allows no group and no paid request is in flight, the asker stops with LimitReached.
-        """
+        """Start as many waiting groups as the judges' concurrency and the budget allow."""
         for queue in self._queues.values():
             while queue.groups and queue.running < max(1, queue.judge.concurrency):
                 group = queue.groups[0]
@@ -475,10 +456,7 @@ class Asker:
                 self._spawn(self._ask(queue, queue.groups.popleft(), reserved))
 
     async def _ask(self, queue: Queue, group: list[Pending], reserved: float) -> None:
-        """Put one group of questions to the judge of `queue`; a JudgeError stops the asker.
-
-        `reserved` is the cost that the budget expects; it is replaced by the actual cost.
-        """
+        """Ask the judge of `queue` one group of questions, whose expected cost is `reserved`."""
         judge, scope = queue.judge, GroupScope()
         if self._prepared is False and judge.stored:
             self._before_asking()
@@ -516,11 +494,7 @@ class Asker:
     async def _settle_group(
         self, judge: Judge, pending: Sequence[Pending], replies: Sequence[Reply], *, stopped: bool
     ) -> None:
-        """Store a judge's answers, then pass each answer to the callers that wait for it.
-
-        If the group was `stopped`, its questions without an answer fail with the reason for the stop. An
-        error of the ledger stops the asker.
-        """
+        """Store a judge's answers, then pass each answer to the callers that wait for it."""
         session = self._usage_log.session if judge.stored else ""
         both = [
             (value, answer_of(value.key, value.question, judge, reply, session))

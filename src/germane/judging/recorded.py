@@ -57,20 +57,13 @@ class StoredAnswers:
             self._add(number, fields, judgement.parent, judgement.error)
 
     def _add(self, position: int, fields: Mapping[str, Any], parent: str | None, error: str | None) -> None:
-        """Index a judgement by its item and settings. The first judgement with them stays in the index.
-
-        A judgement with a parent is skipped. `position` is its number in the list or its offset in the file.
-        """
+        """Index a judgement; the first one with its item and settings stays in the index."""
         if parent is None and not (self._however and error is not None):
             for name in _names(str(fields.get("item")).encode(), self._settings(fields)):
                 self._index.setdefault(name, position)
 
     def _settings(self, fields: Mapping[str, Any]) -> Sequence[bytes]:
-        """Return the settings of a judgement as bytes for its index keys.
-
-        The first value leaves out the `beside` inputs (reference, response, criterion). If the judgement has
-        such inputs, a second value contains them. `fields` contains the settings and the kind.
-        """
+        """Return the settings in a judgement as bytes: without its `beside` inputs and, if it has any, with them."""
         values = map(fields.get, ("kind",) if self._however else _SETTINGS)
         settings = "\0".join(["\0" if value is None else str(value) for value in values]).encode()
         beside = None if self._however else fields.get("beside")
@@ -130,7 +123,6 @@ class StoredAnswers:
             yield None if position is None else next(records)
 
     def _names_of(self, questions: Sequence[AnyQuestion]) -> list[Sequence[bytes]]:
-        """Return, for each question, the index keys of answers to it, the first without `beside` inputs."""
         if isinstance(questions, Passages) and questions:
             several = self._settings({**asked_as(questions.example), "kind": questions.example.kind})
             return [_names(item.encode(), several) for item in questions.items]
@@ -141,7 +133,7 @@ class StoredAnswers:
 
 
 class _Answer(Struct, gc=False):
-    """The answer and error of a stored judgement: the only fields that are parsed if no others are needed."""
+    """The fields of a stored judgement that are parsed if no others are needed."""
 
     answer: Any = None
     error: str | None = None
@@ -151,5 +143,4 @@ _decode_answer = msgspec.json.Decoder(_Answer).decode
 
 
 def _names(item: bytes, several: Sequence[bytes]) -> Sequence[bytes]:
-    """Return the index keys of an item (a question's digest): a digest for each of `several` settings."""
     return [short_name(item + settings) for settings in several]

@@ -227,7 +227,6 @@ class UsageLog:
 
 
 def _spent_in(row: Mapping[str, Any]) -> Spent:
-    """Return the usage in a session's row of the manifest. Raises ValueError if a count is not a number."""
     return convert({name: row.get(name, 0) for name in _OF_SESSION}, Spent)
 
 
@@ -349,7 +348,6 @@ class Budget:
 
 
 def _dollars(cost: float) -> str:
-    """Return a cost as a string with four decimals, or with two significant digits if it is below $0.001."""
     return f"${cost:.4f}" if cost >= 0.001 else f"${cost:.2g}"
 
 

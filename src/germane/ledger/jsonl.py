@@ -65,15 +65,11 @@ def judgements_of(path: Path) -> Iterator[Judgement]:
 
 
 def _is_parquet(path: Path) -> bool:
-    """Return True if the path is a folder named *.parquet, as older versions of germane wrote."""
+    """Return True if the path is a folder as older versions of germane wrote."""
     return path.suffix == ".parquet" and path.is_dir()
 
 
 def _lines_of_parquet(folder: Path) -> Iterator[bytes]:
-    """Yield the judgements in a folder judgements.parquet as JSON lines.
-
-    Raises MissingPart without polars.
-    """
     try:
         import polars as pl
     except ImportError:
@@ -90,7 +86,6 @@ def _lines_of_parquet(folder: Path) -> Iterator[bytes]:
 
 
 def _judgement(line: bytes, location: SourceLocation) -> Judgement:
-    """Return the judgement in a JSON line. Raises InputError with `location` if the line is invalid."""
     row: Json = None
     try:
         row = decode(line)

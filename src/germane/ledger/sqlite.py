@@ -163,7 +163,7 @@ class SQLiteLedger(Ledger):
 
 
 def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
-    """Return an SQLite connection in autocommit mode that any thread may use; `mode` is that of the URI."""
+    """Return a connection in autocommit mode that any thread may use."""
     where = f"{path.absolute().as_uri()}?mode={mode}"
     db = sqlite3.connect(
         where, uri=True, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
@@ -174,7 +174,7 @@ def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
 
 @contextmanager
 def _transaction(db: sqlite3.Connection, how: str = "IMMEDIATE") -> Iterator[None]:
-    """Run the context in a transaction of type `how`. In a "DEFERRED" one, all reads see the same state."""
+    """Run the context in a transaction; in a "DEFERRED" one, all reads see the same state."""
     db.execute(f"BEGIN {how}")
     try:
         yield
@@ -187,7 +187,6 @@ def _transaction(db: sqlite3.Connection, how: str = "IMMEDIATE") -> Iterator[Non
 
 
 def _open_for_writing(path: Path) -> sqlite3.Connection:
-    """Return a writing connection. A missing folder, file (with mode 0600) or table is created."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         path.touch(0o600, exist_ok=False)  # SQLite gives the log the same mode
@@ -209,10 +208,7 @@ def _open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def _filled(rows: Iterable[Judgement]) -> sqlite3.Connection:
-    """Return a temporary database with those of the judgements `rows` that are not errors.
-
-    A panel's judgement is left out if a member failed. The database is deleted when it is closed.
-    """
+    """Return a temporary database of judgements, without errors and panel answers for which a member failed."""
     db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     db.execute(f"PRAGMA cache_size={-_CACHE_KIB}")
     answers = (row for row in rows if row.error is None and not row.provenance.get("failed"))
@@ -227,17 +223,12 @@ def _filled(rows: Iterable[Judgement]) -> sqlite3.Connection:
 
 
 def _create_table(db: sqlite3.Connection) -> None:
-    """Create the table of judgements and its indexes in an empty database."""
     columns = ", ".join(f"{name} {declared}" for name, declared in DECLARED.items())
     for statement in (f"CREATE TABLE judgements ({columns})", *INDEXES, f"PRAGMA user_version={FORMAT}"):
         db.execute(statement)
 
 
 def _open_for_reading(path: Path) -> sqlite3.Connection:
-    """Return a read-only connection; the file may be on read-only media.
-
-    Raises LedgerError without a ledger.
-    """
     if not path.exists():
         make = "`germane run` creates one, or name another: --ledger FILE"
         raise LedgerError(f"there is no ledger {path}; {make}")
@@ -274,10 +265,7 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
 
 
 def _use_log(db: sqlite3.Connection) -> None:
-    """Turn on the write-ahead log.
-
-    Retry while the file is locked, because SQLite itself does not wait here.
-    """
+    """Turn on the write-ahead log; retry while the file is locked, because SQLite does not wait here."""
     until = time.monotonic() + _WAIT_SECONDS
     while True:
         try:
@@ -291,7 +279,6 @@ def _use_log(db: sqlite3.Connection) -> None:
 
 
 def _explain(error: Exception, path: Path) -> LedgerError:
-    """Return a LedgerError that explains an error; if the file is damaged, it names the repair command."""
     code = _code(error)
     if code in _DAMAGE or isinstance(error, ValueError | TypeError):  # the latter two: a value is unreadable
         way = f"save what can be read: sqlite3 {path} .recover | sqlite3 NEW.sqlite; then use --ledger NEW.sqlite"
@@ -302,7 +289,6 @@ def _explain(error: Exception, path: Path) -> LedgerError:
 
 
 def _code(error: Exception) -> int:
-    """Return the primary error code of an SQLite error; 0 for other errors."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 

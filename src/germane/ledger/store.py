@@ -90,10 +90,7 @@ def from_row(row: Row) -> Judgement:
 
 @lru_cache(maxsize=1024)
 def _provenance(text: str) -> FrozenDict:
-    """Return the provenance in a JSON string.
-
-    Cached, because most answers of a run have the same provenance.
-    """
+    """Return the provenance in a JSON string, cached, because most answers of a run have the same one."""
     return FrozenDict(freeze(decode(text)))
 
 
@@ -293,7 +290,6 @@ class GroupCommit:
 
 
 def _settle(group: Sequence[_Batch], stored: Stands, failure: BaseException | None) -> None:
-    """Let the calls of `put` that wait for a commit return `stored`, or raise `failure` if it is not None."""
     for _, _, committed in group:
         if committed.done():
             continue

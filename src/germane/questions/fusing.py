@@ -166,10 +166,10 @@ class Ask:
 
 
 def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
-    """Return the answers to a batch of `count` texts by text number; AnswerError if one text has two answers.
+    """Return the answers to a batch by text number; AnswerError for a text with two answers.
 
-    Raises AnswerError if a number is unknown or the last items are missing, because the model may then have
-    numbered the passages differently (from 0, for example), so that no answer can be trusted.
+    Raises AnswerError if a number is unknown or the last items are missing: the model may then have numbered
+    the texts differently (from 0, for example), so that no answer can be trusted.
     """
     items = payload.get("items")
     if not isinstance(items, list):
@@ -207,16 +207,11 @@ def render_request(items: Sequence[FusedRequest], prompts: Prompts) -> Ask:
 
 
 def _shuffle(request: FusedRequest) -> bytes:
-    """Return a sort key that is pseudo-random and depends only on the request's content."""
     content = repr((request.about, request.like()))
     return hashlib.sha256(content.encode("utf-8", "replace")).digest()
 
 
 def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False) -> str:
-    """Return the system prompt: general instructions, each question's instructions, notes on the inputs.
-
-    With `many`, the instructions for a batch are included.
-    """
     parts = [f"{fragment('frame')} {fragment('list')}" if many else fragment("frame")]
     for question in request.questions:
         text = prompts.of(question).text
@@ -227,10 +222,7 @@ def _instructions(request: FusedRequest, prompts: Prompts, *, many: bool = False
 
 
 def _schema(request: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
-    """Return the JSON Schema of an answer to all questions of a request; {} for free text.
-
-    With `limited`, it contains `maxItems` and `maxLength`.
-    """
+    """Return the JSON Schema of an answer to all questions of a request; {} for free text."""
     if request.questions[0].free_text:
         return {}
     schemas = [question.limited()[0] if limited else question.schema() for question in request.questions]
@@ -244,10 +236,7 @@ def _schema(request: FusedRequest, *, limited: bool = False) -> dict[str, Json]:
 
 
 def _listing(row: Mapping[str, Json], count: int | None = None) -> dict[str, Json]:
-    """Return the JSON Schema of the answer to a batch: a list with an answer and an id per text.
-
-    `row` is the schema of one answer without its id. `count` becomes `maxItems`; None sets no limit.
-    """
+    """Return the JSON Schema of the answer to a batch: a list of `row`, each with an id."""
     items = {"type": "array", "items": _object({"id": {"type": "integer"}, **row["properties"]})}
     return _object({"items": items if count is None else {**items, "maxItems": count}})
 
@@ -262,7 +251,6 @@ def _object(properties: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _sections(fields: Mapping[str, Json]) -> str:
-    """Return the inputs of a request as tagged sections, in the order of `section_order`."""
     ordered = sorted(fields.items(), key=lambda section: section_order(section[0]))
     code = tag_code(ordered[0][1])
     return "".join(show(name, value, "" if name in OF_AUTHOR else code) for name, value in ordered)

@@ -137,7 +137,7 @@ def list_payload(**lists: Any) -> type[PayloadModel]:
 
 
 def _whole(value: object) -> object:
-    """Return 2 for 2.0, "2" and "2.0". Return other values unchanged, so that pydantic rejects them."""
+    """Return 2 for 2.0, "2" and "2.0", and other values unchanged."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and (digits := _DIGITS.fullmatch(value.strip())):
@@ -176,10 +176,7 @@ def _in_words(error: ErrorDetails) -> str:
 
 
 def _plain(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Json]:
-    """Return a schema made by pydantic in the form of `model_schema`.
-
-    `shared` contains the definitions to which a `$ref` refers.
-    """
+    """Return a schema made by pydantic in the form of `model_schema`; `shared` are its definitions."""
     if "$ref" in schema:  # use only the field's own description, not the docstring of the class
         described = {"description": schema["description"]} if "description" in schema else {}
         return {**_plain(shared[schema["$ref"].rpartition("/")[2]], shared), **described}

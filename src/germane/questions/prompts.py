@@ -56,8 +56,7 @@ _MARK = ""  # in a template's pieces, the variable name that stands for the requ
 def _cut(text: str, names: Container[str], *, framed: bool = False) -> tuple[str, ...]:
     """Split a template into pieces that are alternately text and the name of a variable in `names`.
 
-    `{{...}}` with any other name remains text. With `framed`, each variable is put between tags of its name,
-    which end in the request's `tag_code`.
+    With `framed`, each variable is put between tags of its name, which end in the request's `tag_code`.
     """
     pieces, last = [""], 0
     for match in _VARIABLE.finditer(text):
@@ -91,7 +90,7 @@ class Prompt:
 
 
 def _asked_by(name: str) -> type[AnyQuestion]:
-    """Return the type of question that uses the prompt `name`. Raises InputError if no type uses it."""
+    """Return the type of question that uses the prompt `name`."""
     for installed in (False, True):
         kinds = known_kinds(installed=installed)
         for kind in sorted(kinds, key=len, reverse=True):
@@ -102,7 +101,6 @@ def _asked_by(name: str) -> type[AnyQuestion]:
 
 
 def _check_template(name: str, question: type[AnyQuestion], text: str, path: Path) -> None:
-    """Raise InputError if a template contains an unknown variable, or no variable for a judged input."""
     visible = set(question.prompt_fields())
     values = {f.name for f in fields(question) if f.default is MISSING and f.default_factory is MISSING}  # type: ignore[arg-type]
     fix = f"use {', '.join(f'{{{{{variable}}}}}' for variable in sorted(visible))}, or no variables at all"
@@ -148,7 +146,6 @@ def load(name: str, path: Path | None = None, question: type[AnyQuestion] | None
 
 @lru_cache(256)
 def _worded(own: Wording) -> Prompt:
-    """Return the Prompt for a Wording, which a question contains in place of a prompt file."""
     system = fragment("frame") if own.system is None else own.system
     pieces = _cut(own.text, own.variables, framed=True)
     return Prompt(own.text, fingerprint(system, own.text), pieces, system)
@@ -199,8 +196,7 @@ _SUSPECT = re.compile("[<\uff1c\ufe64\u2039\u3008\u27e8]")  # the opening bracke
 def _tags(more: frozenset[str]) -> re.Pattern[str]:
     """Return a regular expression for the opening bracket of a section tag, numbered tag or control token.
 
-    `more` are further names of tags. A tag may contain white space anywhere. Quantifiers are possessive, so
-    that no text makes the search slow.
+    A tag may contain white space anywhere. Quantifiers are possessive, so that no text makes the search slow.
     """
     words = {*FIRST, *LAST, *TAGGED, *more}
     words |= {word.removesuffix("s") for word in words}

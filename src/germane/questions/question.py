@@ -278,10 +278,9 @@ def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
 
 
 def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tuple[Any, ...]:
-    """Return the verdicts `items` sorted by the numbers of their subjects (such as claims).
+    """Return the verdicts `items` sorted by their numbers.
 
-    `name` is the name of the list, and `number` that of the field with the number. Raises Miscounted unless
-    each number from 1 to `count` occurs exactly once.
+    Raises Miscounted unless each number from 1 to `count` occurs exactly once.
     """
     result: dict[int, Any] = {}
     for item in items:

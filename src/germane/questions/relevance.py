@@ -43,7 +43,6 @@ class Grade(Struct, frozen=True, gc=False):
 
 @cache
 def _payload(*, binary: bool = False, probabilities: bool = False) -> type[PayloadModel]:
-    """Return the payload type of an answer: binary or graded, with or without probabilities."""
     from germane.questions import payload
 
     if probabilities:

@@ -67,10 +67,7 @@ _folded_piece = lru_cache(maxsize=1 << 14)(folded)
 
 @lru_cache(maxsize=1 << 14)
 def _joins(char: str) -> bool:
-    """Return True if a character combines with the character before it.
-
-    Such characters are marks, Hangul vowels and final consonants, and the soft hyphen.
-    """
+    """Return True if a character combines with the one before it, as marks and Hangul vowels do."""
     first = unicodedata.normalize("NFKD", char)[0]
     return first == "\u00ad" or unicodedata.category(first)[0] == "M" or "\u1160" <= first <= "\u11ff"
 
@@ -116,10 +113,7 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _stems_of(piece: str) -> tuple[str, ...]:
-    """Return the stems of a piece of text between two spaces.
-
-    Cached, because most pieces occur repeatedly.
-    """
+    """Return the stems of a piece of text between two spaces, cached, because most pieces recur."""
     return tuple(map(stem, words(piece)))
 
 

@@ -96,9 +96,7 @@ def in_short(answer: Answer, fields: Schemas) -> str:
 
 
 def _number(values: Sequence[int]) -> int:
-    """Return the highest value that more than half of the votes equal or exceed, which is the lower median.
-
-    Yes is above no.
+    """Return the lower median, where yes is above no.
 
     At every threshold, it agrees with the majority of the votes. The most frequent value would not always: of
     the votes 0, 0, 2, 2 and 3, the majority is at least 2, but 0 is as frequent as 2.
@@ -107,10 +105,9 @@ def _number(values: Sequence[int]) -> int:
 
 
 def _named(values: Sequence[Sequence[int]]) -> list[int]:
-    """Return the context numbers that are contained in more than half of the votes.
+    """Return the context numbers that are in more than half of the votes.
 
-    If there is no such number, but more than half of the votes contain a number, return the most frequent
-    numbers. Otherwise return an empty list.
+    If there is none, but more than half of the votes contain a number, return the most frequent numbers.
     """
     enough = (len(values) + 1) / 2
     counts = Counter(number for numbers in values for number in set(numbers))
@@ -121,5 +118,4 @@ def _named(values: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _equal(vote: Json, verdict: Json) -> bool:
-    """Return True if one field of a vote equals that of the verdict; lists of numbers may be in any order."""
     return set(vote) == set(verdict) if isinstance(verdict, list) else vote == verdict

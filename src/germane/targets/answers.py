@@ -99,10 +99,7 @@ class TargetAnswers:
                 self._prepared -= self._keep(samples_from([object_in(line)["sample"]]))
 
     def _keep(self, samples: Iterable[Sample]) -> set[SampleKey]:
-        """Remember the samples that did not fail, and return their keys.
-
-        Failed samples will be queried again.
-        """
+        """Remember the samples that did not fail (others are queried again), and return their keys."""
         found = {each.key: each for each in samples if find_contexts(each)[0].error is None}
         self._found |= found
         return set(found)
@@ -227,7 +224,6 @@ def check_targets(cases: Iterable[PlannedCase]) -> None:
 
 
 async def _ask(target: Target, planned: PlannedCase) -> Sample:
-    """Query a target for one case; return the sample with the answer, or with `error` if that failed."""
     sample = planned.sample
     try:
         result = await target.answer(planned.case or sample)

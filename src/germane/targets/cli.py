@@ -45,11 +45,7 @@ _Variables: TypeAlias = Mapping[str, Mapping[str, str]]
 
 
 def _environment(value: Any) -> Json:
-    """Return the environment variables that the key `env` of a target sets.
-
-    A mapping contains the variables and their values. A list contains the names of variables to copy from
-    this process; names of unset variables are ignored.
-    """
+    """Return the variables in `env`: a mapping of values, or a list of names to copy from this process."""
     content = plain_value(value)
     if isinstance(content, dict):
         return {name: str(inner) for name, inner in content.items()}
@@ -58,10 +54,6 @@ def _environment(value: Any) -> Json:
 
 
 def _command(value: Any) -> str | tuple[str, ...]:
-    """Return the checked command: a string for a shell, or a tuple of a program and its arguments.
-
-    Raises Invalid if the value is not a command or has no slot for the query ({PROMPT} or {EVAL_ID}).
-    """
     content = plain_value(value)
     words = [content] if isinstance(content, str) else content
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
@@ -87,10 +79,6 @@ def _check_slots(template: str) -> None:
 
 
 def _argv(template: Sequence[str], variables: _Variables) -> tuple[str, ...]:
-    """Return the words of a command without a shell, with its slots ({PROMPT}, ...) replaced by values.
-
-    The word `{FILES}` is replaced by one word per file.
-    """
     words: list[str] = []
     for word in template:
         if word == "{FILES}":
@@ -152,10 +140,7 @@ class CliTarget(Target):
         return document if isinstance(document, dict) and document.keys() & _ANSWERS else text
 
     async def _run(self, case: Case, output: Path) -> str:
-        """Run the command and return its stdout. At the end, its whole process group is killed.
-
-        Raises TargetError if the command cannot be started, fails, takes too long or prints too much.
-        """
+        """Run the command and return its stdout. At the end, its whole process group is killed."""
         sample, files = case.sample, (*case.guideline_files, *case.input_files)
         variables: _Variables = {
             "PROMPT": {"GERMANE_PROMPT": sample.query},
@@ -190,10 +175,6 @@ class CliTarget(Target):
 
 
 def _written(output: Path) -> str:
-    """Return the text in a command's output file.
-
-    Raises TargetError if the file is missing or too long, or if it is a link or a pipe.
-    """
     if output.is_symlink() or not output.is_file():
         raise TargetError("the command wrote no answer; write it to the path that {OUTPUT_FILE} stands for")
     with output.open("rb") as file:

@@ -92,11 +92,7 @@ class RecordedTarget(Target):
             self._ids = ids_of(texts)
 
     def _id_of(self, sample: Sample) -> str:
-        """Return the id under which the answer to a sample is recorded.
-
-        That is the sample's own id or, if ids are only line numbers, the id of the recorded sample with the
-        same query. Raises TargetError if there is not exactly one recorded sample with this query.
-        """
+        """Return the id under which the answer is recorded: the sample's own, or that with the same query."""
         same = self._ids.get(" ".join(sample.query.split()), [])
         if sample.id in same or not (self._ids and are_line_numbers([sample.id])):
             return sample.id

@@ -109,10 +109,7 @@ class HttpTarget(Target):
             self._client = None
 
     async def _sent(self, case: Case) -> str:
-        """Send the request of a case, with retries, and return the text of the first successful response.
-
-        Raises TargetError if no attempt succeeds.
-        """
+        """Send the request of a case, with retries, and return the text of the first successful response."""
         import httpx2
 
         failure = ""
@@ -146,7 +143,6 @@ class HttpTarget(Target):
         raise TargetError(f"the request failed ({counted(self.retries + 1, 'attempt')}): {failure}")
 
     def _request(self, case: Case) -> httpx2.Request:
-        """Return the HTTP request for a case; `{{query}}` and the other slots are replaced by its values."""
         sample = case.sample
         values: dict[str, Json] = {"query": sample.query, "id": sample.id, "trial": sample.trial}
         values["history"] = [{"role": m.role, "content": content_text(m.content)} for m in sample.history]
@@ -163,14 +159,9 @@ class HttpTarget(Target):
         return self._client.build_request(method, url, headers=headers, **sent)  # type: ignore[no-any-return]
 
     def _masked(self, text: str) -> str:
-        """Return an error message in which API keys from the URL and the headers are masked."""
         return Secrets(self.headers, url=self.url).mask_text(text)
 
     async def _response(self, request: httpx2.Request) -> tuple[httpx2.Response, str]:
-        """Send a request and return the response and its text.
-
-        Raises TargetError if the response is a redirect or its body is too long.
-        """
         response = await self._client.send(request, stream=True)
         try:
             if (
@@ -190,10 +181,6 @@ class HttpTarget(Target):
         return response, body.decode("utf-8", "replace")
 
     def _fields(self, document: Json) -> Json:
-        """Return the response and contexts at the target's pointers; without pointers, return `document`.
-
-        Raises TargetError if a value is missing or the document reports a failure.
-        """
         if not (self.answer_at or self.contexts_at):
             return document
         result: dict[str, Json] = {}
@@ -214,10 +201,7 @@ class HttpTarget(Target):
 
 
 def _at(document: Json, pointer: str, *, needed: bool = True) -> Json:
-    """Return the value at the JSON pointer `pointer` in a document.
-
-    If there is none, return None or, if the value is `needed`, raise TargetError.
-    """
+    """Return the value at a JSON pointer; if there is none, None or, if it is `needed`, a TargetError."""
     result = document
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")

@@ -118,21 +118,16 @@ class PythonTarget(Target):
 
 
 def _answer(function: Callable[..., Any], first: Any) -> Any:
-    """Call a function with `first` and return its answer.
-
-    If that is an iterator, return its values as a list.
-    """
     result = function(first)
     return list(result) if isinstance(result, Iterator) else result
 
 
 def _in_thread(function: Callable[[], object]) -> None:
-    """Start a function in a new daemon thread."""
     threading.Thread(target=function, daemon=True).start()
 
 
 def _submit(call: Callable[[], Any], run: Callable[[Callable[[], object]], object]) -> Future[Any]:
-    """Let `run` execute `call`, for example in another thread; return a Future of the result of `call`."""
+    """Let `run` execute `call`, for example in another thread; return a Future of the result."""
     future: Future[Any] = Future()
     context = contextvars.copy_context()
 
@@ -173,10 +168,6 @@ def prints_to_stderr() -> Iterator[None]:
 
 
 def _asked_by(system: Any) -> Callable[..., Any] | None:
-    """Return the function that answers a query: the system itself, or a method of it.
-
-    The methods are `invoke`, `retrieve`, `query` and `run`. Return None if the system cannot be called.
-    """
     if inspect.isroutine(system) or inspect.isclass(system):
         return system
     for name in ("invoke", "retrieve", "query"):
@@ -188,10 +179,7 @@ def _asked_by(system: Any) -> Callable[..., Any] | None:
 
 
 def _haystack_input(system: Any, query: str) -> dict[str, Any]:
-    """Return the arguments for `run` of a Haystack component or pipeline.
-
-    They contain the query for each component with an input named query, text, question or prompt.
-    """
+    """Return the arguments for `run`: the query for each component with an input of a usual name."""
     names = ("query", "text", "question", "prompt")
     taken = inspect.signature(system.run).parameters
     if not callable(inputs := getattr(system, "inputs", None)):
@@ -205,10 +193,7 @@ def _haystack_input(system: Any, query: str) -> dict[str, Any]:
 
 
 def _first_argument(function: Callable[..., Any], case: Case) -> Any:
-    """Return the argument with which a target's function is called.
-
-    That is the Sample or the Case if the first parameter is named `sample` or `case`, else the query.
-    """
+    """Return the Sample or the Case if the first parameter is named `sample` or `case`, else the query."""
     try:
         first = next(iter(inspect.signature(function).parameters), "query")
     except (TypeError, ValueError):
@@ -217,11 +202,7 @@ def _first_argument(function: Callable[..., Any], case: Case) -> Any:
 
 
 def _imported(module: str, folders: list[Path], location: SourceLocation) -> ModuleType:
-    """Import and return a module, which is searched for in these folders first.
-
-    If a module of that name from another folder is loaded, it is replaced. Raises InputError, with the
-    `location` of the target's entry, if the import fails.
-    """
+    """Import a module, searched for in these folders first; one of that name from elsewhere is replaced."""
     first = [str(folder) for folder in folders]
     sys.path[:] = [*first, *(path for path in sys.path if path not in first)]
     loaded = getattr(sys.modules.get(module), "__file__", None)

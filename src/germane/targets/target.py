@@ -125,10 +125,6 @@ def complete(sample: Sample, answer: Any, duration: Mapping[str, Json]) -> Sampl
 
 
 def _read(answer: Any) -> Sample:
-    """Return a system's answer (a string, a list of contexts or a mapping) as a Sample.
-
-    Raises TargetError if the answer has another type or contains neither contexts nor a response.
-    """
     try:
         value = native = replace_surrogates(_native(answer))
     except RecursionError:
@@ -161,8 +157,7 @@ def _read(answer: Any) -> Sample:
 def _with_passages(answer: dict[str, Json]) -> dict[str, Json]:
     """Return an answer in which passages under other keys are moved to `contexts`, and a reply to `response`.
 
-    If the answer contains the outputs of several components of a Haystack pipeline, the last passages and the
-    last reply are used.
+    Of the outputs of several components of a Haystack pipeline, the last passages and the last reply are used.
     """
     names = set(map(_ROWS.field_of, answer))
     if not names.isdisjoint({"contexts", "calls", IDS}):
@@ -185,10 +180,7 @@ def _with_passages(answer: dict[str, Json]) -> dict[str, Json]:
 
 
 def _native(value: Any) -> Json:
-    """Convert a Python value to JSON: NumPy arrays to lists, and retrievers' documents to contexts.
-
-    A value of unknown type is returned unchanged; the reader of samples reports it later.
-    """
+    """Convert a Python value to JSON; a value of unknown type is returned unchanged, and reported later."""
     if isinstance(value, Mapping):
         return {str(key): _native(inner) for key, inner in value.items()}
     if is_table(value) or hasattr(value, "tolist"):

@@ -250,7 +250,6 @@ def requests_of(
 
 
 def _row(judge: Judge, question: AnyQuestion) -> dict[str, Json]:
-    """Return the kind, key, prompt hash and fields of a question, for the record of its request."""
     values = {field.name: getattr(question, field.name) for field in fields(question) if field.init}  # type: ignore[arg-type]
     prompt = judge.prompt_hash(question)
     return {"kind": question.kind, "key": judge.key(question), "prompt": prompt, "fields": values}
@@ -270,10 +269,7 @@ def requests_for_file(asked: Iterable[tuple[Judge, Sequence[AnyQuestion]]]) -> I
 
 
 class _RecordedJudge(Judge):
-    """The judge of a stored request, rebuilt from its record.
-
-    `rows` maps the `id()` of each question to the row that describes it in the record.
-    """
+    """The judge of a stored request; `rows` maps the `id()` of each question to its row in the record."""
 
     def __init__(self, record: Mapping[str, Json]) -> None:
         self.name, self.identity = record["judge"], freeze(record["identity"])
@@ -355,7 +351,6 @@ def read_answers(path: Path, damaged: list[str]) -> Iterator[dict[str, Json]]:
 
 
 def _completion(line: Mapping[str, Json], name: str) -> Completion:
-    """Return the completion in a line of answers. Raises AnswerError if the request failed."""
     response, error = line.get("response"), line.get("error")
     if isinstance(response, str):
         return Completion(response)
@@ -372,11 +367,7 @@ def _completion(line: Mapping[str, Json], name: str) -> Completion:
 def _judgements(
     request: str, record: Mapping[str, Json], got: Completion, source: str, session: str
 ) -> list[Judgement]:
-    """Return a judgement for each question of a request, with an error if its answer is invalid.
-
-    `record` is the stored record of the request, and `got` is the model's completion. The first judgement
-    contains the usage of the whole request.
-    """
+    """Return a judgement per question, or an error; the first contains the usage of the whole request."""
     judge = _RecordedJudge(record)
     items = tuple(_request_of(rows, judge) for rows in record["items"])
     ask, cost = Ask(record["name"], "", "", {}, items), None
@@ -405,10 +396,7 @@ def _judgements(
 
 
 def _request_of(rows: Iterable[Mapping[str, Json]], judge: _RecordedJudge) -> FusedRequest:
-    """Return a request with the questions that the stored `rows` describe, one per row; fill `judge.rows`.
-
-    Raises AnswerError if the rows were written by an incompatible version of germane.
-    """
+    """Return a request with the questions in the stored `rows`; fill `judge.rows`."""
     kinds, request = _kinds(), FusedRequest("")
     for row in rows:
         try:

@@ -104,7 +104,6 @@ class Later:
 
 
 def _models(judge: Judge) -> Iterator[LLMJudge]:
-    """Yield the language models that a judge asks: the models of a panel's members, or its own model."""
     return filter(None, map(model_of, members_of(judge)))
 
 
@@ -146,7 +145,6 @@ class Round:
                 raise JudgeError(f"the batch {row.name or row.id} cannot be fetched: {error}") from None
 
     async def _fetch(self, row: BatchRow, client: BatchClient) -> None:
-        """Store the answers of a batch if it has ended; delete its row if the provider never created it."""
         if row.state == SENDING:
             name = await client.find(row.id)
             if name is None:
@@ -163,10 +161,6 @@ class Round:
             await self._read_answers(row, client, why)
 
     async def _read_answers(self, row: BatchRow, client: BatchClient, why: str) -> None:
-        """Store the answers of an ended batch, mark it as done, and count its failed requests.
-
-        `why` is the reason why the whole batch failed, or "".
-        """
         failures, seen = Counter[str](), set[str]()
         with suppress(AbsentBatch):
             for lines in batched(await client.answers(row.name), _AT_ONCE):
@@ -187,10 +181,7 @@ class Round:
         self._learned |= self._learn(row)
 
     def _pay(self, row: BatchRow, answers: Answers) -> None:
-        """Count the cost of a batch's answers if this evaluation sent it.
-
-        The cost is counted only once, even if the answers are read again.
-        """
+        """Count the cost of a batch that this evaluation sent, once, even if its answers are read again."""
         for group in answers.groups if row.run == self._run else ():
             stored = self._ledger.find([judgement.key for judgement in group])
             known = sum(map(self._usage_log.has_paid, stored.values()))
@@ -233,7 +224,6 @@ class Round:
                 note(f"sent {counted(row.requests, 'request')} in the batch {row.name}{price}")
 
     def _row(self, model: LLMJudge, some: Sequence[Request]) -> BatchRow:
-        """Return the ledger's row for a new batch of the requests `some`, which are sent to `model`."""
         (provider, name, url), price = endpoint_of(model), price_later(model)
         sent, back = (sum(request.tokens for request in some), sum(request.tokens_back for request in some))
         return BatchRow(
@@ -262,11 +252,7 @@ class Round:
             raise LimitReached(f"--max-cost {limits.max_cost:g} is too low: {all_of}")
 
     async def _create(self, row: BatchRow, client: BatchClient, some: Sequence[Request]) -> None:
-        """Store the row and the requests of a batch, then create the batch at the provider.
-
-        Raises JudgeError if the provider refuses the batch, or if it is unknown whether the batch was
-        created.
-        """
+        """Create a batch at the provider; its row and its requests are stored before."""
         self._table.begin(row)
         self._table.add(row.id, some)
         try:
@@ -282,7 +268,6 @@ class Round:
 
 
 def _split(requests: Iterable[Request]) -> Iterator[list[Request]]:
-    """Yield the requests in batches that do not exceed a provider's limits on requests and bytes."""
     some, size = list[Request](), 0
     for request in requests:
         size += len(request.line) + 1

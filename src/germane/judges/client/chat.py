@@ -303,10 +303,7 @@ def _text(value: Json) -> str:
 
 
 def _called(calls: Json, name: str) -> tuple[str, str]:
-    """Return the arguments of the tool call to `name`, and "".
-
-    If there is no such call, or several calls with different arguments, return "" and the problem.
-    """
+    """Return (the arguments of the call to `name`, ""), or ("", the problem)."""
     functions = [_object(_object(call).get("function")) for call in calls] if isinstance(calls, list) else []
     given = [function.get("arguments") for function in functions if function.get("name") in {name, None, ""}]
     if not given or any(arguments != given[0] for arguments in given):
@@ -331,7 +328,7 @@ def _count(value: Json) -> int | None:
 
 
 def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """Return the (name, value) `pairs` of a JSON object as a dict. Raises AnswerError if a name recurs."""
+    """Return the object's `pairs` as a dict. Raises AnswerError if a name recurs."""
     result = dict(pairs)
     if len(result) < len(pairs):
         raise AnswerError("the answer has the same field twice")
@@ -390,10 +387,7 @@ def _last_object(text: str) -> dict[str, Json]:
 
 
 def _alone(before: str, value: dict[str, Json] | None, after: str) -> dict[str, Json]:
-    """Return the object `value`, found between the texts `before` and `after`.
-
-    Raises AnswerError if it is None, or if the text around it suggests that it is only a quotation.
-    """
+    """Return the object `value`. Raises AnswerError if the text around it suggests that it is a quotation."""
     if value is None:
         raise AnswerError("the answer is not valid JSON: an object begins, but is broken or cut off")
     words = after[_REST.match(after).end() :]  # type: ignore[union-attr]  # it matches everything

@@ -129,10 +129,7 @@ class ModelClient:
                         self._change(decision, call)
 
     async def _admit(self, ask: Ask, call: GroupCall, pause: float) -> None:
-        """Wait `pause` seconds and until all limits allow a request, then count the request as in flight.
-
-        Raises JudgeError or GaveUp if the client has given up the endpoint meanwhile.
-        """
+        """Wait `pause` seconds and until all limits allow a request, then count the request as in flight."""
 
         def tokens() -> float:
             size = len(ask.system) + len(ask.user) + len(str(ask.schema))
@@ -171,10 +168,7 @@ class ModelClient:
                 self._limiter.release()
 
     def _compose(self, ask: Ask, note: Correction | None, call: GroupCall) -> bytes:
-        """Return the body of the next request, in the form that the endpoint is now known to accept.
-
-        Raises GaveUp if the last answer was cut off and the endpoint accepts no token limit.
-        """
+        """Return the body of the next request, in the form that the endpoint is now known to accept."""
         capabilities = self.capabilities
         if call.room and not capabilities.limit_names:
             raise GaveUp(
@@ -187,7 +181,6 @@ class ModelClient:
         return capabilities.body(ask, note, call.limit, call.mode)
 
     async def _send(self, body: bytes, call: GroupCall) -> RetryDecision:
-        """Send one request, and return what to do next, such as take the answer or retry."""
         started, seconds = monotonic(), min(self.policy.read, call.left)
         secrets = self.transport.secrets
         try:
@@ -213,11 +206,9 @@ class ModelClient:
         return decision._replace(text=secrets.mask_text(decision.text))
 
     def _count(self, got: Completion, call: GroupCall, size: int) -> Completion:
-        """Count the tokens of an answer and return the answer.
+        """Count the tokens of an answer, and mark it as cut off if it reached the limit and is not valid JSON.
 
-        It is marked as cut off if it reached the token limit and is not valid JSON. `size` is the estimated
-        number of the request's tokens, which is used if the endpoint reports none. Raises GaveUp if the model
-        declined to answer.
+        `size` is the estimate of the request's tokens, which is used if the endpoint reports none.
         """
         sent, back = got.input_tokens, got.output_tokens
         if sent is None or back is None:
@@ -270,10 +261,8 @@ class ModelClient:
     def _pause(self, decision: RetryDecision, call: GroupCall) -> float:
         """Return the seconds to wait before the request is sent again, and subtract them from `call.left`.
 
-        A Retry-After costs no attempt. A failure in transit costs an attempt, unless the circuit is open;
-        then all requests pause. Raises LimitReached if the endpoint asks to wait longer than a call may take.
-        Raises GaveUp or JudgeError if the attempts, the time for an outage or the time of the call are used
-        up.
+        A Retry-After costs no attempt. A failure in transit costs one, unless the circuit is open; then all
+        requests pause. Raises an error if the attempts or the time are used up.
         """
         policy, breaker, why = self.policy, self.breaker, decision.why
         if decision.action == "wait":
@@ -306,7 +295,6 @@ class ModelClient:
         return pause
 
     def _no_answer(self, why: str) -> GaveUp | JudgeError:
-        """Return the error after failed attempts: GaveUp if the endpoint ever answered, else JudgeError."""
         return GaveUp(why, spent=True) if self.breaker.reached else self._stop(f"does not answer: {why}")
 
     def _stop(self, why: str) -> JudgeError:
@@ -315,11 +303,7 @@ class ModelClient:
         return JudgeError(self._unusable)
 
     def _refused(self, decision: RetryDecision, call: GroupCall, size: int) -> None:
-        """Raise an error for a refused request, or stop sending the limit or schema that was refused.
-
-        `size` is the request's length in tokens. Raises GaveUp if no other form of the request can help, and
-        AnswerError if the endpoint discarded an answer, so that the question can be asked again.
-        """
+        """Raise an error for a refused request, unless another form of the request can help."""
         capabilities, too_long, why = self.capabilities, decision.action == "too long", decision.why
         if call.limit and is_over_limit(decision.text):
             if call.own_limit:
@@ -345,12 +329,7 @@ class ModelClient:
             call.mode = PROMPT
 
     def _change(self, decision: RetryDecision, call: GroupCall) -> None:
-        """Change the form of later requests after a refusal.
-
-        The feature that the refusal names is not sent again; if it names none, a simpler form is used. Raises
-        GaveUp if no form is left, and JudgeError if the endpoint has refused many requests and never
-        answered.
-        """
+        """Stop sending what a refusal names; if it names nothing, use a simpler form of request."""
         capabilities = self.capabilities
         if capabilities.learn(decision.text, call.mode, limited=call.limit > 0):
             return
@@ -456,14 +435,12 @@ class GroupCall:
         return replies
 
     def _fail(self, why: str, items: Sequence[FusedRequest]) -> None:
-        """Store `why` as the error of each question in `items` that has no answer."""
         for item in items:
             for question in item.questions:
                 if self._results[id(question)].payload is None:
                     self._results[id(question)] = Reply(error=why)
 
     def _open(self, items: Sequence[FusedRequest]) -> Iterator[FusedRequest]:
-        """Yield requests with those questions of the requests `items` that have no answer yet."""
         for item in items:
             left = [question for question in item.questions if self._results[id(question)].payload is None]
             if len(left) == len(item.questions):
@@ -486,11 +463,7 @@ class GroupCall:
         return fused_requests(questions, self.prompts, fuse=False)
 
     async def _in_windows(self, question: AnyQuestion, error: GaveUp) -> None:
-        """Ask a question about each part of its contexts, and merge the answers.
-
-        `error` is the failure of the whole question, which is raised again if its contexts cannot be divided.
-        Raises GaveUp if a part gets no answer.
-        """
+        """Ask a question about each part of its contexts and merge the answers, after it failed with `error`."""
         if not isinstance(question, Support) or not (todo := question.halves()):
             raise error
         answered: list[tuple[Support, Reply]] = []
@@ -541,10 +514,7 @@ class GroupCall:
     async def _attempt(
         self, ask: Ask, note: Correction | None
     ) -> tuple[AnswerError | None, Correction | None]:
-        """Send one request, with the correction `note` of the previous answer, and store the usable answers.
-
-        Return what was wrong with the answer (None if nothing was) and the correction to send next.
-        """
+        """Send one request; return what was wrong with the answer, and the correction to send next."""
         try:
             got = await self.client.complete(ask, self, note)
         except AnswerError as error:
@@ -573,7 +543,6 @@ class GroupCall:
         return problem, (text, str(problem)[:_PROBLEM])
 
     def _keep(self, ask: Ask, got: Completion) -> AnswerError | None:
-        """Store the usable answers in a completion; return the error of an unusable answer, or None."""
         problem: AnswerError | None = None
         try:
             payload = got.payload() if ask.schema else {"text": got.text}

@@ -90,7 +90,6 @@ class PydanticAITransport:
         return 200, {}, json.dumps(_completion(response), ensure_ascii=False).encode("utf-8", "replace")
 
     def _settings(self, request: Mapping[str, Json]) -> ModelSettings:
-        """Return a request's parameters as pydantic-ai's settings; unknown parameters go to `extra_body`."""
         settings: dict[str, Json] = {} if self.provider == "bedrock" else {"max_retries": 0}
         settings |= {name: request[name] for name in ("max_tokens", "temperature") if name in request}
         if "max_completion_tokens" in request:
@@ -114,10 +113,6 @@ class PydanticAITransport:
 
 
 def _model(service: Service, key: str) -> Model:
-    """Return the pydantic-ai model of a service.
-
-    Raises ImportError if the provider's library is not installed, and JudgeError if a setting is missing.
-    """
     options = {"api_key": key} if key else {}
     if service.custom:
         options["base_url"] = service.custom
@@ -131,7 +126,6 @@ def _model(service: Service, key: str) -> Model:
 
 
 def _completion(response: ModelResponse) -> dict[str, Json]:
-    """Return a pydantic-ai response as the body of a chat completion."""
     texts = (part.content for part in response.parts if isinstance(part, TextPart))
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     message: dict[str, Json] = {"content": "".join(texts)}
@@ -154,7 +148,6 @@ def _messages(messages: list[Mapping[str, str]]) -> list[ModelMessage]:
 
 
 def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
-    """Return the output mode of a request body (schema, tool or text) as pydantic-ai's parameters."""
     if "response_format" in request:
         schema = request["response_format"]["json_schema"]
         output = OutputObjectDefinition(name=schema["name"], json_schema=schema["schema"], strict=True)
@@ -168,9 +161,5 @@ def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
 
 
 def _error_body(body: object, text: str) -> bytes:
-    """Return an error as a JSON body, which `retry.message_of` can read.
-
-    `text` is used if `body` is no dict.
-    """
     result = body if isinstance(body, dict) else {"error": {"message": text}}
     return json.dumps(result, ensure_ascii=False, default=str).encode("utf-8", "replace")

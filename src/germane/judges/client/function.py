@@ -85,10 +85,6 @@ class FunctionTransport:
         return 200, {}, json.dumps(_completion(answer), ensure_ascii=False).encode("utf-8", "replace")
 
     async def _call(self, turns: Sequence[tuple[str, str]]) -> Any:
-        """Return the model's answer to a list of (role, text) messages.
-
-        Synchronous functions run in a thread.
-        """
         value: Any = turns if self._chats else prompt_of(turns)
         if self._awaits:
             return await self._function(value)
@@ -105,10 +101,6 @@ def prompt_of(turns: Iterable[tuple[str, str]]) -> str:
 
 
 def _completion(answer: Any) -> dict[str, Json]:
-    """Return a model's answer (a string or a LangChain message) as the body of a chat completion.
-
-    Raises TransportError if the answer contains no string.
-    """
     content = answer if isinstance(answer, str) else getattr(answer, "content", answer)
     if isinstance(content, list):
         content = "".join(

@@ -183,10 +183,6 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
 
 def _split(spec: str) -> tuple[str, str]:
-    """Return the name and the URL in `NAME@URL`; the URL is "" if `spec` contains none.
-
-    Raises InputError if the URL does not begin with http:// or https://.
-    """
     if match := _URL.search(spec):
         return spec[: match.start()], match[1]
     name, _, server = spec.partition("@")

@@ -133,7 +133,6 @@ def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None 
 
 
 def _words(error: Json) -> Iterator[str]:
-    """Yield the messages, codes and parameter names in the JSON of an error, at any depth."""
     if isinstance(error, list):
         for inner in error:
             yield from _words(inner)

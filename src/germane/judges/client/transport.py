@@ -130,10 +130,6 @@ class HTTPTransport:
 
 
 async def _read(response: httpx2.Response) -> bytes:
-    """Return the body of a response.
-
-    Raises TransportError if it is compressed or longer than LARGEST bytes.
-    """
     if (encoding := response.headers.get("content-encoding", "identity").lower()) != "identity":
         raise TransportError(f"the response is compressed ({encoding[:20]}), which the request did not allow")
     parts, size = [], 0
