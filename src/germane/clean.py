@@ -50,10 +50,7 @@ def _is_hidden(name: str, value: str) -> bool:
 
 
 def mask_urls(value: Any) -> Any:
-    """Return a string or JSON value in which secrets in URLs are replaced by ***.
-
-    Secrets are passwords, and the values of URL parameters that may be API keys.
-    """
+    """Return a string or JSON value in which passwords and likely API keys in URLs are replaced by ***."""
     if isinstance(value, Mapping):
         return {name: mask_urls(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -113,7 +110,7 @@ def without_controls(text: str) -> str:
 class CleanStream:
     """A text stream that writes to `inner`, but without control characters, escapes and CI commands.
 
-    If `colours` is True, colour codes and cursor moves are not removed.
+    With `colours`, colour codes and cursor moves are kept.
     """
 
     def __init__(self, inner: TextIO, *, colours: bool) -> None:
@@ -123,10 +120,7 @@ class CleanStream:
         return getattr(self.inner, name)
 
     def write(self, text: str) -> int:
-        """Write a string without control characters, escape sequences and CI commands.
-
-        Return the length of the string before they were removed.
-        """
+        """Write a string without what the class removes, and return its full length."""
         kept = _TERMINAL.sub(self._kept, text)
         kept = _ANYWHERE.sub("# #", kept)
         started, line_end, rest = ("", "", kept) if self._fresh else kept.partition("\n")
@@ -146,9 +140,9 @@ class CleanStream:
 
 
 def shorten(text: str, most: int, *, end: int = 0) -> str:
-    """Return a string cleaned and shortened to at most `most` characters, with "…" where text was removed.
+    """Return a string cleaned and cut to at most `most` characters, with "…" where text was removed.
 
-    If it is shortened, its last `end` characters are kept behind the "…".
+    The last `end` characters are kept behind the "…".
     """
     if end and len(text) > 4 * most:
         text = f"{text[: 2 * most]} {text[-2 * most :]}"
@@ -159,10 +153,7 @@ def shorten(text: str, most: int, *, end: int = 0) -> str:
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:
-    """Return a number with its noun, such as "1 query" or "2,000 queries".
-
-    `plural` is needed only for irregular nouns.
-    """
+    """Return a number with its noun, such as "1 query" or "2,000 queries"; `plural` is only for odd nouns."""
     if number == 1:
         return f"1 {singular}"
     if not plural and re.search(r"[^aeiou]y$", singular):
@@ -171,19 +162,13 @@ def counted(number: int, singular: str, plural: str = "") -> str:
 
 
 def some_of(names: Sequence[str], most: int = 10) -> str:
-    """Return the first `most` names joined by commas, each cut to 60 characters.
-
-    If there are more names, "and N more" follows.
-    """
+    """Return the first `most` names joined by commas, each cut to 60 characters, "and N more"."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(shorten(name, 60) for name in names[:most]) + more
 
 
 def cell(value: object) -> object:
-    """Return a value that is safe in a spreadsheet.
-
-    A string that would be read as a formula gets a leading apostrophe, and control characters are removed.
-    """
+    """Return a value that is safe in a spreadsheet: a formula gets an apostrophe, controls are removed."""
     if isinstance(value, str):
         text = "".join(char for char in value if char in "\n\t" or unicodedata.category(char) != "Cc")
         return f"'{text}" if text.startswith(_FORMULA) else text
@@ -191,9 +176,9 @@ def cell(value: object) -> object:
 
 
 def markdown_text(text: str, most: int = 200) -> str:
-    """Return a string escaped for Markdown, cut to at most `most` characters before it is escaped.
+    """Return a string cut to at most `most` characters and escaped for Markdown.
 
-    It then contains no markup, no links and no references that GitHub would link, such as #12.
+    It contains no markup, no links and no references that GitHub would link, such as #12.
     """
     words = shorten(text, most)
     for char in "\\|`*_<>[]~$&":

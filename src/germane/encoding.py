@@ -22,10 +22,7 @@ Json: TypeAlias = Any
 
 
 def encode(value: Json, *, sort_keys: bool = False) -> bytes:
-    """Return a JSON value as UTF-8 bytes without spaces. Lone surrogates are replaced by U+FFFD.
-
-    If `sort_keys` is True, the keys of objects are sorted.
-    """
+    """Return a JSON value as UTF-8 bytes without spaces; lone surrogates are replaced by U+FFFD."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
     except orjson.JSONEncodeError:  # a lone surrogate, or a number of more than 64 bits
@@ -78,10 +75,7 @@ def without_surrogates(record: R) -> R:
 
 
 def decode(text: str | bytes) -> Json:
-    """Parse a JSON text and return its value; lone surrogates become U+FFFD.
-
-    Raises ValueError for invalid JSON.
-    """
+    """Parse a JSON text; lone surrogates become U+FFFD. Raises ValueError for invalid JSON."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -89,10 +83,9 @@ def decode(text: str | bytes) -> Json:
 
 
 class Line(msgspec.Struct):
-    """Base class of the objects in `--json` documents.
+    """Base class of the objects in `--json` documents, whose fields declare the JSON keys and their schema.
 
-    The fields of a subclass declare the JSON keys and their schema. A field is left out of the JSON if its
-    value is UNSET, or if its JSON name begins with `_` (see `internal`).
+    A field is left out if its value is UNSET, or if its JSON name begins with `_` (see `internal`).
     """
 
     def as_json(self) -> dict[str, Json]:
@@ -106,10 +99,7 @@ class Line(msgspec.Struct):
 
 
 def internal(*names: str, **named: str) -> dict[str, str]:
-    """Return the value of `rename=` for a Line class.
-
-    The fields in `names` are left out of the JSON. `named` maps other fields to their names in the JSON.
-    """
+    """Return `rename=` for a Line class without the fields `names`, and with `named` fields renamed."""
     return {**{name: f"_{name}" for name in names}, **named}
 
 
@@ -125,10 +115,7 @@ def json_of(value: Json) -> Json:
 
 
 def canonical(value: Json) -> bytes:
-    """Return a JSON value as bytes in canonical form (sorted keys, no spaces, UTF-8).
-
-    Equal values have equal bytes.
-    """
+    """Return a JSON value as bytes with sorted keys and no spaces: equal values have equal bytes."""
     return encode(value, sort_keys=True)
 
 
@@ -138,10 +125,7 @@ def digest(value: Json) -> str:
 
 
 def short_name(text: bytes) -> bytes:
-    """Return 16 bytes that identify `text`.
-
-    A digest of 32 hex digits is decoded; any other text is hashed.
-    """
+    """Return 16 bytes that identify `text`: 32 hex digits (a digest) are decoded, other texts hashed."""
     if len(text) == 32:
         with suppress(Error):
             return unhexlify(text)
@@ -149,9 +133,9 @@ def short_name(text: bytes) -> bytes:
 
 
 def relevance_items(cells: Iterable[tuple[str, str]], history: Iterable[tuple[str, str]] = ()) -> list[str]:
-    """Return the item (a digest of the texts that a relevance judge is shown) of each (query, passage) pair.
+    """Return the item of each (query, passage) pair: a digest of the texts that a relevance judge is shown.
 
-    `cells` are the pairs. `history` are the messages before the query as (role, text).
+    `history` are the messages before the query as (role, text).
     """
     texts = {"history": [list(turn) for turn in history], "kind": "relevance"}
     return [digest({**texts, "passage": passage, "query": query}) for query, passage in cells]

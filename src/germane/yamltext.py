@@ -71,8 +71,9 @@ _FIXES = {
 class Node:
     """A YAML value with its location in the file: a scalar, a list or a mapping.
 
-    A scalar has `text`, and `plain` is True if it is written without quotes. A list has `items`. A mapping
-    has `pairs`, and `keys` with the location of each key. `size` is the number of values in the tree.
+    A scalar has `text`, and is `plain` without quotes. A list has `items`. A mapping has `pairs`, and `keys`
+    with the location of each key. `size` is the number of values in the tree. `spelt` maps each field of the
+    model built from a mapping to the key as written.
     """
 
     location: SourceLocation
@@ -123,10 +124,7 @@ class Node:
         raise self.fault(f"{text[:40]} is not a finite number", fix)
 
     def at(self, path: Sequence[Step]) -> SourceLocation:
-        """Return the location of the value at a path of keys and indices.
-
-        If there is no such value, return the location of the last value on the path that exists.
-        """
+        """Return the location of the value at a path, or of the last value on the path that exists."""
         step = path[0] if path else None
         if isinstance(step, int) and self.items and step < len(self.items):
             return self.items[step].at(path[1:])
@@ -135,9 +133,9 @@ class Node:
         return self.location
 
     def follow(self, path: Sequence[Step]) -> tuple[tuple[Step, ...], Node]:
-        """Convert a path of field names and indices to a path of the keys as written in the file.
+        """Convert a path of field names and indices to one of the keys as written in the file.
 
-        Return this path and the node at its end. Steps that do not exist in the file are left out.
+        Return it and the node at its end. Steps that do not exist in the file are left out.
         """
         node, steps = self, list[Step]()
         for step in path:
@@ -168,7 +166,7 @@ class Node:
 
 
 def node_of(value: Json, location: SourceLocation) -> Node:
-    """Return a JSON value as a tree of nodes that all have the location `location`."""
+    """Return a JSON value as a tree of nodes that all have the same location."""
     if isinstance(value, Mapping):
         pairs = {str(key): node_of(inner, location) for key, inner in value.items()}
         return Node(location, pairs=pairs, keys=dict.fromkeys(pairs, location))
@@ -186,8 +184,7 @@ _SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
 def with_environment(node: Node, *, strict: bool = True) -> Node:
     """Return the tree with every `${{ NAME }}` replaced by the value of the environment variable NAME.
 
-    Raises InputError if the file is not trusted, or if the variable is not set. If `strict` is False, a
-    variable that is not set is left unchanged.
+    Raises InputError if the file is not trusted, or if a variable is not set and `strict` is True.
     """
 
     def filled(scalar: Node) -> Node:
@@ -214,8 +211,8 @@ def unset_variables(node: Node) -> list[str]:
 def filled(document: Json, values: Mapping[str, Json]) -> Json:
     """Return a JSON value with `{{name}}` and `{{name.key}}` in its strings replaced by their values.
 
-    `values` maps names to values; other names are left unchanged. A string that consists only of `{{name}}`
-    is replaced by the value itself, which may be a list or an object.
+    Names that are not in `values` are left unchanged. A string that consists only of `{{name}}` is replaced
+    by the value itself, which may be a list or an object.
     """
     if isinstance(document, dict):
         return {key: filled(inner, values) for key, inner in document.items()}
@@ -231,8 +228,7 @@ def filled(document: Json, values: Mapping[str, Json]) -> Json:
 def fill_slots(text: str, values: Mapping[str, Json], quote: Callable[[str], str] = str) -> str:
     """Return a string with each `{{name}}` and `{{name.key}}` replaced by its value, converted by `quote`.
 
-    `values` maps names to values; other names are left unchanged. A `{{name}}` within a value is not
-    replaced.
+    Names that are not in `values`, and a `{{name}}` within a value, are left unchanged.
     """
 
     def replaced(slot: re.Match[str]) -> str:
@@ -254,7 +250,7 @@ def as_text(value: Json) -> str:
 
 
 def parse_yaml(text: str, file: str) -> Node:
-    """Parse the YAML document `text` and return its root node; `file` is the file's name in locations.
+    """Parse a YAML document and return its root node; `file` is the file's name in locations.
 
     Raises InputError if the text is invalid, empty or contains several documents.
     """
@@ -287,10 +283,7 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> InputError:
 
 
 class _Builder:
-    """Builds a tree of nodes from the events of a YAML parser.
-
-    It limits the depth of nesting and the number of values to which aliases expand.
-    """
+    """Builds a tree of nodes from the events of a YAML parser, with limits for depth and aliases."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -298,10 +291,7 @@ class _Builder:
         self._unfolded = 0
 
     def document(self, events: Iterator[Any]) -> Node | None:
-        """Return the root node of the document, or None if there is no document.
-
-        Raises InputError for a second document.
-        """
+        """Return the root node of the only document, or None if there is none."""
         root: Node | None = None
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent) and root is not None:
@@ -315,10 +305,7 @@ class _Builder:
         return SourceLocation(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
 
     def _node(self, event: Any, events: Iterator[Any], depth: int) -> Node:
-        """Return the node that begins with `event`; `depth` is its depth of nesting.
-
-        Raises InputError if the node is invalid.
-        """
+        """Return the node that begins with `event`; `depth` is its depth of nesting."""
         location = self._location(event)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(str(event.anchor), location)
@@ -395,7 +382,7 @@ def for_model(node: Node) -> Any:
 def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Invalid]]:
     """Return (path of the invalid value, its error) for each error that pydantic found.
 
-    The error of a value is left out if a value inside it also has an error.
+    An error of a value is left out if a value inside it also has one.
     """
     results = list(map(_in_words, error.errors(include_url=False)))
     above = {loc[:depth] for loc, _ in results for depth in range(len(loc))}
@@ -417,10 +404,7 @@ def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Invalid]:
 
 
 def no_word(value: Json) -> Json:
-    """Return the value of a number field unchanged.
-
-    Raises Invalid for strings and booleans, because pydantic would convert them.
-    """
+    """Return the value of a number field. Raises Invalid for strings and booleans: pydantic converts them."""
     if isinstance(value, str | bytes | bool):
         raise Invalid(f"is {describe(value)}, not a number", "write a number, such as 0.5")
     return value
@@ -430,11 +414,7 @@ Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(no_word)]
 
 
 def plain_value(value: Any) -> Json:
-    """Return the JSON value of a YAML field.
-
-    `value` is the Scalar, list or Node that pydantic passes to a validator. By the rules of YAML 1.2, `no` is
-    a string and `0.5` is a number.
-    """
+    """Return the JSON value of a YAML field, which pydantic passes as a Scalar, list or Node."""
     if isinstance(value, Scalar):
         return value.node.json()
     if isinstance(value, list):
@@ -443,7 +423,7 @@ def plain_value(value: Any) -> Json:
 
 
 def folder_of(info: ValidationInfo | Keys) -> Path:
-    """Return the folder to which paths in the file are relative, as stored in the validation context."""
+    """Return the folder of the validation context, to which paths in the file are relative."""
     folder: Path = (info.context or {}).get("folder", Path())
     return folder
 
@@ -473,8 +453,8 @@ JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping, json_schema_input_t
 class Keys:
     """The keys of a mapping that is being read, sorted into known and unknown keys.
 
-    `values` maps field names to the values of known keys. `others` maps unknown keys to their nodes. `what`
-    names the mapping in errors, and `context` is the validation context of YamlModel.
+    `values` maps fields to the values of known keys, `others` unknown keys to their nodes. `what` names the
+    mapping in errors, and `context` is the validation context of YamlModel.
     """
 
     what: str
@@ -484,14 +464,13 @@ class Keys:
     context: Mapping[str, Any]
 
     def warn(self, problem: str, fix: str, location: SourceLocation) -> None:
-        """Pass a Notice to the function `warn` of the validation context, if there is such a function."""
+        """Pass a Notice to the function `warn` of the validation context, if there is one."""
         if (warn := self.context.get("warn")) is not None:
             warn(Notice(problem, fix, location))
 
     def refuse(self, key: str, names: Iterable[str], instead: str = "") -> bool:
-        """Report an unknown key if it is probably a misspelt name in `names`; return True if it was reported.
+        """Report an unknown key that probably misspells one of `names`, and return whether it does.
 
-        The error is appended to `faults` of the validation context, or raised if there is no such list.
         `instead` is added to the fix.
         """
         if (near := nearest(key, names)) is None:
@@ -565,7 +544,7 @@ class YamlModel(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Return the JSON Schema of the mapping; if `text_field` is set, it also allows a string instead."""
+        """Return the JSON Schema of the mapping, or of the string in its place (`text_field`)."""
         schema = handler.resolve_ref_schema(handler(core))
         return {"anyOf": [schema["properties"][cls.text_field], schema]} if cls.text_field else schema
 
@@ -587,10 +566,7 @@ class YamlModel(BaseModel):
 
     @classmethod
     def _sorted(cls, node: Node, context: Mapping[str, Any]) -> Keys:
-        """Return the keys of a mapping, sorted into fields and unknown keys.
-
-        Raises InputError if two keys set the same field.
-        """
+        """Return the keys of a mapping, sorted into fields and unknown keys."""
         names = names_of(cls)
         ignored = {fold(key) for key in cls.ignored}
         values: dict[str, Any] = {}
@@ -622,10 +598,9 @@ M = TypeVar("M", bound=YamlModel)
 
 
 def read_model(model: type[M], node: Node, faults: list[InputError] | None = None, **context: Any) -> M:
-    """Validate a mapping and return it as an instance of `model`.
+    """Validate a mapping and return it as an instance of `model`; `context` is as in YamlModel.
 
-    `context` are entries of the validation context, as in YamlModel. Raises InputError with file, line and
-    column for the first error. If `faults` is given, the other errors are appended to it.
+    Raises InputError for the first error. If `faults` is given, the other errors are appended to it.
     """
     try:
         return model.model_validate(node, context={**context, "faults": faults})

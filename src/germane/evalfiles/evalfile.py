@@ -42,10 +42,10 @@ _NAMES = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 class Case:
     """One case of an eval file: its sample and its graders.
 
-    The sample's contexts are None until a target answers. `graders` includes those graders of the whole file
-    that apply to the case. `threshold` is the lowest score with which the case passes. `expected_outcome` is
-    the sample's criterion, and `reference_answer` is the content of the last expected message; both are
-    passed to AgentV's scripts. File paths are absolute. `input_files` does not include the guideline files.
+    The sample's contexts are None until a target answers. `graders` includes those of the whole file.
+    `threshold` is the lowest score with which the case passes. `expected_outcome` is the sample's criterion,
+    and `reference_answer` the content of the last expected message. File paths are absolute. `input_files`
+    does not include the guideline files.
     """
 
     sample: Sample
@@ -83,8 +83,7 @@ def _existing(value: Any, info: ValidationInfo) -> Path:
 class GraderSpec:
     """One grader as written in an eval file: a mapping, or the name of a measure.
 
-    `has_name` says whether the file gives the grader a name. If not, `name` is the grader's type, followed by
-    its `value` if it has one.
+    Without a name in the file (`has_name`), `name` is the grader's type, followed by its `value` if any.
     """
 
     name: str
@@ -94,10 +93,7 @@ class GraderSpec:
 
 
 def spec_of(node: Node) -> GraderSpec:
-    """Return the GraderSpec of one entry in a list of graders.
-
-    Raises InputError if the entry is neither a string nor a mapping.
-    """
+    """Return the GraderSpec of one entry in a list of graders. Raises InputError for another value."""
     if node.pairs is None:
         if node.text is None or node.is_null():
             raise node.fault(
@@ -114,10 +110,7 @@ def spec_of(node: Node) -> GraderSpec:
 
 
 def grader_nodes(value: Any) -> list[Node]:
-    """Return the YAML nodes of the entries in a list of graders.
-
-    Raises Invalid if an entry is neither a string nor a mapping.
-    """
+    """Return the YAML nodes of the entries in a list of graders, which are strings or mappings."""
     items = [item.node if isinstance(item, Scalar) else item for item in as_list(value)]
     for number, item in enumerate(items):
         if not isinstance(item, Node):
@@ -126,10 +119,7 @@ def grader_nodes(value: Any) -> list[Node]:
 
 
 def specs_of(nodes: Iterable[Node]) -> tuple[GraderSpec, ...]:
-    """Return the GraderSpecs of the entries in a list of graders.
-
-    A string may name several measures, separated by spaces; each becomes a GraderSpec.
-    """
+    """Return the GraderSpecs of a list of graders; a string may name several measures."""
     grader_specs: list[GraderSpec] = []
     for node in nodes:
         names = _NAMES.findall(node.text or "") if node.pairs is None else []
@@ -147,7 +137,7 @@ _Measures = Annotated[
 
 
 def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[GraderSpec, ...]:
-    """Return the graders without repeated graders (same name and same settings).
+    """Return the graders without repeated ones.
 
     If the file gives two different graders the same name, an error is appended to `faults`.
     """
@@ -257,11 +247,11 @@ class EvalFile(YamlModel):
 def read_eval_file(
     path: str | Path, *, warn: Warn | None = None, faults: list[InputError] | None = None
 ) -> EvalFile:
-    """Read and check an eval file. A file that has a key of an add-on's dialect is read by the add-on.
+    """Read and check an eval file; a file with a key of an add-on's dialect is read by the add-on.
 
-    Paths in the result are absolute. `${{ NAME }}` in the file is replaced by the environment variable.
-    `warn` is called with a Notice for each unknown key. Raises InputError with file, line and column. If
-    `faults` is given, all errors are appended to it instead, and the valid part of the file is returned.
+    Paths in the result are absolute, and `${{ NAME }}` is replaced by the environment variable. `warn` is
+    called with a Notice for each unknown key. Raises InputError with file, line and column. If `faults` is
+    given, all errors are appended to it instead, and the valid part of the file is returned.
     """
     path = Path(path)
     warn = None if warn is None else Notices(warn)
@@ -327,8 +317,7 @@ def is_guideline(path: str) -> bool:
 def content_text(content: Json) -> str:
     """Return a message's content as one string.
 
-    Parts of the content are separated by blank lines. Guideline files are left out, and objects are written
-    as JSON.
+    Parts are separated by blank lines, without guideline files; objects are written as JSON.
     """
     if content is None or isinstance(content, str):
         return content or ""

@@ -179,10 +179,7 @@ class CaseGrader(YamlModel, ABC):
     @model_validator(mode="wrap")
     @classmethod
     def _made(cls, value: Any, handler: Callable[[Any], Self]) -> Self:
-        """Return the grader that pydantic's `handler` makes of `value`, the mapping of its options.
-
-        Raises InputError if an option given in Python is invalid.
-        """
+        """Return the grader that pydantic's `handler` makes of `value`, the mapping of its options."""
         if not isinstance(value, dict):
             return handler(value)
         try:

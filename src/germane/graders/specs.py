@@ -25,11 +25,7 @@ from germane.yamltext import Node, node_of, read_model
 
 @cache
 def _kinds(*, installed: bool = False) -> dict[str, tuple[str, GraderType]]:
-    """Return the canonical name and the grader type for each name and alias of add-ons' grader types.
-
-    The keys are names and aliases as `fold` writes them: in lower case without dashes, underscores and
-    blanks. With `installed`, the grader types of other installed packages are included.
-    """
+    """Return the canonical name and the grader type for each name and alias of add-ons' grader types."""
     types = all_of("graders", installed=installed)
     return {fold(name): (of, kind) for of, kind in types.items() for name in (of, *kind.aliases)}
 
@@ -79,10 +75,7 @@ def grader_of(
 
 
 def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dict[str, Any]]:
-    """Return the grader's class, its options, and the fields that its type implies, as `node` describes it.
-
-    The options are `node` without the type. A string instead of a mapping is the type.
-    """
+    """Return the grader's class, its options, and the fields that its type implies, as `node` describes it."""
     if node.text is not None and not node.is_null():
         node = Node(node.location, pairs={"type": node}, keys={"type": node.location})
     if node.pairs is None:
@@ -108,10 +101,7 @@ def _keys(node: Node) -> set[str]:
 
 
 def _pop_value(node: Node, *names: str) -> tuple[Node | None, Node]:
-    """Return the value under one of the keys `names`, in any spelling, and the mapping without these keys.
-
-    The value is None if the mapping contains none of the keys.
-    """
+    """Return the value under one of the keys `names`, in any spelling, and the mapping without these keys."""
     folded, pairs = set(map(fold, names)), dict(node.pairs or {})
     taken = [pairs.pop(key) for key in [*pairs] if fold(key) in folded]
     value = next((inner for inner in taken if not inner.is_null()), None)
@@ -138,10 +128,7 @@ def _type(node: Node) -> tuple[str, Node]:
 
 
 def _opened(node: Node) -> Node:
-    """Return a mapping with the options under `config` moved to the top level.
-
-    An option that is already at the top level takes precedence.
-    """
+    """Return a mapping with the options under `config` moved to the top level."""
     config, rest = _pop_value(node, "config")
     if config is None or config.pairs is None:
         return node

@@ -448,12 +448,7 @@ def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
 
 
 def _marginal(wanted: Sequence[str], lists: Sequence[Sequence[str]], call: int, what: str) -> Outcome:
-    """Return the proportion of the `wanted` documents or claims that search `call` is the first to find.
-
-    `lists` holds the documents or claims found by each search. `what` is the word for them in explanations.
-    With `call=0`, return the mean over all searches. The outcome is skipped if there are fewer searches than
-    `call`.
-    """
+    """Return the proportion of the `wanted` documents or claims that search `call` is the first to find."""
     if call > len(lists):
         return skipped(f"the sample has {len(lists)} searches, none with the number call={call}")
     lacking, items, added = set(wanted), [], []

@@ -98,11 +98,7 @@ def ranked_measure(name: str, formula: Callable[..., Any], /, **options: Any) ->
 
 
 def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
-    """Return the parameters that a function declares by its arguments and their defaults.
-
-    The arguments named in `ours`, which germane passes, are left out. Raises MeasureError if a default is
-    missing or is not a number, a string, True or False.
-    """
+    """Return the parameters that a function declares by its arguments and their defaults."""
     params = {}
     for name, parameter in inspect.signature(body).parameters.items():
         if name in ours:
@@ -166,10 +162,7 @@ def find_measure(text: str, folder: Path | None = None, *, lenient: bool = False
 
 @cache
 def _module(path: Path) -> ModuleType:
-    """Import a Python file and return its module; later calls return the same module.
-
-    Raises InputError if the file does not exist or fails to run.
-    """
+    """Import a Python file and return its module; later calls return the same module."""
     if not path.is_file():
         raise InputError(f"the file {path} does not exist", fix="write FILE.py:NAME of a measure")
     name = f"_germane_user_{path.stem}_{_module.cache_info().currsize}"
@@ -202,10 +195,7 @@ def _failed(path: Path, fault: BaseException) -> InputError:
 
 
 def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
-    """Return the measure with this name in a user's module; a plain function is declared as a measure.
-
-    Raises InputError if the module has no measure and no function with this name.
-    """
+    """Return the measure with this name in a user's module; a plain function is declared as a measure."""
     result = getattr(module, name, None) if name else None
     if isinstance(result, Measure):
         return result

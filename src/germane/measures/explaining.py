@@ -113,10 +113,7 @@ def explain_ranked(measure: Measure, outcome: Outcome, places: Places, sample: i
 
 
 def _check(rank: int, places: Places, at: int, measure: Measure, call: int) -> FrozenDict:
-    """Return the relevance check of one ranked context as JSON: its rank, text, label and the reason for it.
-
-    `at` is the context's row in `places`. `call` is the number of its search, or 0 if there is only one.
-    """
+    """Return the relevance check of one ranked context as JSON: its rank, text, label and the reason for it."""
     labelled, context = bool(places.labelled[at]), places.contexts[at]
     unknown = at in places.failed or (not labelled and open_holes(measure))
     level = float(places.level[at])
@@ -142,10 +139,7 @@ def _check(rank: int, places: Places, at: int, measure: Measure, call: int) -> F
 
 
 def _score(measure: Measure, outcome: Outcome) -> str:
-    """Return the score as text, such as `precision score: 0.50` for context_precision@5.
-
-    Without a score, return `no precision score:` and the reason.
-    """
+    """Return the score as text, such as `precision score: 0.50` for context_precision@5."""
     word = measure.name.removeprefix("context_").replace("_", " ")
     if measure.definition.family == "ranked" and not measure.name.startswith("context_"):
         word = str(measure)
@@ -162,10 +156,7 @@ _BANDS = {
 
 
 def _band(measure: Measure, value: float | None) -> str:
-    """Return the quality of a score in words, such as "perfect order"; "" if the measure has no such words.
-
-    A score of 0 is in the lowest band.
-    """
+    """Return the quality of a score in words, such as "perfect order"; "" if the measure has no such words."""
     if value is None or measure.name not in _BANDS:
         return ""
     bands = _BANDS[measure.name].items()

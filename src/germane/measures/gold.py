@@ -44,11 +44,7 @@ _OF_GROUPS: MeasureOptions = {
 
 
 def _retrieved(sample: Sample, over: str, k: int | None = None) -> Collection[str]:
-    """Return the distinct document ids among the first `k` contexts (None = all) of each list.
-
-    `over` says which lists are read: "union" or "final". Raises Decided if no context has an id; the sample
-    is then skipped.
-    """
+    """Return the distinct document ids among the first `k` contexts (None = all) of each list."""
     lists = documents(sample, over, k)
     if lists is None:
         raise Decided(skipped(NO_IDS))
@@ -227,10 +223,7 @@ _OF_EVIDENCE: MeasureOptions = {
 
 
 def _of_pieces(sample: Sample, k: int | None, value: Callable[[Coverage], float]) -> Outcome:
-    """Return a sample's outcome, whose score is `value(coverage)` and whose items are the pieces of evidence.
-
-    The coverage is computed from the first `k` contexts (None = all) of each search.
-    """
+    """Return a sample's outcome, whose score is `value(coverage)` and whose items are the pieces of evidence."""
     result = _cover(sample, k)
     items, pieces = [], dict.fromkeys(sample.evidence or ())
     for piece, share, size in zip(pieces, result.shares, result.sizes, strict=True):
@@ -240,11 +233,7 @@ def _of_pieces(sample: Sample, k: int | None, value: Callable[[Coverage], float]
 
 
 def _cover(sample: Sample, k: int | None) -> Coverage:
-    """Return how much of the evidence the first `k` contexts of each search contain.
-
-    Raises Decided if this cannot be computed: with a score of 0 if nothing was retrieved, else with a skipped
-    or error outcome.
-    """
+    """Return how much of the evidence the first `k` contexts of each search contain."""
     contexts = distinct_contexts(sample, k)
     if not contexts:
         raise Decided(NO_CONTEXT)
@@ -382,10 +371,7 @@ def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage
 
 
 def _share(piece: Evidence, contexts: Sequence[Context]) -> float:
-    """Return the proportion of a piece of evidence that the contexts cover, computed from offsets.
-
-    Raises ValueError if the piece is empty, or if a context of its document has no `start`.
-    """
+    """Return the proportion of a piece of evidence that the contexts cover, computed from offsets."""
     first, last = piece.start or 0, piece.end or 0
     if first == last:
         raise ValueError(f"the evidence in {piece.doc} from {first} to {last} is empty; write start < end")
@@ -434,10 +420,7 @@ def _words_of(
 
 
 def _by_words(quote: Sequence[Token], text: Sequence[Token]) -> dict[int, int]:
-    """Return the longest overlap of a quote and a text, as {word index in `text`: word index in `quote`}.
-
-    The result is empty if they do not overlap. Raises ValueError if the whole quote occurs twice in the text.
-    """
+    """Return the longest overlap of a quote and a text, as {word index in `text`: word index in `quote`}."""
     words, values = [token.word for token in quote], [token.word for token in text]
     if not words or not values:
         return {}

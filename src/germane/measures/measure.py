@@ -205,10 +205,7 @@ def definitions() -> tuple[Definition, ...]:
 
 
 def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
-    """Return a measure's canonical name and the parameters set by `name`, which may be an alias.
-
-    Returns None if the name is unknown.
-    """
+    """Return a measure's canonical name and the parameters set by `name`, which may be an alias."""
     if name in _REGISTRY:
         return name, {}
     folded = fold(name)  # ContextPrecision, context-precision and context_precision are one
@@ -223,10 +220,7 @@ def _find_more(name: str) -> bool:
 
 
 def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mapping[str, Value]]:
-    """Return a measure's definition, and `params` with the parameters that are set by an alias.
-
-    `name` is the measure's name or alias. Raises MeasureError if it is unknown.
-    """
+    """Return a measure's definition, and `params` with the parameters that are set by an alias."""
     spelled = _find(name) or (_find_more(name) and _find(name))
     if not spelled:
         near = nearest(name, [*_REGISTRY, *_ALIASES], 0.6)

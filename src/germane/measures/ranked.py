@@ -132,18 +132,12 @@ def _first(table: RankedLabels, relevant: Any) -> Marks:
 
 
 def _sum(table: RankedLabels, marked: Marks, values: NDArray[np.floating[Any]] | float = 1.0) -> Floats:
-    """Return each row's sum of `values` (one per passage, or one for all) over the marked passages.
-
-    If `marked` holds probabilities, the values are multiplied by them.
-    """
+    """Return each row's sum of `values` (one per passage, or one for all) over the marked passages."""
     return np.asarray(np.bincount(table.row, marked * values, table.rows), dtype=np.float64)
 
 
 def _ideal(table: RankedLabels, ideal: str) -> RankedLabels:
-    """Return the table of ideal rankings.
-
-    With `ideal="retrieved"`, or without gold, they consist of the retrieved passages, else of all gold.
-    """
+    """Return the table of ideal rankings."""
     return (table.over_retrieved if ideal == "retrieved" and table.complete else table).ideal_table
 
 
@@ -159,10 +153,7 @@ def _ndcg(table: RankedLabels, k: int | None, dcg: str, ideal: str) -> Fraction:
 
 
 def _gains(table: RankedLabels, dcg: str) -> Floats:
-    """Return the gain of each passage: for grade g, it is g with "log2" and 2**g - 1 with "exp-log2".
-
-    Raises MeasureError if a grade is too high for 2**g.
-    """
+    """Return the gain of each passage: for grade g, it is g with "log2" and 2**g - 1 with "exp-log2"."""
     if dcg == "log2":
         return table.gain
     highest = table.gain.max(initial=0.0)

@@ -174,10 +174,7 @@ def citing(response: str, contexts: Sequence[Context]) -> list[tuple[str, tuple[
 
 
 def _read(text: str, ids: Mapping[str, int], count: int) -> tuple[str, tuple[int, ...]]:
-    """Return a text without its citations, and the distinct positions that it cites.
-
-    `ids` maps the contexts' ids to positions. `count` is the number of contexts: a higher position becomes 0.
-    """
+    """Return a text without its citations, and the distinct positions that it cites."""
     result: dict[int, None] = {}
 
     def without(mark: re.Match[str]) -> str:
@@ -189,10 +186,7 @@ def _read(text: str, ids: Mapping[str, int], count: int) -> tuple[str, tuple[int
 
 
 def _named(inner: str, ids: Mapping[str, int]) -> list[int]:
-    """Return the positions cited by a text in brackets, which is an id, or numbers and ranges of numbers.
-
-    Returns an empty list if the text is not a citation.
-    """
+    """Return the positions cited by a text in brackets, which is an id, or numbers and ranges of numbers."""
     if inner in ids:
         return [ids[inner]]
     if not _NUMBERS.fullmatch(inner):
@@ -373,10 +367,7 @@ def _nuggets_held(
 
 
 def _nuggets(sample: Sample, *, weighed: bool) -> Program[_Nuggets]:
-    """Return the sample's nuggets or, if it has none, the claims of its reference.
-
-    With `weighed`, the judge decides which claims are vital; otherwise all claims are vital.
-    """
+    """Return the sample's nuggets or, if it has none, the claims of its reference."""
     own = sample.metadata.get("nuggets")
     if own is not None:
         return nuggets_of(own)

@@ -130,11 +130,7 @@ class Block:
                 self._ask(number)
 
     def _put_known(self, column: _Column, known: dict[object, Broken], unsure: set[int]) -> None:
-        """Set a grader's outcomes for jobs that it cannot score and for jobs with uncertain gold labels.
-
-        `known` holds the results of checks that were made for other graders. `unsure` are the indices of the
-        jobs with uncertain gold.
-        """
+        """Set a grader's outcomes for jobs that it cannot score and for jobs with uncertain gold labels."""
         measure = column.grader.measure
         refused = refusals(measure, self._samples, self.settings, known)
         graded = set(column.jobs.tolist())
@@ -386,10 +382,7 @@ class _Column:
 
 
 def _ranked_outcome(grader: Grader, places: Places, sample: int, values: Floats | None) -> Outcome:
-    """Return the outcome of a ranked measure for one sample, with notes.
-
-    `values` holds the measure's value for each sample; None if they could not be computed together.
-    """
+    """Return the outcome of a ranked measure for one sample, with notes."""
     measure = grader.measure
     read = places.read(sample, measure.depth)
     try:
@@ -417,10 +410,7 @@ def _ranked_outcome(grader: Grader, places: Places, sample: int, values: Floats 
 
 
 def _incomplete(measure: Measure, places: Places, sample: int, read: Sequence[int]) -> Outcome | None:
-    """Return an outcome if a label in the rows `read` is missing, else None.
-
-    It is incomplete, with bounds, or an error if the labels of all rows are missing because the judge failed.
-    """
+    """Return an outcome if a label in the rows `read` is missing, else None."""
     holes = open_holes(measure)
     failed = [places.failed[position] for position in read if position in places.failed]
     unjudged = int((~places.labelled[read]).sum()) - len(failed) if holes else 0

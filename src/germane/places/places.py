@@ -106,10 +106,7 @@ class Places:
                 self._level += map(grade_of, ids, unjudged)  # no document is named None
 
     def _add_asked(self, sample: Sample, lists: Rankings) -> Rankings:
-        """Add rows for a sample's lists, with people's labels or for passages that a judge must label.
-
-        Return the lists, which are repeated if several people labelled the sample (see `_add_people`).
-        """
+        """Add rows for a sample's lists, with people's labels or for passages that a judge must label."""
         source, read, start = self.choice.source, self.settings.judged_by, len(self._level)
         if source != "judge" or (read == "labels" and self.settings.labels):
             lists = self._add_people(sample, lists)
@@ -219,10 +216,7 @@ class Places:
         self._set_label(label.answer, label.scale)
 
     def _set_label(self, answer: float | None, scale: str, position: int | None = None) -> None:
-        """Set the label and scale of the row `position`, or of a new row if `position` is None.
-
-        An `answer` of None means that there is no label.
-        """
+        """Set the label and scale of the row `position`, or of a new row if `position` is None."""
         level = answer if answer is None or scale != "binary" else math.inf if answer else 0.0
         if position is None:
             self._level.append(level)
@@ -231,10 +225,7 @@ class Places:
             self._level[position], self.scale[position] = level, scale
 
     def _read_label(self, sample: Sample, context: Context, position: int) -> None:
-        """Use a context's gold grade, or the label stored on it, in place of a judge's verdict.
-
-        If there is no such label, or it is on another scale, the reason is stored in `failed`.
-        """
+        """Use a context's gold grade, or the label stored on it, in place of a judge's verdict."""
         label = context.relevant if context.grade is None else context.grade
         if self.settings.judged_by == "gold":
             if sample.qrels is None or context.id is None:
@@ -257,10 +248,7 @@ class Places:
             self.failed[position] = f"the grade {label} is not on the judge's scale, 0 to {HIGHEST}"
 
     def _read_vote(self, position: int) -> None:
-        """Convert a person's label, which replaces a judge's verdict, to the judge's scale.
-
-        If that is impossible, the label is removed, and the reason is stored in `failed`.
-        """
+        """Convert a person's label, which replaces a judge's verdict, to the judge's scale."""
         scale, level = self.scale[position], self._level[position]
         if scale not in {"graded", "binary"}:
             why = f"people's grades are from {scale}, a judge's from 0 to {HIGHEST}"
@@ -492,8 +480,5 @@ class Places:
 
 
 def _own_label(context: Context, scale: str) -> tuple[float | None, str]:
-    """Return the label stored on a context and its scale: (grade, `scale`) or (yes or no, "binary").
-
-    The label is None if the context has neither.
-    """
+    """Return the label stored on a context and its scale: (grade, `scale`) or (yes or no, "binary")."""
     return (context.relevant, "binary") if context.grade is None else (context.grade, scale)

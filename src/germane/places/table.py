@@ -186,10 +186,7 @@ class RankedLabels:
         return replace(self, **self._columns(order))
 
     def _columns(self, chosen: Bools | Ints | slice) -> dict[str, Any]:
-        """Return the `chosen` values of each array that has a value per passage, by the array's name.
-
-        An array that is None is left out.
-        """
+        """Return the `chosen` values of each array that has a value per passage, by the array's name."""
         columns = ((name, getattr(self, name)) for name in ("gain", "level", "judged", "chances"))
         return {name: column[chosen] for name, column in columns if column is not None}
 

@@ -28,10 +28,7 @@ def is_missing(cell: str) -> bool:
 
 
 class TableRow(dict[str, Json]):
-    """A row of a CSV file or DataFrame.
-
-    Its strings must be parsed as cells, unlike the values of a JSON row.
-    """
+    """A row of a CSV file or DataFrame; its strings must be parsed as cells, unlike those of a JSON row."""
 
 
 # rows of CSV and TSV
@@ -40,8 +37,8 @@ class TableRow(dict[str, Json]):
 def delimiter_of(first: str, usual: str) -> str:
     """Return the separator of a table whose first line is `first`.
 
-    It is `usual`, unless `usual` is a comma and the line contains no comma but a `;` or a tab. Commas in
-    quotes or in numbers do not count.
+    It is `usual`, unless that is a comma and the line has none, but a `;` or a tab. Commas in quotes or in
+    numbers do not count.
     """
     outside = re.sub(r'"[^"]*"|\d,\d', "", first)  # a comma within a number does not separate cells
     if usual != "," or "," in outside:
@@ -54,12 +51,12 @@ def table_rows(
     delimiter: str,
     name: str,
     note: Callable[[str], None] = lambda _: None,
+    skipped: int = 0,
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield each non-empty row of a CSV or TSV file as (number of its first line, list of its cells).
 
-    `delimiter` is the expected separator; if the file uses another one, that one is used, and `note` is
-    called with a message. `name` is the file's name in errors. Raises InputError for a row that is not valid
-    CSV.
+    If the file has another separator than `delimiter`, `note` is called with a message. `skipped` is the
+    number of lines that were left out after the first. Raises InputError for a row that is not valid CSV.
     """
     lines = iter(lines)
     first: list[str] = []  # the first line with content, and the blank lines before it
@@ -73,7 +70,7 @@ def table_rows(
     rows = chain(first, lines)
     reader = csv.reader(_quote_letters(rows) if between == "\t" else rows, delimiter=between, strict=True)
     while True:
-        start = reader.line_num + 1
+        start = reader.line_num + 1 + (skipped if reader.line_num else 0)
         try:
             cells = next(reader)
         except StopIteration:
@@ -115,8 +112,8 @@ def named_rows(
 ) -> Iterator[tuple[SourceLocation, dict[str, str]]]:
     """Yield each row of a CSV or TSV file with a header as (its location, mapping from column to cell).
 
-    The arguments are as in `table_rows`. Raises InputError if two columns have the same name, or if a row has
-    more or fewer cells than the header.
+    The arguments are those of `table_rows`. Raises InputError for two columns with one name, or a row that
+    has more or fewer cells than the header.
     """
     rows = table_rows(lines, delimiter, name, note)
     for first, names in rows:
@@ -140,20 +137,14 @@ _STRING = re.compile(r"""(?:[bBuUrR]{0,2})(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"
 
 
 def structure(text: str) -> Json:
-    """Parse a string that contains a list or an object, as JSON or a Python literal.
-
-    Return None for other strings.
-    """
+    """Return the list or object that a string holds, as JSON or a Python literal; None for other strings."""
     with suppress(Invalid):
         return list_in_cell(text)
     return None
 
 
 def list_in_cell(text: str) -> Json:
-    """Parse a cell that contains a list or an object, as JSON or a Python literal.
-
-    Raises Invalid for other cells.
-    """
+    """Parse a list or an object, as JSON or a Python literal. Raises Invalid for other cells."""
     text = text.strip()
     try:
         value = parse_strict_json(text)
@@ -207,11 +198,10 @@ _ENTITY = re.compile(r"&#?\w+;")
 
 
 def read_cell(cell: str, field: str | None) -> tuple[Json, str]:
-    """Parse a cell of a table's column; return its value, and the reason why the value may be wrong, or "".
+    """Parse a cell of a table; return its value, and the reason why it may be wrong (in `_DOUBTS`) or "".
 
-    `field` is the sample field that the column holds; it is None if the column is metadata. For a field that
-    holds a list, a single value becomes a list of one value. The reason is a key of `_DOUBTS`, such as
-    "missing". Raises Invalid if the field needs JSON and the cell is not valid JSON.
+    `field` is the column's sample field, or None for metadata. A field of lists gets a list of one value.
+    Raises Invalid if the field needs JSON and the cell is not valid JSON.
     """
     value: Json = cell or None
     doubt = ""
@@ -229,11 +219,7 @@ def read_cell(cell: str, field: str | None) -> tuple[Json, str]:
 
 
 def _single_value(cell: str, field: str) -> Json:
-    """Parse a cell that contains a single value, and not a list or an object.
-
-    The value is returned in a list if `field` holds a list. Otherwise it is parsed as JSON. Metadata that is
-    not JSON is returned unchanged. Raises Invalid if another cell is not JSON.
-    """
+    """Parse a cell that is no list or object: as a list of one, as JSON, or as metadata unchanged."""
     text = cell.strip()
     if field in _LISTS:
         return [text]
@@ -272,25 +258,20 @@ _DOUBTS = {
 
 
 class CellCounts:
-    """Counts cells that may have been read wrongly, by reason and column.
-
-    For each reason and column it also stores the location of the first cell. The reason is "missing" (a word
-    for a missing value), or "ids" or "passages" (several joined in one string).
-    """
+    """Counts cells that may have been read wrongly by reason and column, with the first one's location."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], tuple[int, SourceLocation]] = {}
 
     def add(self, reason: str, name: str, place: SourceLocation) -> None:
-        """Count a cell of the column `name`, located at `place`; `reason` is a key of `_DOUBTS`."""
+        """Count a cell of the column `name`; `reason` is a key of `_DOUBTS`."""
         count, first = self._counts.get((reason, name)) or (0, place)
         self._counts[reason, name] = count + 1, first
 
     def notices(self, rows: int = 0) -> Iterator[Notice]:
-        """Yield one Notice per column and reason for the cells counted so far.
+        """Yield one Notice per column and reason.
 
-        `rows` is the number of rows read. Joined passages are reported only if at least a tenth of the rows
-        seem to contain them, because the text of a web page may contain separators.
+        Joined passages are reported only if a tenth of the `rows` seem to have them: web pages do.
         """
         for (reason, name), (count, first) in self._counts.items():
             if reason != "passages" or 10 * count >= rows:

@@ -28,14 +28,13 @@ _BLANK = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
 
 
 def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> tuple[Sample, str]:
-    """Find contexts or calls in a sample's response and messages.
+    """Return the sample with the contexts or calls found in its response and messages, and a note or "".
 
-    Return the sample with them, and a note or "". A sample that already has contexts or calls is returned
-    unchanged. The search order is: a JSON object with the key `retrieved_context`, `retrieved_contexts` or
-    `contexts`; tool calls with `output.results`; a JSON array; fenced JSON. A string is split into contexts
-    at blank lines if it is the value of one of these keys, if it is broken JSON, or if `contexts_from` is
-    "text"; the note then says so. An error that the answer or a search reports becomes the sample's error,
-    unless the sample already has one.
+    A sample that has contexts or calls is returned unchanged. The search order is: a JSON object with the key
+    `retrieved_context`, `retrieved_contexts` or `contexts`; tool calls with `output.results`; a JSON array;
+    fenced JSON. A string is split at blank lines if it is the value of one of these keys, if it is broken
+    JSON, or if `contexts_from` is "text"; the note then says so. An error of the answer or of a search
+    becomes the sample's, unless it already has one.
     """
     if sample.contexts is not None or sample.calls is not None:
         return sample, ""
@@ -148,11 +147,10 @@ def _blocks(text: str) -> tuple[Context, ...]:
 
 
 def document_ids(pattern: str) -> Callable[[str], str]:
-    """Return a function that extracts the document id from a chunk id with the regular expression `pattern`.
+    """Return a function that finds the document id in a chunk id with the regular expression `pattern`.
 
-    The document id is the match of the pattern's first group, or the whole match if the pattern has no group.
-    If nothing matches, it is the whole chunk id. Raises InputError for an invalid pattern. The returned
-    function raises InputError if matching takes longer than PATTERN_SECONDS.
+    It is the match of the first group, or of the whole pattern, or the chunk id if nothing matches. Raises
+    InputError for an invalid pattern; the function raises it if a match takes longer than PATTERN_SECONDS.
     """
     import regex  # not at the top: few evaluations have such a rule
 
@@ -175,10 +173,9 @@ def document_ids(pattern: str) -> Callable[[str], str]:
 
 
 def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
-    """Return a function that replaces the chunk ids in a sample's contexts, calls and stages by document ids.
+    """Return a function that replaces chunk ids by document ids in contexts, calls and stages.
 
-    `pattern` is the regular expression of `document_ids`; if it is None, the function returns the sample
-    unchanged. The ids in the sample's gold are not replaced, because they are document ids already.
+    `pattern` is that of `document_ids`; None changes nothing. Ids in the gold are document ids already.
     """
     if pattern is None:
         return lambda sample: sample

@@ -37,10 +37,10 @@ DOCUMENT_IDS = (
 
 
 class Field(NamedTuple):
-    """A field of a sample or passage: its meaning, its other names, and an example of its value.
+    """A field of a sample or passage: its meaning, its other names (also in camelCase), and an example.
 
-    Each name is also accepted in camelCase. `read` converts an input value to the type that the record needs.
-    It returns a value of an unexpected type unchanged, or raises Invalid.
+    `read` converts an input value to the type that the record needs. It returns a value of an unexpected type
+    unchanged, or raises Invalid.
     """
 
     meaning: str
@@ -67,8 +67,7 @@ def camel_case(name: str) -> str:
 class KeyPlan(NamedTuple):
     """A plan for reading mappings that have the same keys.
 
-    `fields` lists the keys to read: each key, its field, and the function that converts its value (or None).
-    `others` are the remaining keys, which become metadata.
+    `fields` are the keys to read, each with its field and its conversion. `others` become metadata.
     """
 
     fields: tuple[tuple[Any, str, Callable[[Json], Json] | None], ...]
@@ -78,10 +77,10 @@ class KeyPlan(NamedTuple):
     def of(
         cls, keys: tuple[Any, ...], means: Mapping[Any, str | None], fields: Mapping[str, Field]
     ) -> KeyPlan:
-        """Return the plan for mappings with these keys; `fields` declares the fields by their names.
+        """Return the plan for mappings with these keys.
 
-        `means` maps keys to field names (None: the key is metadata), in order of preference. If several keys
-        stand for one field, the first of these keys is read and the others become metadata.
+        `means` maps keys to field names (None: metadata), in order of preference: of several keys for one
+        field, the first is read and the others become metadata. `fields` declares the fields by name.
         """
         best = {name: key for key, name in reversed([*means.items()]) if name is not None}
         read = {key: name for name, key in best.items()}
@@ -89,10 +88,7 @@ class KeyPlan(NamedTuple):
         return cls(tuple(chosen), tuple(key for key in keys if key not in read))
 
     def read(self, row: Mapping[Any, Json]) -> dict[str, Json]:
-        """Convert the values of `row` and return them by field name; other keys are under "metadata".
-
-        Raises Invalid with the path of an invalid value.
-        """
+        """Convert the values of `row` and return them by field. Raises Invalid with the path of a value."""
         values: dict[str, Json] = {}
         key: Any = ""
         try:
@@ -121,10 +117,7 @@ def id_keys(keys: tuple[Any, ...]) -> tuple[str, ...]:
 
 
 def id_in(row: Json) -> str | None:
-    """Return the document id in a mapping (a row, or a passage's metadata), or None without a valid id.
-
-    The id is the value of the first key that holds a valid id: `id`, or a key in DOCUMENT_IDS.
-    """
+    """Return the document id in a row or a passage's metadata: the first valid one of `id_keys`, or None."""
     for key in id_keys(tuple(row)) if isinstance(row, Mapping) else ():
         with suppress(Invalid):
             return read_id(row[key])
@@ -188,10 +181,7 @@ def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
 
 
 def _ids(values: Json) -> Json:
-    """Return a list of ids as strings; return a value that is not a list unchanged.
-
-    Raises Invalid for a wrong id.
-    """
+    """Return a list of ids as strings; return a value that is not a list unchanged."""
     for value in values if type(values) is list else (None,):
         if type(value) is not str or not value:
             return _each(read_id)(values)
@@ -218,10 +208,7 @@ def _qrels(value: Json) -> Json:
 
 
 def _gold(value: Json) -> Json:
-    """Return gold as groups (lists) of ids.
-
-    Raises Invalid for a flat list of ids, because it does not say whether one id or all ids are needed.
-    """
+    """Return gold as lists of ids; a flat list does not say whether one id or all are needed."""
     for at, group in enumerate(value) if isinstance(value, _LISTS) else ():
         if isinstance(group, str):
             groups = 'lists (one id of each must be retrieved): [["a", "b"], ["c"]]'
@@ -247,10 +234,7 @@ _EXAMPLE = 'write a string or an object like {"id": "d7", "text": "..."}'
 
 
 def _passage(value: Json) -> Json:
-    """Convert a passage in any accepted form to a mapping of Context's fields; return a Context unchanged.
-
-    Raises Invalid for a value that is not a passage.
-    """
+    """Convert a passage in any accepted form to a mapping of Context's fields; a Context stays as it is."""
     if isinstance(value, Context):
         return value
     if isinstance(value, str):
@@ -278,10 +262,7 @@ def _passage_plan(keys: tuple[Any, ...]) -> KeyPlan:
 
 
 def passages_in(value: Json) -> list[Json] | None:
-    """Return the passages in a retriever's result, or None if it contains no list of passages.
-
-    The result is itself the list, or a mapping with the list under a usual key, such as `documents`.
-    """
+    """Return the passages in a retriever's result: the list itself, or one under a usual key; or None."""
     if isinstance(value, Mapping):
         names = [name for name, field in SPELLINGS.items() if field == "contexts"]
         found = map(value.get, (*names, *PASSAGE_LISTS))
@@ -300,10 +281,7 @@ def _hit(passage: Json) -> Json:
 
 
 def _scored(value: Json) -> Json:
-    """Convert a (passage, score) pair, as vector stores return it, to a passage with a score.
-
-    Raises Invalid for any other value.
-    """
+    """Convert a (passage, score) pair, as vector stores return it, to a passage with a score."""
     if isinstance(value, _LISTS) and len(value) == 2 and not isinstance(value[0], _LISTS):
         passage, score = _passage(value[0]), _number(value[1])
         if type(score) in {int, float} and isinstance(passage, dict) and "score" not in passage:
@@ -312,10 +290,9 @@ def _scored(value: Json) -> Json:
 
 
 def passages(values: Json) -> Json:
-    """Convert a list of passages to Contexts, or to mappings of Context's fields.
+    """Convert a list of passages to Contexts, or, in an unusual form, to mappings of their fields.
 
-    The result is mappings if a value has an unusual type, or if an id may be in the metadata. A value that is
-    not a list is returned unchanged. Raises Invalid for an entry that is not a passage.
+    A value that is not a list is returned unchanged. Raises Invalid for an entry that is not a passage.
     """
     if not isinstance(values, _LISTS):
         return values
@@ -329,20 +306,14 @@ def passages(values: Json) -> Json:
 
 
 def _is_unclear(row: Mapping[str, Json]) -> bool:
-    """Return True if a passage cannot be converted to a Context as it is.
-
-    Its text is empty, it has neither text nor id, or its id may be in its metadata.
-    """
+    """Return True if a passage has an empty text, no text and id, or maybe an id in its metadata."""
     if not row.get("text") and ("text" in row or not row.get("id")):
         return True
     return bool(row.get("metadata")) and row.get("id") is None
 
 
 def failure(value: Json) -> str | None:
-    """Return the reason in the value of an `error` key, or None if the value means that no error occurred.
-
-    The value may be a string, true, or an object with a message.
-    """
+    """Return the reason in an `error` (a string, true, an object with a message), or None for no error."""
     if isinstance(value, dict):
         texts = (value.get(name) for name in ("message", "detail", "reason"))
         value = next((text for text in texts if isinstance(text, str) and text), value)
@@ -363,10 +334,7 @@ def failure_of(answer: Mapping[str, Json]) -> str | None:
 
 
 def _call(value: Json) -> Json:
-    """Return one search of an agent with its passages converted.
-
-    A search with an `error` need not have `contexts`.
-    """
+    """Return one search of an agent with its passages converted."""
     if not isinstance(value, dict) or value.keys().isdisjoint({"contexts", "error"}):
         return value
     error, contexts = failure(value.get("error")), value.get("contexts")
@@ -441,10 +409,7 @@ def _conversation(value: Json) -> Json:
 
 
 def converted(values: Json, kind: type[T]) -> T:
-    """Convert `values` to the record type `kind`.
-
-    Raises Invalid with the path of the first value of a wrong type.
-    """
+    """Convert values to the record type `kind`. Raises Invalid with the path of the first wrong value."""
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
@@ -452,18 +417,12 @@ def converted(values: Json, kind: type[T]) -> T:
 
 
 def read_contexts(values: Json) -> tuple[Context, ...]:
-    """Convert a ranked list of passages in any accepted form to Contexts.
-
-    Raises Invalid if an entry is no passage.
-    """
+    """Convert a ranked list of passages in any accepted form to Contexts, or raise Invalid."""
     return converted(passages(values), tuple[Context, ...])
 
 
 def read_messages(values: Json) -> tuple[Message, ...]:
-    """Convert a conversation (a list of messages, or a string) to Messages.
-
-    Raises Invalid for an invalid message.
-    """
+    """Convert a conversation (a list of messages, or a string) to Messages, or raise Invalid."""
     return converted(_conversation(values), tuple[Message, ...])
 
 

@@ -73,15 +73,12 @@ _COPIES: dict[str, str] = {}
 
 
 def shown_name(path: str | Path) -> str:
-    """Return the name of a file for messages.
-
-    The name is `<stdin>` for `-`, the name of the copied file for a temporary copy, and otherwise the path.
-    """
+    """Return the name of a file for messages: `<stdin>` for `-`, the original's for a temporary copy."""
     return "<stdin>" if str(path) == "-" else _COPIES.get(str(path), str(path))
 
 
 def copied(path: Path, name: str) -> Path:
-    """Register a path as a temporary copy of a file; messages show `name` in its place. Return the path."""
+    """Register a path as a temporary copy of a file that messages call `name`, and return the path."""
     _COPIES[str(path)] = name
     return path
 
@@ -101,10 +98,7 @@ The scheme needs at least two letters, because a single letter is a Windows driv
 
 
 def url_of(path: str | Path) -> str:
-    """Return the URL that is given as `path`, or "" if it is the path of a local file.
-
-    The two slashes of the URL are restored, because Path reduces them to one.
-    """
+    """Return the URL that is given as `path`, or "" for a local path; Path reduced its two slashes to one."""
     match = _URL.fullmatch(str(path))
     if match is None:
         return ""
@@ -113,18 +107,12 @@ def url_of(path: str | Path) -> str:
 
 
 def with_urls(work: str) -> Any:
-    """Return the function named `work` of the add-on for URLs.
-
-    Raises InputError if no such add-on is installed.
-    """
+    """Return the function `work` of the add-on for URLs. Raises InputError if it is not installed."""
     return addons.required("urls", work, "a path that is a URL", "name a file or folder of this machine")
 
 
 def local(named: str | Path) -> Path:
-    """Return a local path unchanged. For a URL, fetch the file and return the path of the local copy.
-
-    Messages show the URL as the name of the copy.
-    """
+    """Return a local path unchanged, and for a URL the path of a fetched copy; messages show the URL."""
     path = str(named).removeprefix("file://")
     return copied(with_urls("fetched")(url), mask_urls(url)) if (url := url_of(path)) else Path(path)
 
@@ -134,10 +122,9 @@ _readable_paths: ContextVar[tuple[Path, ...] | None] = ContextVar("readable_path
 
 @contextmanager
 def untrusted(paths: Iterable[str | Path]) -> Iterator[None]:
-    """Context manager for reading eval files that are not trusted.
+    """Context manager in which eval files may read only `paths`, and use no command, request or variable.
 
-    Inside it, eval files may read only `paths`, and may not run commands, send requests or read environment
-    variables. Symbolic links are resolved before a path is checked.
+    Symbolic links are resolved before a path is checked.
     """
     readable = _readable_paths.set(tuple(Path(path).resolve() for path in paths))
     try:
@@ -147,10 +134,9 @@ def untrusted(paths: Iterable[str | Path]) -> Iterator[None]:
 
 
 def check_trusted(does: str, named_at: SourceLocation | None = None) -> None:
-    """Raise InputError if called inside the context manager `untrusted`.
+    """Raise InputError inside `untrusted`, before a file's command, request or variable is used.
 
-    It is called before a command is run, a request is sent or an environment variable is read because a file
-    asks for it. `does` says what would be done, and `named_at` is the location in the file that asks for it.
+    `does` says what would be done, and `named_at` is the location in the file that asks for it.
     """
     if _readable_paths.get() is not None:
         problem = f"{does}, but the file that asks for this is not trusted"
@@ -163,9 +149,9 @@ def repository_root(folder: Path) -> Path:
 
 
 def dataset_files(folder: Path, name: str) -> list[Path]:
-    """Return the files of the queries or the corpus of a BEIR or MTEB data set, or [] if there are none.
+    """Return the JSON Lines or Parquet files of a BEIR or MTEB data set, or [].
 
-    `name` is "queries" or "corpus". The files are JSON Lines or Parquet.
+    `name` is "queries" or "corpus".
     """
     for end in (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"):
         if (file := folder / f"{name}{end}").exists():
@@ -174,10 +160,7 @@ def dataset_files(folder: Path, name: str) -> list[Path]:
 
 
 def check_readable(path: str | Path, named_at: SourceLocation | None = None) -> None:
-    """Raise InputError inside the context manager `untrusted` if the path is outside those that may be read.
-
-    `named_at` is the location in the file that names the path.
-    """
+    """Raise InputError inside `untrusted` for a path outside those that may be read, named at `named_at`."""
     paths, real = _readable_paths.get(), Path(path).resolve()
     if paths is not None and not any(real.is_relative_to(path) for path in paths):
         outside = f"the path {real} is outside the repository"
@@ -193,10 +176,9 @@ def is_stream(path: str | Path) -> bool:
 
 
 class OnDisk:
-    """A file that can be opened repeatedly; standard input (`-`) and pipes are copied to a temporary file.
+    """A file that can be opened repeatedly: standard input (`-`) and pipes are copied to a temporary file.
 
-    The copy is made when `path` is first used, and deleted by `delete_copy` or when this object is
-    garbage-collected.
+    The copy is deleted by `delete_copy`, or when this object is garbage-collected.
     """
 
     def __init__(self, path: str | Path = "-") -> None:
@@ -227,10 +209,9 @@ def _delete_copy(name: str) -> None:
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
-    """Context manager that opens a file for reading, decompressed and without a byte-order mark.
+    """Context manager that opens a file (`-` is standard input), decompressed and without a byte-order mark.
 
-    `-` is standard input. Raises InputError if the file is missing or damaged, is an archive, is encoded as
-    UTF-16, or has a compression that is not supported.
+    Raises InputError if the file is missing, damaged, an archive, UTF-16, or packed in another way.
     """
     name = shown_name(path)
     try:
@@ -240,12 +221,9 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         with open(sys.stdin.fileno() if piped else path, "rb", 0, closefd=not piped) as raw:
             packed: io.BufferedReader = io.BufferedReader(raw, _BUFFER)
             stream = _unpacked(packed, name)
-            _refuse_packed(stream, name)
-            start = stream.peek(3)[:3]
-            if start[:2] in _UTF16:
-                problem = "this file is encoded as UTF-16"
-                raise InputError(problem, fix="save the file as UTF-8", place=SourceLocation(name))
-            if start == _BOM:
+            start = stream.peek(1 << 16)
+            _refuse_start(start, name)
+            if start.startswith(_BOM):
                 stream.read(3)
             yield stream
     except _damage() as fault:
@@ -259,10 +237,10 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
-    """Context manager that opens a file for writing.
+    """Context manager that opens a file for writing; an existing file is replaced when it is complete.
 
-    An existing file is replaced only when the new file is complete. A symbolic link is followed, and the mode
-    of an existing file stays the same. A device or a pipe is written directly. An OSError names the file.
+    A symbolic link is followed, and the mode of an existing file stays the same. A device or a pipe is
+    written directly. An OSError names the file.
     """
     path = Path(path)
     try:
@@ -289,10 +267,9 @@ def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
-    r"""Write bytes, or strings encoded as UTF-8, to a file.
+    """Write bytes, or strings as UTF-8, to a file, which is replaced only when the new file is complete.
 
-    An existing file is replaced only when the new file is complete. Lone surrogates, as in file names that
-    are not UTF-8, are escaped as in JSON: `\udce9`.
+    Lone surrogates, as in file names that are not UTF-8, are escaped as in JSON.
     """
     with whole_file(path) as file:
         if isinstance(content, bytes):
@@ -302,11 +279,7 @@ def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
 
 
 def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
-    """Return a stream that decompresses `raw` if it holds gzip or Zstandard data, else return `raw` itself.
-
-    `name` is the file's name in errors. Raises InputError if the package zstandard is needed but not
-    installed.
-    """
+    """Return a stream that decompresses `raw` if it holds gzip or Zstandard data, or `raw` itself."""
     start = raw.peek(4)[:4]
     if start[:2] == _GZIP:
         return io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER)
@@ -356,14 +329,15 @@ class _Pieces(io.RawIOBase):
         return size
 
 
-def _refuse_packed(stream: io.BufferedReader, name: str) -> None:
-    """Raise InputError if a stream begins like an archive or a file with an unsupported compression."""
-    start = stream.peek(1 << 16)
+def _refuse_start(start: bytes, name: str) -> None:
+    """Raise InputError for the first bytes of an archive, of an unsupported compression, or of UTF-16."""
     kind = next((kind for magic, kind in _PACKED.items() if start.startswith(magic)), "")
     if start[_TAR] == b"ustar":
         kind = "a tar archive"
+    fix = "unpack the file, or save it as CSV UTF-8; only .gz and .zst are decompressed"
+    if start.startswith(_UTF16):
+        kind, fix = "encoded as UTF-16", "save the file as UTF-8"
     if kind:
-        fix = "unpack the file, or save it as CSV UTF-8; only .gz and .zst are decompressed"
         raise InputError(f"this file is {kind}", fix=fix, place=SourceLocation(name))
 
 
@@ -381,10 +355,7 @@ def numbered_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def decoded(line: bytes, name: str, number: int) -> str:
-    """Decode line number `number` of the file `name` as UTF-8.
-
-    Raises InputError with the line and column of the first byte that is not UTF-8.
-    """
+    """Decode line number `number` of the file `name` as UTF-8."""
     try:
         return line.decode()
     except UnicodeDecodeError as fault:
@@ -394,10 +365,7 @@ def decoded(line: bytes, name: str, number: int) -> str:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line with its line end) for each line of a UTF-8 file.
-
-    Raises InputError if the file cannot be read or is not UTF-8.
-    """
+    """Yield (line number from 1, line with its line end) for each line of a UTF-8 file."""
     name = shown_name(path)
     with opened(path) as file:
         for number, line in enumerate(file, 1):
@@ -405,14 +373,14 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 def read_text(path: str | Path) -> str:
-    """Return the text of a UTF-8 file. Raises InputError if the file cannot be read or is not UTF-8."""
+    """Return the text of a UTF-8 file."""
     return "".join(line for _, line in read_lines(path))
 
 
 def location_in(path: str | Path, text: str, offset: int | None, first_line: int = 1) -> SourceLocation:
-    """Return the location (file, line and column) of the character at `offset` in `text`.
+    """Return the location of the character at `offset` in `text`, which starts on the line `first_line`.
 
-    `text` starts on the line `first_line` of the file. If `offset` is None, the location is that line.
+    If `offset` is None, the location is that line.
     """
     if offset is None:
         return SourceLocation(shown_name(path), first_line)
@@ -459,10 +427,9 @@ class Notices:
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.8) -> str | None:
-    """Return the name in `names` that `name` probably misspells, or None if there is none.
+    """Return the name that `name` probably misspells, or None.
 
-    A name matches if its similarity by difflib is at least `cutoff`, or if it has the same letters in another
-    order.
+    A name matches if its similarity by difflib is at least `cutoff`, or with its letters in another order.
     """
     import difflib
 
@@ -483,10 +450,9 @@ class JsonFault(ValueError):
         self.problem, self.fix, self.offset = problem, fix, offset
 
     def error(self, path: str | Path, text: str, first_line: int = 1, fix: str = "") -> InputError:
-        """Return this error as an InputError with its location in the file `path`.
+        """Return this error as an InputError in the file `path`.
 
-        `text` is the JSON text, which starts on the line `first_line` of the file. `fix`, if given, replaces
-        the error's own fix.
+        `text` is the JSON text, which starts on the line `first_line`. `fix`, if given, replaces its fix.
         """
         location = location_in(path, text, self.offset, first_line)
         return InputError(self.problem, fix=fix or self.fix, place=location)
@@ -529,10 +495,9 @@ def parse_strict_json(text: str, *, infinite: bool = False, surrogates: bool = F
 def json_in(
     text: str, path: str | Path, line: int = 1, *, fix: str = "", otherwise: str = "", **allowed: bool
 ) -> Json:
-    """Parse `text`, the JSON on line `line` of the file `path`, and return its value.
+    """Parse `text`, the JSON on line `line` of the file `path`. Raises InputError with the location.
 
-    `allowed` are options of `parse_strict_json`. Raises InputError with the location if the JSON is invalid.
-    The fix in the error is `fix`. Without `fix` it is the fix of the JsonFault, and if that is empty,
+    `allowed` are options of `parse_strict_json`. The fix in the error is `fix`, or that of the JsonFault, or
     `otherwise`.
     """
     try:
@@ -542,10 +507,7 @@ def json_in(
 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[SourceLocation, Json]]:
-    """Yield (location, value) for each line of a JSON Lines file that is not blank.
-
-    Raises InputError at the first invalid line.
-    """
+    """Yield (location, value) for each line of a JSON Lines file that is not blank."""
     for number, line in read_lines(path):
         if not line.isspace():
             yield SourceLocation(shown_name(path), number), json_in(line, path, number)
@@ -557,10 +519,9 @@ _COLON = re.compile(rb"\\u003[aA]")
 
 
 def parse_json_lines(lines: bytes) -> list[Json]:
-    """Parse JSON Lines and return their values, much faster than `parse_strict_json`.
+    """Parse JSON Lines, without their blank lines, much faster than `parse_strict_json`.
 
-    Blank lines are skipped. Raises ValueError if a line may be invalid or have a duplicate key;
-    `parse_strict_json` can then find the error.
+    Raises ValueError if a line may be invalid or have a duplicate key; `parse_strict_json` finds the error.
     """
     with suppress(RecursionError):
         values: list[Json] = _decode_lines(lines)
@@ -579,10 +540,7 @@ def _syntax(error: json.JSONDecodeError) -> JsonFault:
 
 
 def _refused(text: str, *, infinite: bool) -> JsonFault:
-    """Return the JsonFault for the first duplicate key, NaN or Infinity in a JSON text.
-
-    The text is known to contain one of them. With `infinite`, NaN and Infinity are allowed.
-    """
+    """Return the JsonFault for the first duplicate key, NaN or Infinity in a JSON text that has one."""
     seen: set[tuple[Step, ...]] = set()
     for path, offset, is_key in _steps(text):
         if is_key and path in seen:

@@ -22,9 +22,8 @@ LIST = 'give a list of samples: evaluate([{"query": "...", "contexts": [...]}], 
 def records(source: Any) -> Iterator[Any]:
     """Return an iterator over the rows of a table or a list; each mapping is converted to a plain dict.
 
-    NaN and pandas' missing values become None. NumPy arrays become lists. Documents of LangChain
-    (`page_content`) and nodes of LlamaIndex (`node`, `get_content()`) become contexts. A row that is not a
-    mapping is returned unchanged. Raises InputError if `source` is not a table or a list of rows.
+    NaN and pandas' missing values become None, NumPy arrays lists, and documents of LangChain and nodes of
+    LlamaIndex contexts. Other rows are returned unchanged. Raises InputError if `source` has no rows.
     """
     rows = source
     if hasattr(source, "iter_rows"):  # polars
@@ -69,8 +68,8 @@ def parquet_batches(
 ) -> Iterator[Any]:
     """Yield the rows of a Parquet file in batches, each a polars DataFrame.
 
-    `columns` is called with the names of all columns and returns the names of the columns to read.
-    Raises InputError if polars is not installed or the file cannot be read.
+    `columns` maps the names of all columns to those to read. Raises InputError without polars, or if the file
+    cannot be read.
     """
     location = SourceLocation(shown_name(path))
     try:
@@ -91,17 +90,14 @@ def parquet_batches(
 
 
 def in_columns(table: Any) -> Any:
-    """Return a pandas DataFrame with its named index levels as columns; return any other table unchanged."""
+    """Return a pandas DataFrame with its named index levels as columns, or any other table unchanged."""
     if hasattr(table, "reset_index") and {*table.index.names} - {None, *table.columns}:
         return table.reset_index()
     return table
 
 
 def _holds_grades(cell: Any) -> bool:
-    """Return True if a value is a pandas Series that maps document ids to grades.
-
-    Raises InputError if the numbers in the Series may be document ids instead of grades.
-    """
+    """Return True if a value is a pandas Series that maps document ids to grades."""
     if not (hasattr(cell, "to_dict") and hasattr(cell, "dtype")) or cell.dtype.kind not in "iuf":
         return False
     if cell.dtype.kind != "f" and cell.index.name is None and cell.index.dtype.kind in "iu" and len(cell):
@@ -113,7 +109,7 @@ def _holds_grades(cell: Any) -> bool:
 def plain(value: Any) -> Json:
     """Convert a value of another library to JSON: an array to a list, NaN to None.
 
-    In a mapping, keys whose value is missing are left out. A value of an unknown type is returned unchanged.
+    Missing values in a mapping are left out. A value of an unknown type is returned unchanged.
     """
     kind = type(value)
     if kind is str or value is None:
@@ -152,10 +148,7 @@ def fields_of(value: Any) -> Mapping[str, Any] | None:
 
 
 def document(value: Any) -> dict[str, Json] | None:
-    """Return a document of LangChain or Haystack, or a node of LlamaIndex, as a mapping of Context's fields.
-
-    Returns None for any other value.
-    """
+    """Return a document of LangChain or Haystack, or a node of LlamaIndex, as Context's fields, or None."""
     node = getattr(value, "node", value)
     if hasattr(node, "page_content"):
         text = node.page_content

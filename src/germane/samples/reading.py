@@ -49,9 +49,8 @@ def read_samples(
 ) -> Iterator[Sample]:
     """Read the samples of a file or folder, one at a time; `-` is JSON Lines on stdin.
 
-    From a folder, the samples of all its files are read, in the order of the file names. From a BEIR data
-    set, the queries that have gold are read. From exported spans, each trace with a retrieval is read as one
-    sample.
+    A folder gives the samples of all its files in order of their names, a BEIR data set the queries that have
+    gold, and exported spans one sample per trace with a retrieval.
 
     Args:
         path: The file or folder; the extension tells the format.
@@ -60,8 +59,7 @@ def read_samples(
         prefix: A sample without an id gets this prefix and its line number as its id.
 
     Raises:
-        InputError: The file is missing (raised at once), or a row is invalid (raised when it is reached, with
-            its location).
+        InputError: The file is missing (raised at once), or a row is invalid (when it is reached).
     """
     path = Path(path)
     if path.is_dir() and not _is_beir(path):
@@ -70,10 +68,7 @@ def read_samples(
 
 
 def _read_file(path: Path, rows: RowReader, faults: list[InputError] | None = None) -> Iterator[Sample]:
-    """Return an iterator over the samples of a file or a BEIR folder.
-
-    An error in a row is raised, or appended to `faults` if this list is given.
-    """
+    """Return an iterator over the samples of a file or a BEIR folder."""
     if _is_beir(path):
         return _samples(_located(_beir_rows(path)), rows, SourceLocation("samples"), "row", faults)
     reader, unit = _format(path)
@@ -128,10 +123,7 @@ def _samples_of_folder(folder: Path, columns: Columns | None, warn: Warn | None)
 
 
 def data_files(folder: Path) -> list[Path]:
-    """Return the files of samples in a folder and its subfolders, without hidden files and reports.
-
-    Raises InputError if there are no such files.
-    """
+    """Return the files of samples in a folder and its subfolders, without hidden files and reports."""
     files = (file for file in sorted(folder.rglob("*")) if suffix_of(file) in READERS and file.is_file())
     paths = [file for file in files if not _is_hidden(file.relative_to(folder), folder)]
     if not paths:
@@ -151,9 +143,8 @@ def read_questions(
 ) -> Iterator[Sample]:
     """Return an iterator over the samples in a file, a list or a DataFrame.
 
-    `asked` says that a system will be queried for the contexts; a string in the list is then read as a query.
-    `warn` is called with a Notice for each field that is probably misspelt. Raises InputError as
-    `read_samples` does.
+    `asked` says that a system will be queried for the contexts: a string in the list is then a query. `warn`
+    is called with a Notice for each field that is probably misspelt.
     """
     if isinstance(source, str | Path):
         path = Path(source)
@@ -162,10 +153,7 @@ def read_questions(
             problem = f"{shorten(source, 40)!r} is not the path of a file of samples"
             raise InputError(problem, fix=fix)
         return read_samples(path, warn=warn)
-    rows = records(source)
-    if asked:
-        rows = ({"query": row} if isinstance(row, str) else row for row in rows)
-    return samples_from(rows, warn=warn)
+    return samples_from(source, warn=warn, asked=asked)
 
 
 def suffix_of(path: Path) -> str:
@@ -174,34 +162,34 @@ def suffix_of(path: Path) -> str:
 
 
 def samples_from(
-    rows: Iterable[Mapping[str, Json] | Sample],
+    rows: Iterable[Mapping[str, Json] | Sample | str],
     *,
     columns: Columns | None = None,
     warn: Warn | None = None,
+    asked: bool = False,
 ) -> Iterator[Sample]:
-    """Return an iterator over the Samples built from `rows`.
+    """Return an iterator over the Samples built from a list or a DataFrame; a Sample stays unchanged.
 
-    Mappings are read like lines of JSON Lines; a Sample in `rows` stays unchanged. `columns` and `warn` are
-    as in `read_samples`.
+    Mappings are read like lines of JSON Lines. `columns` and `warn` are as in `read_samples`, and `asked` as
+    in `read_questions`.
     """
-    rows_read = _as_samples(_located(rows), warn)
-    return _samples(rows_read, RowReader(columns, warn), SourceLocation("samples"), "row")
+    located = _as_samples(_located(records(rows), asked=asked), warn)
+    return _samples(located, RowReader(columns, warn), SourceLocation("samples"), "row")
 
 
-def _located(rows: Iterable[Any]) -> Iterator[Row]:
+def _located(rows: Iterable[Any], *, asked: bool = False) -> Iterator[Row]:
     """Yield a Row (number from 1, value, function for locations) per value, without lone surrogates."""
     for number, row in enumerate(rows, 1):
-        made: Json = without_surrogates(row) if isinstance(row, Sample) else row
-        if isinstance(row, Mapping):
-            made = (TableRow if isinstance(row, TableRow) else dict)(replace_surrogates(dict(row)))
+        made: Json = {"query": row} if asked and isinstance(row, str) else row
+        if isinstance(row, Sample):
+            made = without_surrogates(row)
+        elif isinstance(made, dict):
+            made = type(made)(replace_surrogates(dict(made)))
         yield number, made, functools.partial(_at, SourceLocation("samples", number))
 
 
 def _as_samples(rows: Iterator[Row], warn: Warn | None = None) -> Iterator[Row]:
-    """Yield the rows unchanged, or, if an add-on recognises the first row, the samples built by the add-on.
-
-    An add-on recognises, for example, the spans of a trace.
-    """
+    """Yield the rows, or the samples that an add-on builds from them if it recognises the first row."""
     first = next(rows, None)
     if first is None:
         return
@@ -251,9 +239,8 @@ def _samples(
 ) -> Iterator[Sample]:
     """Convert rows to samples and yield them.
 
-    Raises InputError if a row is invalid, if two samples have the same id, system and trial, or if there are
-    no rows. If the list `faults` is given, errors in rows are appended to it instead, up to MOST_FAULTS.
-    `unit` is the word before a row's number in messages: "line" or "row".
+    Raises InputError if a row is invalid, if two samples have the same id, system and trial, or without rows;
+    errors in rows are appended to `faults` if given. `unit` names a row's number in messages.
     """
     # most samples have neither system nor trial: their id is their key
     seen = dict[str | tuple[str, str, int], int]()
@@ -288,10 +275,7 @@ _DOCUMENT = "if the file is one JSON document, name it .json; else write one obj
 
 
 def _read_jsonl(path: Path, _: Warn, faults: list[InputError] | None = None) -> Iterator[Row]:
-    """Yield the rows of a JSON Lines file, one per line that is not blank.
-
-    Raises InputError for an invalid line, or appends the error to `faults` if given and goes on.
-    """
+    """Yield the rows of a JSON Lines file, one per line that is not blank."""
     number = 0
     with opened(path) as file:
         while lines := list(islice(file, _TOGETHER)):
@@ -332,10 +316,9 @@ def _rows_of_lines(lines: Sequence[bytes]) -> list[Json] | None:
 def _json_location(
     path: Path, text: str | bytes, first_line: int, above: tuple[Step, ...], steps: Sequence[Step]
 ) -> SourceLocation:
-    """Return the location of the value at the path `above` + `steps` in `text`, the JSON of a file.
+    """Return the location of the value at `above` + `steps`, or else at `above`, in `text`.
 
-    `text` starts on the line `first_line` of the file. If it has no value at this path, the location of the
-    value at `above` is returned. If both paths are empty, the location has a line but no column.
+    `text` is the JSON of a file from the line `first_line` on. For an empty path there is no column.
     """
     text = text.decode() if isinstance(text, bytes) else text
     offset = locate(text, (*above, *steps)) if above or steps else None
@@ -382,10 +365,7 @@ def _read_table(delimiter: str, path: Path, warn: Warn) -> Iterator[Row]:
 
 
 def _read_parquet(path: Path, _: Warn) -> Iterator[Row]:
-    """Yield the rows of a Parquet file.
-
-    A list or an object has a list or struct type in the file, or is written as a JSON string, as in CSV.
-    """
+    """Yield the rows of a Parquet file."""
     for number, row in enumerate(chain.from_iterable(map(records, parquet_batches(path))), 1):
         yield number, row, functools.partial(_at, SourceLocation(f"{path}, row {number}"))
 

@@ -30,10 +30,7 @@ _OF_IDS = {IDS, "qrels", "forbidden"}
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """Parse a string like `query=Query,contexts=Context` to a mapping from field names to column names.
-
-    Raises InputError if the string has another form or names an unknown field.
-    """
+    """Parse a string like `query=Query,contexts=Context` to a mapping from fields to column names."""
     columns: dict[str, str] = {}
     for pair in filter(None, map(str.strip, text.split(","))):
         ours, _, named = map(str.strip, pair.partition("="))
@@ -76,7 +73,7 @@ class RowReader:
         self._cells, self._table_rows = CellCounts(), 0
 
     def field_of(self, key: str, among: Iterable[str] = ()) -> str | None:
-        """Return the sample field that `key` means in a row whose keys are `among`; None for metadata."""
+        """Return the sample field that `key` means in a row with the keys `among`; None for metadata."""
         if key in self._mapped:
             return self._mapped[key]
         if key == "context" and not OF_GOLDENS.isdisjoint(among):
@@ -90,24 +87,17 @@ class RowReader:
         """
         if isinstance(row, Sample):
             return row
-        try:
-            return self._sample(row, number, where)
-        except Invalid as wrong:
-            raise wrong.error(where(wrong.path)) from None
-
-    def _sample(self, row: Json, number: int, where: Locate) -> Sample:
-        """Convert a row to a Sample. Raises Invalid if the row is not a mapping, or if a value is invalid."""
         if not isinstance(row, dict):
             fix = 'write {"id": "q1", "query": "..."}'
-            raise Invalid(f"this sample is {describe(row)}, not an object", fix)
-        among = tuple(row)
-        if isinstance(row, TableRow):
-            row = self._values(row, where)
-        if type(None) in map(type, row.values()):
-            row = {key: value for key, value in row.items() if value is not None}
-        plan = self._plan(tuple(row), among)
-        self._warn_of(plan, row, among, where)
+            raise InputError(f"this sample is {describe(row)}, not an object", fix=fix, place=where(()))
+        among, plan = tuple(row), None
         try:
+            if isinstance(row, TableRow):
+                row = self._values(row, where)
+            if type(None) in map(type, row.values()):
+                row = {key: value for key, value in row.items() if value is not None}
+            plan = self._plan(tuple(row), among)
+            self._warn_of(plan, row, among, where)
             values = plan.read(row)
             if IDS in values:
                 values["contexts"] = _with_ids(values.get("contexts"), values.pop(IDS))
@@ -117,13 +107,12 @@ class RowReader:
             values.setdefault("id", f"{self._prefix}{number}")
             return converted(values, Sample)
         except Invalid as wrong:
-            raise self._named(wrong, plan, row) from None
+            if plan is not None:
+                _explain(wrong, plan, row)
+            raise wrong.error(where(wrong.path)) from None
 
     def _values(self, row: TableRow, where: Locate) -> dict[str, Json]:
-        """Parse the cells of a table's row; return their values by column.
-
-        `where` locates a cell in warnings. Raises Invalid, with the column as its path, for an invalid cell.
-        """
+        """Parse the cells of a table's row; return their values by column."""
         self._table_rows += 1
         values = {name: cell for name, cell in row.items() if name != ""}
         for name, cell in values.items():
@@ -140,52 +129,21 @@ class RowReader:
         return values
 
     def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> KeyPlan:
-        """Return the plan for reading rows whose keys with a value are `keys`.
-
-        `among` are all keys of the row, including those whose value is missing.
-        """
+        """Return the plan for reading rows whose keys with a value are `keys`."""
         self._absent.difference_update(keys)
         means = {key: self.field_of(key, among) for key in (*self._mapped, *SPELLINGS) if key in keys}
         return KeyPlan.of(keys, means, FIELDS)
 
     def warn_at_end(self, file: SourceLocation) -> None:
-        """Warn about names in `columns` that occurred in no row, and about cells that may be wrong.
-
-        It is called after all rows of `file` have been read.
-        """
+        """Warn about names in `columns` that occurred in no row of `file`, and about doubtful cells."""
         for notice in self._cells.notices(self._table_rows):
             self.warn(notice)
         for key in sorted(self._absent):
             problem = f"no row has the column {key!r}, which is given for the field {self._mapped[key]}"
             self.warn(Notice(problem, "check the name, also upper and lower case", file))
 
-    def _named(self, wrong: Invalid, plan: KeyPlan, row: dict[str, Json]) -> Invalid:
-        """Return the error `wrong` with the row's own key in its path and an example value in its fix."""
-        if not wrong.path:
-            subject = "this sample " * wrong.problem.startswith(("has no", "is nested", "contains"))
-            wrong.problem = f"{subject}{wrong.problem}"
-            if wrong.problem.endswith("has no query") and row:
-                fields = ", ".join(map(repr, list(row)[:10]))
-                wrong.problem += f"; its fields are {fields}"
-                others = ", ".join(FIELDS["query"].names)
-                wrong.fix = f"{wrong.fix}, or one of {others}, or give its name: --columns query=NAME"
-                if owner := next(filter(None, (absent("readers", fold(key)) for key in row)), ""):
-                    need = f"exports of traces need the add-on {owner}, which is not installed"
-                    wrong.fix = f"write samples: {need}"
-            return wrong
-        field = str(wrong.path[0])
-        names = {name: key for key, name, _ in plan.fields}
-        wrong.path = (names.get(field, field), *wrong.path[1:])
-        example = FIELDS[field].example if field in FIELDS and not (field == IDS and wrong.fix) else None
-        if len(wrong.path) == 1 and example is not None:
-            wrong.fix = f"write {encode(example).decode()}"
-        return wrong
-
     def _warn_of(self, plan: KeyPlan, row: Mapping[str, Json], among: tuple[Any, ...], where: Locate) -> None:
-        """Warn about misspelt keys, about several keys for one field, and about several ids in one string.
-
-        `plan` says what the keys of `row` mean. `among` also contains the keys whose value is missing.
-        """
+        """Warn about misspelt keys, several keys for one field, and several ids in one string."""
         for key, name, _ in plan.fields:
             value = row[key] if name in _OF_IDS else None
             if isinstance(value, list) and len(value) == 1 and is_joined_ids(str(value[0])):
@@ -199,17 +157,35 @@ class RowReader:
                 self.warn(Notice(problem, f"did you mean {near!r}?", where((key,))))
 
 
+def _explain(wrong: Invalid, plan: KeyPlan, row: Mapping[str, Json]) -> None:
+    """Put the row's own key into the path of an error, and an example value into its fix."""
+    if not wrong.path:
+        subject = "this sample " * wrong.problem.startswith(("has no", "is nested", "contains"))
+        wrong.problem = f"{subject}{wrong.problem}"
+        if wrong.problem.endswith("has no query") and row:
+            fields = ", ".join(map(repr, list(row)[:10]))
+            wrong.problem += f"; its fields are {fields}"
+            others = ", ".join(FIELDS["query"].names)
+            wrong.fix = f"{wrong.fix}, or one of {others}, or give its name: --columns query=NAME"
+            if owner := next(filter(None, (absent("readers", fold(key)) for key in row)), ""):
+                need = f"exports of traces need the add-on {owner}, which is not installed"
+                wrong.fix = f"write samples: {need}"
+        return
+    field = str(wrong.path[0])
+    names = {name: key for key, name, _ in plan.fields}
+    wrong.path = (names.get(field, field), *wrong.path[1:])
+    example = FIELDS[field].example if field in FIELDS and not (field == IDS and wrong.fix) else None
+    if len(wrong.path) == 1 and example is not None:
+        wrong.fix = f"write {encode(example).decode()}"
+
+
 @functools.lru_cache(maxsize=4096)
 def _nearest_field(key: str) -> str | None:
     return None if key in SPELLINGS else nearest(key, SPELLINGS)
 
 
 def _with_ids(contexts: Json, ids: Json) -> Json:
-    """Return the contexts with the document ids in the list `ids`.
-
-    If `contexts` is None, each context returned has only an id. Raises Invalid if the two lists differ in
-    length, or if a context already has another id.
-    """
+    """Return the contexts with the document ids in the list `ids`."""
     if not isinstance(ids, list | tuple):
         raise Invalid(f"is {describe(ids)}, not a list of ids", 'write a list: ["d1", "d2"]', IDS)
     if contexts is None:
@@ -230,9 +206,9 @@ def _with_ids(contexts: Json, ids: Json) -> Json:
 
 
 def sample_to_json(sample: Sample) -> dict[str, Json]:
-    """Return a sample as a JSON object, without the fields that have their default value.
+    """Return a sample as JSON, from which an equal one is read, without fields at their default.
 
-    An equal Sample can be read from this object. In it, `contexts: []` means that nothing was retrieved.
+    `contexts: []` means that nothing was retrieved.
     """
     fields: dict[str, Json] = json.loads(encode_record(sample))  # json keeps integers of any size
     return fields

@@ -11,23 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.samples.runs.formats import Floats, NotPlain, Numbers
+from germane.samples.runs.formats import Floats, Numbers
 
 Keys: TypeAlias = NDArray[np.uint64]
 Bytes: TypeAlias = NDArray[np.uint8]
 _ODD, _SEED = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-_POWERS = 10 ** np.arange(19)
-_MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], np.uint64)
-_TENS = 10.0 ** np.arange(19)
-_DIGITS = 15
-"""The most digits of a number computed from its digits: below 2**53, a single division rounds exactly."""
-_ZEROS, _HIGH, _TO_HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x80, 0x46))
-"""Words of eight equal bytes.
-
-The bytes are the digit `0`, the highest bit, and the number that sets this bit when added to a byte above
-`9`.
-"""
-_PAIRS = np.uint64(0x000000FF000000FF)
+MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], np.uint64)
+"""Masks of the first 0 to 8 bytes of a little-endian word."""
 _COPIED = 1 << 12
 """The number of strings whose bytes are copied in one step."""
 _SLOT_BITS = 4
@@ -36,10 +26,7 @@ _SLOT_BITS = 4
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """A sequence of strings, stored as UTF-8 bytes in one buffer.
-
-    `start` and `end` are the offsets in the buffer `data` at which each string starts and ends.
-    """
+    """Strings, stored as UTF-8 bytes from `start` to `end` of one buffer."""
 
     data: Bytes
     start: Numbers
@@ -65,10 +52,7 @@ class Texts:
         return len(self.start)
 
     def __getitem__(self, at: Any) -> Any:
-        """Return the string at a position; for a slice or an array, return a Texts of the selected strings.
-
-        An array holds positions, or a mask of bool.
-        """
+        """Return the string at a position, or the Texts of a slice, an array of positions or a mask."""
         if isinstance(at, slice | np.ndarray):
             return Texts(self.data, self.start[at], self.end[at])
         return self.data[self.start[at] : self.end[at]].tobytes().decode(*_UTF8)
@@ -86,9 +70,7 @@ class Texts:
         sizes = self.end - self.start
         ends = np.cumsum(sizes)
         data = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
-        for first in range(
-            0, len(self), _COPIED
-        ):  # the positions of all bytes at once would need much memory
+        for first in range(0, len(self), _COPIED):  # all positions at once would need much memory
             some = slice(first, first + _COPIED)
             offset = int(ends[first] - sizes[first])
             at = np.repeat(self.start[some] - (ends[some] - sizes[some]) + offset, sizes[some])
@@ -109,7 +91,7 @@ class Texts:
         padded = np.concatenate([self.data, np.zeros(8 * count + 8, np.uint8)])
         window: Keys = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
         words = range(0, 8 * count, 8)
-        return [window[self.start + at] & _MASKS.take(length - at, mode="clip") for at in words]
+        return [window[self.start + at] & MASKS.take(length - at, mode="clip") for at in words]
 
     def hashed(self, of: Numbers) -> Keys:
         """Return a 64-bit hash of each pair (string, number at the same position in `of`).
@@ -131,10 +113,7 @@ class Texts:
         return same
 
     def descending(self) -> list[Keys]:
-        """Return the keys with which `np.lexsort` sorts the strings by their bytes in descending order.
-
-        The most important key is the last one.
-        """
+        """Return the keys with which `np.lexsort` sorts the strings by their bytes in descending order."""
         return [~(self.end - self.start).astype(np.uint64), *(~word.byteswap() for word in self.words[::-1])]
 
 
@@ -150,8 +129,7 @@ def has_duplicates(keys: NDArray[Any]) -> bool:
 def numbered(texts: Texts, of: Numbers) -> tuple[Numbers, Numbers]:
     """Number the distinct pairs (string, its number in `of`) from 0, in order of first appearance.
 
-    `of` holds one number per string, such as the index of its query. Returns two arrays: the number given to
-    the pair at each position, and the first position of each distinct pair.
+    Return the number of the pair at each position, and the first position of each distinct pair.
     """
     _, first, codes = np.unique(texts.hashed(of), return_index=True, return_inverse=True)
     same = first[codes]
@@ -165,10 +143,7 @@ def numbered(texts: Texts, of: Numbers) -> tuple[Numbers, Numbers]:
 
 
 class Index:
-    """A hash index that finds pairs of a string and a number, such as a document id and its query's index.
-
-    The pairs in the index must be distinct.
-    """
+    """Finds pairs of a string and a number (a document id and its query's index), which must be distinct."""
 
     def __init__(self, texts: Texts, of: Numbers) -> None:
         self._texts, self._of = texts, of
@@ -184,10 +159,9 @@ class Index:
             self._exact = {pair: at for at, pair in enumerate(zip(of.tolist(), texts.bytes(), strict=True))}
 
     def find(self, texts: Texts, of: Numbers, keys: Keys | None = None) -> tuple[Numbers, Numbers]:
-        """Look up each pair (string in `texts`, number at the same position in `of`).
+        """Return the positions of the known pairs (string, its number in `of`), here and in the index.
 
-        Return two arrays: the positions (in `texts`) of the pairs that the index contains, and the positions
-        of these pairs in the index. `keys` are the hashes of the pairs (default: computed here).
+        `keys` are the hashes of the pairs, if they are known already.
         """
         if self._exact is not None:
             pairs = zip(of.tolist(), texts.bytes(), strict=True)
@@ -207,13 +181,10 @@ class Index:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a run or of gold, stored as one array per column.
+    """Rows of a run or of gold, one array per column.
 
-    Attributes:
-        query, doc: The query id and the document id of each row.
-        number: The score or grade of each row; nan if the row has no score.
-        line: The line number of each row; 0 if unknown. NO_DOCUMENT if the row names a query without results.
-        rank: The rank in each row; nan if the row has no rank. None if ranks were not read.
+    `number` is the score or grade, `line` the line number (0 if unknown, NO_DOCUMENT for a query without
+    results), `rank` the rank. A missing score or rank is nan; `rank` is None if ranks were not read.
     """
 
     query: Texts
@@ -224,10 +195,7 @@ class Rows:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[Any, ...]]) -> Rows:
-        """Convert rows of the form (line, query, document, number, rank) to Rows.
-
-        A number or rank that is None becomes nan. A row without a document gets the line NO_DOCUMENT.
-        """
+        """Convert rows of the form (line, query, document, number, rank), each but the query maybe None."""
         lines, queries, docs, *numbers = zip(*rows, strict=True)
         number, rank = (np.array(values, np.float64) for values in numbers)  # None is nan
         line = np.where([doc is None for doc in docs], NO_DOCUMENT, np.array(lines, np.int64))
@@ -275,10 +243,7 @@ NO_DOCUMENT = -1
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """The ranked lists, or the gold, of some queries.
-
-    The rows of query n are those from starts[n] to starts[n + 1] - 1.
-    """
+    """The ranked lists, or the gold, of some queries: query n has the rows starts[n] to starts[n + 1] - 1."""
 
     queries: Texts
     starts: Numbers
@@ -317,10 +282,7 @@ class Lists:
         return {query: dict(pairs[a:b]) for query, a, b in zip(self.queries, ends, ends[1:], strict=False)}
 
     def by_document(self, doc_id: Callable[[str], str]) -> Lists:
-        """Return this gold with its chunk ids replaced by document ids.
-
-        `doc_id` maps a chunk id to its document id. A document gets the best grade of its chunks.
-        """
+        """Return this gold by `doc_id(chunk id)`; a document gets the best grade of its chunks."""
         docs = Texts.of(map(doc_id, self.rows.doc))
         codes, first = numbered(docs, self.of)
         best = np.full(len(first), -np.inf)
@@ -365,10 +327,7 @@ def _lists(several: Sequence[Rows], starts: Numbers) -> Lists:
 
 
 def all_queries(blocks: Iterable[Rows]) -> Lists | None:
-    """Return the rows of all blocks grouped by query, or None if there are no rows.
-
-    Queries are in the order in which they first appear.
-    """
+    """Return the rows of all blocks, grouped by query in order of first appearance; None without rows."""
     several = [rows.compact() for rows in blocks if len(rows)]
     if not several:
         return None
@@ -381,124 +340,3 @@ def all_queries(blocks: Iterable[Rows]) -> Lists | None:
         rows = rows[np.argsort(np.repeat(codes, sizes), kind="stable")]
         sizes = np.bincount(codes, sizes).astype(np.int64)
     return Lists(queries[first].compact(), np.concatenate([[0], np.cumsum(sizes)]), rows)
-
-
-class Fields:
-    """The fields of a block of lines, split with NumPy at the separator `between`.
-
-    Creating one raises NotPlain if the block is not UTF-8, or contains control characters or a byte-order
-    mark.
-    """
-
-    def __init__(self, data: bytes, between: str) -> None:
-        if data.startswith(b"\xef\xbb\xbf"):
-            raise NotPlain("a line begins with a byte-order mark")
-        try:
-            data.isascii() or data.decode()
-        except UnicodeDecodeError:
-            raise NotPlain("a line is not UTF-8") from None
-        self.data = np.frombuffer(data, np.uint8)
-        if self.data.min() < 9:
-            raise NotPlain("a line has control characters")
-        separators = self.data <= 32 if between == " " else (self.data == ord(between)) | (self.data == 10)
-        self._ends = np.flatnonzero(separators)
-        last = np.flatnonzero(self.data[self._ends] == 10)
-        self._first = np.concatenate([[0], last[:-1] + 1])
-        self.counts = last - self._first + 1
-        """The number of fields per line."""
-        self._lines = np.concatenate([[0], self._ends[last[:-1]] + 1])
-
-    def bounds(self, column: int) -> tuple[Numbers, Numbers]:
-        """Return the offsets at which field number `column` (from 0) starts and ends in each line.
-
-        Raises NotPlain if a line has too few fields.
-        """
-        if (self.counts <= column).any():
-            raise NotPlain("a line has too few columns")
-        start = self._ends[self._first + column - 1] + 1 if column else self._lines
-        return start, self._ends[self._first + column]
-
-    def texts(self, column: int, *, strip: bool = False) -> Texts:
-        """Return field number `column` (from 0) of each line; `strip` removes white space around it.
-
-        Raises NotPlain if a line has too few fields.
-        """
-        start, end = self.bounds(column)
-        if strip:
-            start, end = start.copy(), end.copy()
-            while (odd := (start < end) & (self.data[np.minimum(start, len(self.data) - 1)] <= 32)).any():
-                start[odd] += 1
-            while (odd := (start < end) & (self.data[end - 1] <= 32)).any():
-                end[odd] -= 1
-            edges = np.concatenate([self.data[start[start < end]], self.data[end[start < end] - 1]])
-            if (edges >= 128).any():
-                raise NotPlain("non-ASCII white space at the start or end of a cell")
-        return Texts(self.data, start, end)
-
-    def numbers(self, column: int, *, whole: bool = False) -> Floats:
-        """Return field number `column` (from 0) of each line as a float, as Python's float() does.
-
-        Raises NotPlain for an invalid number, and, if `whole` is True, for a number that is not a plain
-        integer.
-        """
-        return _numbers(self.data, *self.bounds(column), whole=whole)
-
-
-def _numbers(data: Bytes, start: Numbers, end: Numbers, *, whole: bool = False) -> Floats:
-    """Parse the numbers between the offsets `start` and `end` in a buffer, as Python's float() does.
-
-    A number is computed from its digits if the result is exact, else it is passed to float(). Raises NotPlain
-    for an invalid number, and, if `whole` is True, for a number that is not a plain integer.
-    """
-    negative = data[start] == 45
-    points = np.flatnonzero(data == 46)
-    second: NDArray[np.bool_] | bool = False
-    if len(points) == len(start) and (points >= start).all() and (points < end).all():  # one per number
-        dot = points
-    else:
-        points = np.append(points, [len(data)] * 2)
-        at = np.searchsorted(points, start)
-        dot, second = np.minimum(points[at], end), points[at + 1] < end
-    before, behind = dot - start - negative, np.maximum(end - dot - 1, 0)
-    odd = (before > 8) | (behind > 8) | (before + behind > _DIGITS) | (before + behind < 1) | second
-    padded = np.concatenate([np.zeros(8, np.uint8), data])
-    before_byte: Keys = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))
-    upper, is_number = _digits(before_byte[dot], before)
-    lower, is_decimal = _digits(before_byte[end], behind)
-    odd |= ~(is_number & is_decimal)
-    if whole and (odd | (dot < end)).any():
-        raise NotPlain("a grade is not a whole number")
-    result: Floats = (upper * _POWERS.take(behind, mode="clip") + lower) / _TENS.take(behind, mode="clip")
-    np.negative(result, out=result, where=negative)
-    if odd.any():
-        rows = np.flatnonzero(odd)
-        result[rows] = _as_python_does(Texts(data, start[rows], end[rows]))
-    return result
-
-
-def _digits(word: Keys, length: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-    """Parse the last `length` bytes of each word as an integer; without bytes the integer is 0.
-
-    Also return a mask that is True where all of these bytes are digits.
-    """
-    others = _MASKS.take(8 - length, mode="clip")
-    word = (word & ~others) | (_ZEROS & others)
-    are_digits = (((word + _TO_HIGH) | (word - _ZEROS)) & _HIGH) == 0
-    word = word - _ZEROS
-    word = word * np.uint64(10) + (word >> np.uint64(8))
-    word = (word & _PAIRS) * np.uint64(100 + (1_000_000 << 32)) + (
-        (word >> np.uint64(16)) & _PAIRS
-    ) * np.uint64(1 + (10_000 << 32))
-    return (word >> np.uint64(32)).astype(np.int64), are_digits
-
-
-def _as_python_does(texts: Texts) -> Floats:
-    """Convert strings to floats as Python's float() does. Raises NotPlain for an invalid number."""
-    words = np.stack(texts.words, axis=-1) if texts.words else np.zeros((len(texts), 1), np.uint64)
-    spelt = words.view(f"S{8 * words.shape[1]}").ravel()
-    if b"_" in spelt.tobytes() or (texts.start == texts.end).any():
-        raise NotPlain("a value is not a number")
-    try:
-        return spelt.astype(np.float64)
-    except ValueError:
-        raise NotPlain("a value is not a number") from None

@@ -23,19 +23,8 @@ from germane.samples.files import opened, shown_name
 Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json", "parquet"]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gold: query id -> document id -> grade."""
-FileRow: TypeAlias = tuple[int, str, str | None, float | None, float | None]
-"""A row as (line, query, document, score or grade, rank).
-
-The document is None if the query has no results. The score is None if the result has no score. The rank is
-None unless the row also has a score.
-"""
 Numbers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
-
-
-class NotPlain(Exception):
-    """Raised, with a reason, if a block of rows cannot be parsed with NumPy and must be read row by row."""
-
 
 MOST_COMPARED = 50_000
 """The number of retrieved ids that are compared with missing gold ids to find other spellings."""
@@ -49,8 +38,7 @@ class Kind:
 
     `roles` are the possible roles of columns (query, doc, ...). `list_role` is the role of a column that
     holds a list of documents, and `value` the role of the score or grade. `bare` maps the number of columns
-    of a table without a header to the roles of the columns. `trec`, `json` and `python` are examples for
-    messages.
+    of a table without a header to their roles. `trec`, `json` and `python` are examples for messages.
     """
 
     name: str
@@ -105,11 +93,11 @@ def format_of(path: str | Path, fmt: Format | None, kind: Kind) -> Format:
     if fmt == "trec" and kind is RUN and lines:
         number, first = lines[0]
         cells = [cell.decode(errors="replace") for cell in first.split()]
-        refuse_shifted(cells, SourceLocation(shown_name(path), number))
+        _refuse_shifted(cells, SourceLocation(shown_name(path), number))
     return fmt
 
 
-def refuse_shifted(cells: Sequence[str], location: SourceLocation) -> None:
+def _refuse_shifted(cells: Sequence[str], location: SourceLocation) -> None:
     """Raise InputError if a run has five columns but no Q0, since ranks would be read as document ids."""
     numeric = all(is_number(cell.encode()) for cell in cells[2:4])
     if len(cells) == 5 and cells[1].upper() != "Q0" and numeric:
@@ -167,9 +155,6 @@ def is_number(text: bytes) -> bool:
     return False
 
 
-BETWEEN = {"tsv": "\t", "csv": ","}
-
-
 @lru_cache(maxsize=64)
 def roles_of(names: tuple[str, ...], kind: Kind, columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """Return a mapping from roles (query, doc, score, ...) to the names of the columns that hold them.
@@ -193,7 +178,7 @@ def role(key: str, allowed: Sequence[str] = ()) -> str:
     The roles in `allowed` take precedence. Raises InputError for an unknown key.
     """
     for ours in (*allowed, *RESULT):
-        if fold(key) == fold(ours) or fold(key) in {fold(name) for name in RESULT[ours]}:
+        if fold(key) == fold(ours) or fold(key) in map(fold, RESULT[ours]):
             return ours
     fix = "write query=..., doc=..., docs=..., score=..., rank=... or grade=..."
     raise InputError(f"the key {key!r} of --columns is unknown", fix=fix)
@@ -201,18 +186,18 @@ def role(key: str, allowed: Sequence[str] = ()) -> str:
 
 @dataclass
 class Reading:
-    """The state of one pass over a run or gold: its settings, its notes, and facts for further notes.
+    """The state of one pass over a run or gold: its settings, and what its notes need.
 
-    `name` is the name of the source in messages. `columns` maps query, doc, score, ... to the names in the
-    source. If `skip` is True, invalid rows are left out and their errors stored in `rejected`. `bare` is True
-    if the third column is a number and the table has no header. `rises` is True if scores rise with ranks in
-    every query so far. `mapped` is True if every query so far maps its documents to 1, 2, 3, ... (None before
-    the first query). `longest` is the length of the longest list checked for `rises` or `mapped`.
+    `name` is the name of the source in messages. `columns` are pairs of a role (query, doc, score, ...) and
+    its name in the source. If `skip` is True, invalid rows are left out and their errors stored in
+    `rejected`. `bare` is True if the third column is a number and the table has no header. `rises` is True if
+    scores rise with ranks in every query so far. `mapped` is True if every query so far maps its documents to
+    1, 2, 3, ... (None before the first query). `longest` is the longest list checked for the last two.
     """
 
     name: str
     kind: Kind
-    columns: Mapping[str, str] | None
+    columns: tuple[tuple[str, str], ...]
     skip: bool
     notes: list[str] = field(default_factory=list)
     rejected: list[InputError] = field(default_factory=list)
@@ -222,34 +207,50 @@ class Reading:
     mapped: bool | None = None
     longest: int = 0
 
-    @property
-    def chosen(self) -> tuple[tuple[str, str], ...]:
-        """The items of `columns`."""
-        return tuple((self.columns or {}).items())
-
     def at(self, line: int) -> SourceLocation:
         """Return the SourceLocation of a line of the source."""
         return SourceLocation(self.name, line)
 
-    def count(self, score: Floats, starts: Numbers) -> None:
-        """Set `mapped` to True if the scores of each query are 1 to n in any order, else to False.
-
-        The rows of query i begin at `starts[i]`.
-        """
-        self.mapped = not len(score) or counting_lists(score, starts)[0] == {1}
+    def check_mapped(self, score: Floats, starts: Numbers) -> None:
+        """Set `mapped`: are the scores of each query, which begins at a row in `starts`, 1 to n?"""
+        self.mapped = not len(score) or _counted(score, starts)[0] == {1}
         self.longest = max(self.longest, int(np.diff(starts).max(initial=0)))
 
-    def compare(self, rank: Floats, score: Floats, starts: Numbers) -> None:
-        """Set `rises` to True if scores rise with ranks in each query, else to False.
-
-        The rows of query i begin at `starts[i]`. Rows without a rank (nan) are ignored.
-        """
+    def check_rises(self, rank: Floats, score: Floats, starts: Numbers) -> None:
+        """Set `rises`: do the scores rise with the ranks (nan: no rank) in each query?"""
         ranked = ~np.isnan(rank)
         starts = np.concatenate([[0], np.cumsum(ranked)])[starts]
         rank, score = rank[ranked], score[ranked]
         order = np.lexsort((score, rank, np.repeat(np.arange(len(starts) - 1), np.diff(starts))))
-        self.rises = _all_less(rank[order], starts) and _all_less(score[order], starts)
+        self.rises = _rise(rank[order], starts) and _rise(score[order], starts)
         self.longest = max(self.longest, int(np.diff(starts).max(initial=0)))
+
+    def are_ranks(self, numbers: Floats, starts: Numbers) -> bool:
+        """Return True if a number column without a name holds ranks, False if it holds scores.
+
+        If every list holds the numbers 1 to n or 0 to n - 1, and a number 2 occurs, they are ranks if they
+        rise from row to row, and scores if they fall; in any other order, InputError is raised. All other
+        numbers are scores. A note says what was found unless it is obvious.
+        """
+        firsts, most = _counted(numbers, starts)
+        rises, longest = _rise(numbers, starts), int(np.diff(starts).max(initial=0))
+        if firsts and most >= _RANKS:
+            counting = " or ".join(f"{first}, {first + 1}, {first + 2}, ..." for first in sorted(firsts))
+            if rises:
+                self.note(f"the third column counts {counting} and was read as the rank")
+                return True
+            if not _rise(-numbers, starts):
+                problem = f"the third column counts {counting} in another order than the rows"
+                problem += ", so that it may hold ranks or scores"
+                fix = "add a header: query_id, doc_id, rank (1 is best), or query_id, doc_id, score (highest is best)"
+                raise InputError(problem, fix=fix, place=SourceLocation(self.name))
+            if longest > _RANKS:
+                down = " or ".join(map(str, sorted(firsts)))
+                self.note(f"the third column counts down to {down} and was read as the score")
+        elif rises and longest >= _RANKS and not firsts and _are_whole(numbers):
+            read = "rises within every query and was read as the score"
+            self.note(f"the third column {read}; if it is the rank, add a header: query_id, doc_id, rank")
+        return False
 
     def reject(self, fault: InputError) -> None:
         """Raise the error of an invalid row, or store it in `rejected` if invalid rows are skipped."""
@@ -261,8 +262,8 @@ class Reading:
         """Add a note to `notes`, and put the name of the source before it."""
         self.notes.append(f"{self.name}: {text}")
 
-    def finish(self) -> None:
-        """Add the notes that need all rows: on ambiguous scores, suspicious cells and skipped rows."""
+    def finish(self) -> tuple[str, ...]:
+        """Return all notes, with those that need all rows: on ambiguous scores and skipped rows."""
         self.notes += map(str, self.cells.notices())
         if self.rises and self.longest > _RANKS:
             found = "the scores rise with the ranks, so that rank 1 has the lowest score"
@@ -273,6 +274,7 @@ class Reading:
         if self.rejected:
             rows, were = counted(len(self.rejected), "row"), "was" if len(self.rejected) == 1 else "were"
             self.note(f"{rows} could not be read and {were} left out; the first: {self.rejected[0]}")
+        return tuple(self.notes)
 
 
 def table_columns(head: Sequence[str], line: int, reading: Reading) -> tuple[dict[str, int], bool]:
@@ -282,7 +284,7 @@ def table_columns(head: Sequence[str], line: int, reading: Reading) -> tuple[dic
     columns hold the query and the documents.
     """
     kind, location = reading.kind, reading.at(line)
-    header = roles_of(tuple(head), kind, reading.chosen)
+    header = roles_of(tuple(head), kind, reading.columns)
     named = "query" in header and len(header) > 1
     if reading.columns and not named:
         problem = f"the header lacks the columns named by --columns; it has {', '.join(head)[:200]}"
@@ -295,7 +297,7 @@ def table_columns(head: Sequence[str], line: int, reading: Reading) -> tuple[dic
     positions = {role: head.index(column) for role, column in header.items()}
     if not named:
         if kind is RUN:
-            refuse_shifted(head, location)
+            _refuse_shifted(head, location)
             reading.bare = len(head) == 3 and is_number(head[2].encode())
         positions = {role: at for at, role in enumerate(kind.bare[len(head)]) if role}
     if "doc" not in positions and kind.list_role not in positions:
@@ -305,12 +307,11 @@ def table_columns(head: Sequence[str], line: int, reading: Reading) -> tuple[dic
 
 
 def frame_roles(names: Sequence[str], reading: Reading) -> dict[str, str]:
-    """Return a mapping from each role to its column in a DataFrame or Parquet file.
+    """Return a mapping from each role to its column in a DataFrame or Parquet file with the columns `names`.
 
-    `names` are the names of all columns. Raises InputError if no column holds the query, or no column the
-    documents.
+    Raises InputError if no column holds the query, or no column the documents.
     """
-    result = roles_of(tuple(names), reading.kind, reading.chosen)
+    result = roles_of(tuple(names), reading.kind, reading.columns)
     if "query" not in result or not {"doc", reading.kind.list_role} & set(result):
         problem = f"no columns hold the query and the document; the columns are {', '.join(names)[:200]}"
         fix = "name the columns query_id and doc_id, or give columns={'query': ..., 'doc': ...}"
@@ -318,12 +319,10 @@ def frame_roles(names: Sequence[str], reading: Reading) -> dict[str, str]:
     return result
 
 
-def counting_lists(numbers: Floats, starts: Numbers) -> tuple[set[int], int]:
-    """Check whether each list holds the whole numbers from 0 or 1 to some n, in any order, as ranks do.
+def _counted(numbers: Floats, starts: Numbers) -> tuple[set[int], int]:
+    """Return the lowest numbers of the lists, and the highest, if each list counts from 0 or 1 in any order.
 
-    Return the set of the lists' lowest numbers and the largest number of all lists. The set contains 0, 1 or
-    both, or is empty if a list holds other numbers. `starts` are the positions in `numbers` at which the
-    lists start.
+    Return an empty set and 0 if a list holds other numbers, or there are no lists.
     """
     lengths = np.diff(starts)
     starts, lengths = starts[:-1][lengths > 0], lengths[lengths > 0]
@@ -337,50 +336,17 @@ def counting_lists(numbers: Floats, starts: Numbers) -> tuple[set[int], int]:
     return {int(first.min()), int(first.max())}, int((first + lengths).max()) - 1
 
 
-def are_ranks(numbers: Floats, starts: Numbers, name: str) -> tuple[bool, str]:
-    """Decide whether a number column without a name holds ranks or scores.
-
-    Return True for ranks and False for scores, and a note for the user or "".
-
-    If every list holds the numbers 1 to n or 0 to n - 1, and a number 2 occurs, then the numbers are ranks if
-    they rise from row to row, and scores if they fall. Raises InputError if they are in any other order. All
-    other numbers are scores; the note says so if they are whole numbers that rise in every list. `starts` are
-    the positions in `numbers` at which the lists start. `name` is the name of the source.
-    """
-    firsts, most = counting_lists(numbers, starts)
-    rises, longest = _all_less(numbers, starts), int(np.diff(starts).max(initial=0))
-    if firsts and most >= _RANKS:
-        counting = " or ".join(f"{first}, {first + 1}, {first + 2}, ..." for first in sorted(firsts))
-        if rises:
-            return True, f"{name}: the third column counts {counting} and was read as the rank"
-        if _all_less(-numbers, starts):
-            down = " or ".join(map(str, sorted(firsts)))
-            note = f"{name}: the third column counts down to {down} and was read as the score"
-            return False, note if longest > _RANKS else ""
-        problem = f"the third column counts {counting} in another order than the rows"
-        problem += ", so that it may hold ranks or scores"
-        fix = "add a header: query_id, doc_id, rank (1 is best), or query_id, doc_id, score (highest is best)"
-        raise InputError(problem, fix=fix, place=SourceLocation(name))
-    whole = np.isfinite(numbers).all() and (numbers % 1 == 0).all()
-    if whole and rises and longest >= _RANKS and not firsts:
-        note = "rises within every query and was read as the score; if it is the rank, add a header: query_id, doc_id, rank"
-        return False, f"{name}: the third column {note}"
-    return False, ""
-
-
 _RANKS = 2
 """The number that a column must reach to hold ranks (0 and 1 alone are scores). Shorter lists get no note."""
 
 
-def _all_less(numbers: Floats, starts: Numbers) -> bool:
+def _are_whole(numbers: Floats) -> bool:
+    return bool(np.isfinite(numbers).all() and (numbers % 1 == 0).all())
+
+
+def _rise(numbers: Floats, starts: Numbers) -> bool:
     """Return True if the numbers rise strictly within every query; query i begins at row `starts[i]`."""
     rises = numbers[1:] > numbers[:-1]
     inside = starts[(starts > 0) & (starts < len(numbers))]
     rises[inside - 1] = True
     return bool(rises.all())
-
-
-def nan_error(query: str, doc: str, where: SourceLocation) -> InputError:
-    """Return the InputError for a result whose score is NaN."""
-    problem = f"the score of document {doc} in query {query} is NaN, which cannot be ranked"
-    return InputError(problem, fix="write a number (inf and -inf are allowed) or remove the row", place=where)

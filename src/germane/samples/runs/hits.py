@@ -32,7 +32,7 @@ class Hits:
             the index of its row in the gold.
         notes: Notes about the run's file.
         repeated: The number of results dropped because the same id also occurs at a better rank.
-        folded: The number of results dropped because another chunk of the same document has a better rank.
+        folded: The number of results dropped because another chunk of the document has a better rank.
     """
 
     gold: Lists
@@ -55,7 +55,7 @@ class Hits:
 def read_run(source: Any, **how: Any) -> dict[str, list[str]]:
     """Read a run and return a mapping from each query id to its document ids, best first.
 
-    `source` is a file or a Python object, as in RowSource, and `how` are further attributes of RowSource.
+    The arguments are those of RowSource.
     """
     run = RowSource(source, **how, together=True)
     ranked: dict[str, list[str]] = {}
@@ -75,8 +75,8 @@ def find_hits(
 ) -> Hits:
     """Return the ranks of the gold documents in a run.
 
-    `doc_id` maps a chunk id in the run to its document id. If a query lists a document twice, InputError is
-    raised, or, if `duplicates` is "first", the better rank counts.
+    `doc_id` maps a chunk id in the run to its document id. A document listed twice for a query is an error,
+    or, if `duplicates` is "first", its better rank counts.
     """
     return run.again(lambda: _hits(run, gold, duplicates, doc_id))
 
@@ -169,10 +169,7 @@ def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
 
 
 def _places(lists: Lists) -> Numbers:
-    """Return the rank (from 1) of each result within its query.
-
-    Results are sorted by score, and if scores are equal by document id, both descending.
-    """
+    """Return the rank (from 1) of each result within its query."""
     score, of = lists.rows.number, lists.of
     positions = np.arange(1, len(score) + 1) - lists.starts[of]
     if len(score) and np.isnan(score).any():  # results without scores keep their order

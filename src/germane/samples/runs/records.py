@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import chain, islice, repeat
 from math import isinf, isnan, nan
 from numbers import Integral, Real
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
@@ -28,48 +28,54 @@ from germane.samples.runs.formats import (
     NAME_THEM,
     RUN,
     WHOLE,
-    FileRow,
     Kind,
     Reading,
     is_number,
-    nan_error,
     role,
     roles_of,
     table_columns,
 )
 from germane.types import TOO_DEEP
 
+Row: TypeAlias = tuple[int, str, str | None, float | None, float | None]
+"""A row as (line, query, document, score or grade, rank).
+
+The document is None if the query has no results. The score is None if the result has no score. The rank is
+None unless the row also has a score.
+"""
+Record: TypeAlias = tuple[int, Any]
+"""A record, after its line number (0 if unknown)."""
 _ROWS_AT_ONCE = 1 << 15
 
 
-def in_blocks(rows: Iterable[FileRow]) -> Iterator[Rows]:
-    """Yield the rows in large batches; each batch is a Rows, which has one array per column."""
+def in_blocks(rows: Iterable[tuple[Any, ...]], reading: Reading) -> Iterator[Rows]:
+    """Yield the rows in large batches, as columns."""
     remaining = iter(rows)
-    while some := list(islice(remaining, _ROWS_AT_ONCE)):
-        yield Rows.of(some)
+    try:
+        while some := list(islice(remaining, _ROWS_AT_ONCE)):
+            yield Rows.of(some)
+    except RecursionError:  # a Python object may contain itself
+        raise InputError(f"a row {TOO_DEEP[0]}", fix=TOO_DEEP[1], place=reading.at(0)) from None
 
 
-def record_rows(records: Iterable[tuple[int, Any]], reading: Reading) -> Iterator[FileRow]:
-    """Yield (line number, query id, document id, score or grade, rank) for each document in the records.
+def record_blocks(records: Iterable[Record], reading: Reading) -> Iterator[Rows]:
+    """Yield the rows of the documents in the records, as columns; errors are passed to `reading.reject`."""
+    return in_blocks(_record_rows(records, reading), reading)
 
-    `records` are pairs (line number or 0 if unknown, record). A document id, score or rank that is missing is
-    None. Errors are passed to `reading.reject`.
-    """
-    columns = reading.chosen
-    id_key = next((name for key, name in columns if role(key) == "doc"), "")
-    for line, record in _unnested(records, reading):
+
+def _record_rows(records: Iterable[Record], reading: Reading) -> Iterator[Row]:
+    id_key = next((name for key, name in reading.columns if role(key) == "doc"), "")
+    for line, record in records:
         try:
-            queries = _queries_in(record, reading.kind, columns)
+            queries = _queries_in(record, reading)
         except Invalid as wrong:
             reading.reject(wrong.error(reading.at(line)))
             continue
         for values, names in queries:
             if reading.kind is RUN:
                 mapped = isinstance(values.get("docs"), Mapping)
-                reading.mapped, reading.rises = (
-                    reading.mapped is not False and mapped,
-                    reading.rises and not mapped,
-                )
+                reading.mapped = reading.mapped is not False and mapped
+                reading.rises = reading.rises and not mapped
             try:
                 rows = list(_rows_in(line, values, names, id_key, reading))
             except Invalid as wrong:
@@ -79,45 +85,34 @@ def record_rows(records: Iterable[tuple[int, Any]], reading: Reading) -> Iterato
                 continue
             for row in rows:
                 if row[3] is not None and isnan(row[3]):
-                    reading.reject(nan_error(row[1], row[2] or "", reading.at(line)))
+                    reading.reject(_nan_error(row[1], row[2] or "", reading.at(line)))
                 else:
                     yield row
 
 
-def _unnested(records: Iterable[tuple[int, Any]], reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Yield the records. Raises InputError for a Python object that contains itself."""
-    try:
-        yield from records
-    except RecursionError:
-        raise InputError(f"this row {TOO_DEEP[0]}", fix=TOO_DEEP[1], place=reading.at(0)) from None
+def _nan_error(query: str, doc: str, where: SourceLocation) -> InputError:
+    problem = f"the score of document {doc} in query {query} is NaN, which cannot be ranked"
+    return InputError(problem, fix="write a number (inf and -inf are allowed) or remove the row", place=where)
 
 
-def _queries_in(
-    record: Any, kind: Kind, columns: tuple[tuple[str, str], ...]
-) -> list[tuple[dict[str, Any], Mapping[str, str]]]:
-    """Return, for each query in a record, two mappings: its values, and the record's keys, both by role.
-
-    A role is query, doc, score, ... `columns` are the user's pairs of a role and a column. Raises Invalid if
-    a record is not an object, has no query id, or is a sample that cannot be read as a run.
-    """
+def _queries_in(record: Any, reading: Reading) -> list[tuple[dict[str, Any], Mapping[str, str]]]:
+    """Return, for each query in a record, two mappings by role: its values, and the record's keys."""
+    kind = reading.kind
     if not isinstance(record, dict):
         raise Invalid(f"this row is {excerpt(record, 60)}, not a JSON object", kind.json)
     roles = roles_of if len(record) < 50 else roles_of.__wrapped__
-    key = roles(tuple(record), kind, columns)
+    key = roles(tuple(record), kind, reading.columns)
     if "query" in key and not isinstance(record[key["query"]], Mapping | list):
         if kind is RUN and "doc" not in key:
-            _check_lists(key.get("docs", ""), record)
+            _check_list(key.get("docs", ""), record)
         return [({role: record[name] for role, name in key.items()}, key)]
     if kind is RUN and not all(isinstance(listed, Mapping | list) for listed in record.values()):
         raise Invalid("this row has no query id", kind.json)
     return [({"query": query, kind.list_role: listed}, {}) for query, listed in record.items()]
 
 
-def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
-    """Raise Invalid if a sample is not one ranked list of ids.
-
-    It is not if it has several calls, an error, or contexts without ids. `docs` is the key of its contexts.
-    """
+def _check_list(docs: str, record: Mapping[str, Any]) -> None:
+    """Raise Invalid for a sample with several calls, an error, or contexts (under `docs`) without ids."""
     if record.get("calls"):
         raise Invalid("this sample has several calls", "use `germane run`, which scores each call")
     if (failed := failure(record.get("error"))) is not None:
@@ -130,12 +125,11 @@ def _check_lists(docs: str, record: Mapping[str, Any]) -> None:
 
 def _rows_in(
     line: int, record: Mapping[str, Any], names: Mapping[str, str], id_key: str, reading: Reading
-) -> Iterator[FileRow]:
-    """Yield the rows of one query in a record: one document, a list of ids, or a mapping from ids to numbers.
+) -> Iterator[Row]:
+    """Yield the rows of one query in a record: one document, a list of ids, or ids with numbers.
 
-    `record` holds the query's values by role. In a list of gold, each id has the grade 1. An object in a list
-    has its id under `id_key` or another usual key. `names` maps roles to names of columns for messages.
-    Raises Invalid for an invalid id or number.
+    `record` holds the query's values by role, and `names` the columns by role, for messages. In a list of
+    gold, each id has the grade 1. An object in a list has its id under `id_key` or another usual key.
     """
     kind, query = reading.kind, _query_id(record["query"])
     if "doc" in record:
@@ -165,10 +159,6 @@ def _rows_in(
 
 
 def _query_id(value: Any) -> str:
-    """Return a query id as a string.
-
-    Raises Invalid if it is missing, or neither a string nor a whole number.
-    """
     if (query := _id(value)) is not None:
         return query
     if value is None or value == "" or (isinstance(value, float) and isnan(value)):
@@ -176,12 +166,16 @@ def _query_id(value: Any) -> str:
     raise Invalid(f"the query id cannot be {describe(value)}", "write a string or a whole number")
 
 
-def _one_document(record: Mapping[str, Any], kind: Kind) -> tuple[str, float | None, float | None]:
-    """Return (document id, score or grade, rank) of a record that holds one document.
+def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
+    paired = {read_id(doc): value for doc, value in zip(docs, values, strict=False)}
+    if not len(docs) == len(values) == len(paired):
+        problem = f"this row has {counted(len(docs), 'id')} ({len(paired)} different) and {counted(len(values), 'score')}"
+        raise Invalid(problem, "write each id once, with one score per id")
+    return paired
 
-    The score and the rank may be None. A record with a rank but no score gets the negated rank as its score.
-    Raises Invalid for an invalid id or number.
-    """
+
+def _one_document(record: Mapping[str, Any], kind: Kind) -> tuple[str, float | None, float | None]:
+    """Return (document id, score or grade, rank) of a record that holds one document."""
     doc = _id(record["doc"]) if record["doc"] != "" else ""
     if doc is None:
         fix = f"write a string or a whole number: {RUN.json}"
@@ -195,10 +189,7 @@ def _one_document(record: Mapping[str, Any], kind: Kind) -> tuple[str, float | N
 
 
 def _in_cell(value: Any, column: str) -> Any:
-    """Parse a string that holds a list or an object; return None for NaN, and any other value unchanged.
-
-    Raises Invalid, with the column as its path, for a list or an object that cannot be parsed.
-    """
+    """Parse a string that holds a list or an object; return None for NaN, and any other value unchanged."""
     if isinstance(value, float) and isnan(value):
         return None
     try:
@@ -208,10 +199,7 @@ def _in_cell(value: Any, column: str) -> Any:
 
 
 def _value(value: Any, kind: Kind) -> float:
-    """Return a score or grade as float.
-
-    Raises Invalid for a value that is not a number, and for a grade that is not whole or is too large.
-    """
+    """Return a score or grade as float. Raises Invalid for another value, or a grade that is not whole."""
     if kind is RUN:
         return _number(value, "score")
     number = float(value) if isinstance(value, bool) else _number(value, "grade")
@@ -235,17 +223,12 @@ class _Cell(str):
 
 
 class _NamelessCell(_Cell):
-    """A cell of a table without a header; its fix advises to name the columns."""
-
     __slots__ = ()
     fix = NAME_THEM
 
 
 def _number(value: Any, what: str) -> float:
-    """Return a value as float.
-
-    Raises Invalid if it is not a number; `what` names it ("score", "grade" or "rank").
-    """
+    """Return a value as float. Raises Invalid if it is not a number; `what` names it ("score", ...)."""
     if type(value) is float and value - value == 0:  # a finite float, the usual case
         return value
     if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
@@ -257,23 +240,8 @@ def _number(value: Any, what: str) -> float:
     raise Invalid(problem, getattr(value, "fix", _WRITE).format(what))
 
 
-def _paired(docs: list[Any], values: list[Any]) -> dict[str, Any]:
-    """Return a mapping from the ids in `docs` to the scores or grades in `values`.
-
-    Raises Invalid if the two lists differ in length, or if an id occurs twice.
-    """
-    paired = {read_id(doc): value for doc, value in zip(docs, values, strict=False)}
-    if not len(docs) == len(values) == len(paired):
-        problem = f"this row has {counted(len(docs), 'id')} ({len(paired)} different) and {counted(len(values), 'score')}"
-        raise Invalid(problem, "write each id once, with one score per id")
-    return paired
-
-
 def _listed(query: str, value: Any, kind: Kind, key: str) -> list[str]:
-    """Return the document ids in a list of ids or objects; a single id is returned as a list.
-
-    An object holds its id under `key` or another usual key. Raises Invalid if an entry has no id.
-    """
+    """Return the document ids in a list of ids or objects (with the id under `key`), or a single id."""
     if isinstance(value, str | Real) and (isinstance(value, str) or _id(value) is not None):
         return [text] if (text := (_id(value) or "").strip()) else []
     ids = [_id(item, key) for item in value] if isinstance(value, list | tuple) else [None]
@@ -287,10 +255,7 @@ def _listed(query: str, value: Any, kind: Kind, key: str) -> list[str]:
 
 
 def _id(item: Any, key: str = "") -> str | None:
-    """Return an id as a string, or None if `item` is not an id.
-
-    If `item` is an object, its id is the value of `key`, or else of a usual key of ids.
-    """
+    """Return an id, or that of an object (under `key` or a usual key), as a string; None for other values."""
     if isinstance(item, Mapping):
         return id_in({key: item[key]} if key in item else item)
     with suppress(Invalid):
@@ -301,7 +266,7 @@ def _id(item: Any, key: str = "") -> str | None:
 # The records of each kind of source
 
 
-def json_records(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tuple[int, Any]]:
+def json_records(stream: BinaryIO, before: int, reading: Reading) -> Iterator[Record]:
     """Yield (line number, record) for each line of JSON Lines; invalid lines are passed to `reading.reject`.
 
     `before` is the number of lines in the file before the stream.
@@ -315,36 +280,37 @@ def json_records(stream: BinaryIO, before: int, reading: Reading) -> Iterator[tu
             yield before + number, value
 
 
-def document_records(stream: BinaryIO, reading: Reading) -> Iterable[tuple[int, Any]]:
+def document_records(stream: BinaryIO, reading: Reading) -> Iterable[Record]:
     """Return the records of a JSON document, which is one record or a list of records; line numbers are 0."""
     document = _parsed(stream.read(), 1, reading)
     return [(0, value) for value in (document if isinstance(document, list) else [document])]
 
 
 def _parsed(text: bytes, line: int, reading: Reading) -> Any:
-    """Parse a JSON text that starts on line `line`, in which NaN and Infinity are allowed; return its value.
-
-    Raises InputError with the location for invalid JSON.
-    """
+    """Parse a JSON text that starts on line `line`, in which NaN and Infinity are allowed."""
     name = reading.name
     return json_in(decoded(text, name, line), name, line, otherwise=reading.kind.json, infinite=True)
 
 
-def table_records(lines: Iterable[bytes], delimiter: str, reading: Reading) -> Iterator[tuple[int, Any]]:
-    """Yield (line number, record) for each row of a CSV or TSV table.
+def table_records(
+    first: bytes, rest: Iterable[bytes], number: int, delimiter: str, reading: Reading
+) -> Iterator[Record]:
+    """Yield (line number, record) for the rows of a CSV or TSV table in the lines `rest`.
 
-    A row with too few columns is passed to `reading.reject`.
+    `first` is the first line of the file; it is a row too if it is not a header and nothing was read before.
+    `number` is the number of the next line. A row with too few columns is passed to `reading.reject`.
     """
-    texts = (decoded(line, reading.name, number) for number, line in enumerate(lines, 1))
-    rows = table_rows(texts, delimiter, reading.name, reading.note)
-    first = next(rows, None)
-    if first is None:
+    lines = chain([(1, first)], enumerate(rest, number))
+    texts = (decoded(text, reading.name, line) for line, text in lines)
+    rows = table_rows(texts, delimiter, reading.name, reading.note, number - 2)
+    top = next(rows, None)
+    if top is None:
         return
-    head = [cell.strip() for cell in first[1]]
-    positions, named = table_columns(head, first[0], reading)
+    head = [cell.strip() for cell in top[1]]
+    positions, named = table_columns(head, top[0], reading)
     keys = {head[at] if named else role: at for role, at in positions.items()}
     cell_type = _Cell if named else _NamelessCell
-    for line, cells in rows if named else chain([first], rows):
+    for line, cells in rows if named or number > 2 else chain([top], rows):
         if len(cells) <= max(positions.values()):
             problem = f"this row has {counted(len(cells), 'column')}, but the first row has {len(head)}"
             fix = "write a cell for every column"
@@ -353,11 +319,8 @@ def table_records(lines: Iterable[bytes], delimiter: str, reading: Reading) -> I
             yield line, {key: cell_type(cells[at].strip()) for key, at in keys.items()}
 
 
-def frame_records(frame: Any, chosen: Iterable[str], first: int) -> Iterator[tuple[int, Any]]:
-    """Yield (row number, record) for each row of a DataFrame or an Arrow table.
-
-    A record has the columns `chosen`; the first row has the number `first`.
-    """
+def frame_records(frame: Any, chosen: Iterable[str], first: int) -> Iterator[Record]:
+    """Yield (row number from `first`, record) for each row of a DataFrame or Arrow table, with some columns."""
     names = list(chosen)
     listed = (frame[name] for name in names)
     values = (value.to_pylist() if hasattr(value, "to_pylist") else value.to_list() for value in listed)
@@ -365,7 +328,7 @@ def frame_records(frame: Any, chosen: Iterable[str], first: int) -> Iterator[tup
         yield number, dict(zip(names, row, strict=True))
 
 
-def python_records(source: Mapping[Any, Any] | list[Any], reading: Reading) -> Iterator[tuple[int, Any]]:
+def python_records(source: Mapping[Any, Any] | list[Any], reading: Reading) -> Iterator[Record]:
     """Yield (number, record) for each row of a list, or for each query of a mapping.
 
     The mapping maps query ids to documents. A row is a mapping, a data class or a tuple, and is numbered from
@@ -388,10 +351,7 @@ def python_records(source: Mapping[Any, Any] | list[Any], reading: Reading) -> I
 
 
 def _fields_of_row(row: Any, kind: Kind) -> Any:
-    """Convert a data class or a tuple to a mapping; return any other row unchanged.
-
-    The values of a tuple have the order of the columns in a table without a header.
-    """
+    """Convert a data class, or a tuple in the order of a table without a header, to a mapping."""
     fields = row if isinstance(row, Mapping) else fields_of(row)
     if fields is None and isinstance(row, tuple | list) and len(row) in kind.bare:
         fields = {name: value for name, value in zip(kind.bare[len(row)], row, strict=True) if name}
@@ -422,9 +382,8 @@ def _native_documents(listed: Any, kind: Kind) -> Any:
         except Invalid as wrong:
             raise Invalid(f"has a document whose id {wrong.problem}", wrong.fix) from None
         if len(graded) < len(listed):
-            raise Invalid(
-                "has the same document twice, once as a number and once as a string", "write ids as strings"
-            )
+            problem = "has the same document twice, once as a number and once as a string"
+            raise Invalid(problem, "write ids as strings")
         return graded
     if isinstance(listed, set | frozenset) and kind is RUN:
         raise Invalid("is a set, which has no order", kind.python)
@@ -454,10 +413,7 @@ def trec_rows(lines: Iterable[bytes], first: int, reading: Reading) -> Iterator[
 
 
 def _run_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
-    """Return (query, document, score, rank) of a line of a TREC run; the rank is nan if it is not a number.
-
-    Raises ValueError or IndexError for an invalid line or a comment.
-    """
+    """Return (query, document, score, rank or nan) of a line of a TREC run, or raise an error."""
     cells = line.split(None, 5)
     score = float(cells[4])
     if score - score != 0 and b"inf" not in cells[4].lower():  # NaN, or too large for a float
@@ -468,10 +424,7 @@ def _run_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
 
 
 def _gold_cells(line: bytes) -> tuple[bytes, bytes, float, float]:
-    """Return (query, document, grade, nan) of a line of TREC qrels, where nan stands for the rank.
-
-    Raises ValueError for an invalid line.
-    """
+    """Return (query, document, grade, nan) of a line of TREC qrels. Raises ValueError for an invalid line."""
     query, _, doc, grade = line.split()
     written = WHOLE.fullmatch(grade)
     if not written or abs(value := int(written[1])) > LARGEST_GRADE:
@@ -491,7 +444,7 @@ def _trec_fault(line: bytes, location: SourceLocation, kind: Kind) -> InputError
         count = counted(len(cells), "column")
         problem = f"this line has {count}, but {kind.name} in TREC format has {columns}"
     elif kind is RUN and is_number(cells[4]) and isnan(float(cells[4])):
-        return nan_error(cells[0].decode(), cells[2].decode(), location)
+        return _nan_error(cells[0].decode(), cells[2].decode(), location)
     else:
         problem = f"the {kind.value} {cells[least - 1].decode()[:60]!r} is not a {what}"
     return InputError(problem, fix=kind.trec, place=location)

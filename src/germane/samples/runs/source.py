@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from io import BytesIO
 from itertools import chain
@@ -22,7 +22,7 @@ import numpy as np
 from germane.errors import InputError, SourceLocation, describe
 from germane.samples.files import OnDisk, opened, shown_name
 from germane.samples.frames import in_columns, is_table, parquet_batches
-from germane.samples.runs import plain, records
+from germane.samples.runs import blocks, records
 from germane.samples.runs.columns import (
     NO_DOCUMENT,
     Lists,
@@ -33,16 +33,13 @@ from germane.samples.runs.columns import (
     whole_queries,
 )
 from germane.samples.runs.formats import (
-    BETWEEN,
     GOLD,
     MOST_COMPARED,
     RUN,
     Format,
     Kind,
-    NotPlain,
     Qrels,
     Reading,
-    are_ranks,
     format_of,
     frame_roles,
 )
@@ -54,7 +51,7 @@ BLOCK = 1 << 20
 
 
 class Again(Exception):
-    """Raised if a source must be read again from its beginning, in a way that the RowSource has stored."""
+    """Raised if a source must be read again from its beginning, with all rows together."""
 
 
 @dataclass(eq=False)
@@ -82,7 +79,6 @@ class RowSource:
     keep_first: bool = False
     together: bool = False
     notes: tuple[str, ...] = ()
-    _row_by_row: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.source, str | Path):
@@ -113,7 +109,7 @@ class RowSource:
     @cached_property
     def gold(self) -> Lists:
         """The gold of all queries, read once. Raises InputError if the source has no gold."""
-        for lists in self.again(lambda: list(self.lists())):  # one or none
+        for lists in [*self.lists()]:  # one or none, and then the notes
             return replace(lists, rows=lists.rows.compact())
         what = "table" if self.file is None else "file"
         raise InputError(f"this {what} has no gold", fix=GOLD.trec, place=SourceLocation(self.name))
@@ -132,67 +128,37 @@ class RowSource:
     def lists(self) -> Iterator[Lists]:
         """Yield the rows of the source as Lists, each with some whole queries; set `notes` at the end.
 
-        Raises InputError for invalid input, and Again if the source must be read again in another way.
+        Raises InputError for invalid input, and Again if the rows must be read together first.
         """
-        reading = Reading(self.name, self.kind, self.columns, self.skip)
-        blocks = self._rows(reading)
-        first = next(blocks, None)  # this sets `reading.bare`
-        blocks = blocks if first is None else chain([first], blocks)
+        reading = Reading(self.name, self.kind, tuple((self.columns or {}).items()), self.skip)
+        rows = self._rows(reading)
+        first = next(rows, None)  # this sets `reading.bare`
+        rows = rows if first is None else chain([first], rows)
+        several: Iterable[Lists] = whole_queries(rows)
         if self.together or self.kind is GOLD or reading.bare:
-            several = filter(None, [all_queries(blocks)])
-        else:
-            several = whole_queries(blocks)  # type: ignore[assignment]
+            several = filter(None, [all_queries(rows)])
         for lists in several:
             if lists.rows.rank is not None and reading.rises:
-                reading.compare(lists.rows.rank, lists.rows.number, lists.starts)
+                reading.check_rises(lists.rows.rank, lists.rows.number, lists.starts)
             some = lists.kept(lists.rows.line != NO_DOCUMENT) if (lists.rows.line < 0).any() else lists
             if reading.mapped:
-                reading.count(some.rows.number, some.starts)
+                reading.check_mapped(some.rows.number, some.starts)
             yield self._graded_once(some, reading) if self.kind is GOLD else self._ranked(some, reading)
-        reading.finish()
-        self.notes = tuple(reading.notes)
+        self.notes = reading.finish()
 
     def _ranked(self, lists: Lists, reading: Reading) -> Lists:
-        """Return the lists of a run, without the scores if they are ranks.
+        """Return the lists of a run, without its numbers if they are ranks.
 
-        The third column of a table without a header may hold ranks. Raises InputError if this column may hold
-        ranks or scores, or if a query has results with and without scores.
+        Raises InputError if the numbers may be ranks or scores, or if a query has results with and without
+        scores; then the rows are read together first.
         """
-        if reading.bare:
-            are_ranked, note = are_ranks(lists.rows.number, lists.starts, self.name)
-            reading.notes += [note] if note else []
-            if are_ranked:
-                return replace(lists, rows=replace(lists.rows, number=np.full(len(lists.rows), np.nan)))
-        self._check_scores(lists, reading)
-        return lists
-
-    def ids(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield (query id, document ids in the order of the rows); a query may appear more than once."""
-        for lists in self.lists():
-            docs, ends = list(lists.rows.doc), lists.starts.tolist()
-            bounds = zip(lists.queries, ends, ends[1:], strict=False)
-            yield from ((query, docs[first:end]) for query, first, end in bounds)
-
-    def first_ids(self) -> dict[str, list[str]]:
-        """Return query id -> document ids for the first queries, until it has MOST_COMPARED document ids."""
-        first: dict[str, list[str]] = {}
-        count = 0
-        for query, docs in self.ids():
-            first.setdefault(query, []).extend(docs)
-            count += len(docs)
-            if count >= MOST_COMPARED:
-                break
-        return first
-
-    def _check_scores(self, lists: Lists, reading: Reading) -> None:
-        """Raise InputError if a query has results with and without scores.
-
-        Raise Again if the rows of a query may be incomplete, so that they are read together first.
-        """
-        missing, filled = np.isnan(lists.rows.number), lists.sizes > 0
+        number = lists.rows.number
+        if reading.bare and reading.are_ranks(number, lists.starts):
+            return replace(lists, rows=replace(lists.rows, number=np.full(len(number), np.nan)))
+        missing, filled = np.isnan(number), lists.sizes > 0
         unlike_first = missing != np.repeat(missing[lists.starts[:-1][filled]], lists.sizes[filled])
         if not unlike_first.any():
-            return
+            return lists
         if not self.together:
             self.read_together()
         at = int(np.argmax(unlike_first))
@@ -217,33 +183,39 @@ class RowSource:
             raise InputError(problem, fix=fix, place=reading.at(int(rows.line[at])))
         return lists.kept(before == np.arange(len(rows)))
 
-    def _rows(self, reading: Reading) -> Iterator[Rows]:
-        """Yield the rows of the source as columns.
+    def ids(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield (query id, document ids in the order of the rows); a query may appear more than once."""
+        for lists in self.lists():
+            docs, ends = list(lists.rows.doc), lists.starts.tolist()
+            bounds = zip(lists.queries, ends, ends[1:], strict=False)
+            yield from ((query, docs[first:end]) for query, first, end in bounds)
 
-        Regular lines are parsed in blocks, other lines row by row. Raises Again at the first irregular block
-        of a table, so that the whole table is then read row by row.
-        """
-        if self.file is None and isinstance(self.source, Mapping | list):
-            rows = records.record_rows(records.python_records(self.source, reading), reading)
-            yield from records.in_blocks(rows)
+    def first_ids(self) -> dict[str, list[str]]:
+        """Return query id -> document ids for the first queries, until it has MOST_COMPARED document ids."""
+        first: dict[str, list[str]] = {}
+        count = 0
+        for query, docs in self.ids():
+            first.setdefault(query, []).extend(docs)
+            count += len(docs)
+            if count >= MOST_COMPARED:
+                break
+        return first
+
+    def _rows(self, reading: Reading) -> Iterator[Rows]:
+        """Yield the rows of the source as columns: regular lines in blocks, other lines row by row."""
+        if isinstance(self.source, Mapping | list):
+            yield from records.record_blocks(records.python_records(self.source, reading), reading)
             return
         if self.file is None or self.format == "parquet":
             yield from self._frame_rows(reading)
             return
-        between = BETWEEN.get(self.format or "")
         with opened(self.file) as stream:
-            if between and not self._row_by_row:
-                try:
-                    yield from self._table_rows(stream, between, reading)
-                except NotPlain:
-                    self._row_by_row = True
-                    raise Again from None
-            elif between or self.format == "json":
-                table = between and records.table_records(stream, between, reading)
-                values = table or records.document_records(stream, reading)
-                yield from records.in_blocks(records.record_rows(values, reading))
+            if self.format == "json":
+                yield from records.record_blocks(records.document_records(stream, reading), reading)
+            elif self.format in {"csv", "tsv"}:
+                yield from _table_rows(stream, "\t" if self.format == "tsv" else ",", reading)
             else:
-                yield from self._line_rows(stream, reading)
+                yield from _line_rows(stream, reading, is_trec=self.format == "trec")
 
     def _frame_rows(self, reading: Reading) -> Iterator[Rows]:
         """Yield the rows of a DataFrame, an Arrow table or a Parquet file as columns, or else row by row."""
@@ -255,36 +227,44 @@ class RowSource:
             names = getattr(frame, "column_names", None) or frame.columns  # an Arrow table has both
             chosen = frame_roles([str(column) for column in names], reading)
             try:
-                yield plain.frame_rows(frame, chosen, line, reading)
-            except NotPlain:
+                yield blocks.frame_rows(frame, chosen, line, reading)
+            except blocks.NotPlain:
                 values = records.frame_records(frame, {*chosen.values()}, line)
-                yield from records.in_blocks(records.record_rows(values, reading))
+                yield from records.record_blocks(values, reading)
             line += len(frame)
 
-    def _line_rows(self, stream: BinaryIO, reading: Reading) -> Iterator[Rows]:
-        """Yield the rows of a TREC or JSON Lines file as columns; irregular blocks are read row by row."""
-        line, is_trec = 1, self.format == "trec"
-        for data in _blocks(stream):
-            try:
-                yield (plain.trec_rows if is_trec else plain.json_rows)(data, line, reading)
-            except NotPlain:
-                if is_trec:
-                    rows = records.trec_rows(BytesIO(data), line, reading)
-                else:
-                    values = records.json_records(BytesIO(data), line - 1, reading)
-                    rows = records.record_rows(values, reading)
-                yield from records.in_blocks(rows)
-            line += data.count(b"\n")
 
-    def _table_rows(self, stream: BinaryIO, between: str, reading: Reading) -> Iterator[Rows]:
-        """Yield the rows of a CSV or TSV table as columns. Raises NotPlain for irregular rows."""
-        first = stream.readline()
-        positions, named = plain.table_head(first, between, reading)
+def _line_rows(stream: BinaryIO, reading: Reading, *, is_trec: bool) -> Iterator[Rows]:
+    """Yield the rows of a TREC or JSON Lines file as columns; irregular blocks are read row by row."""
+    line = 1
+    for data in _blocks(stream):
+        try:
+            yield (blocks.trec_rows if is_trec else blocks.json_rows)(data, line, reading)
+        except blocks.NotPlain:
+            if is_trec:
+                yield from records.in_blocks(records.trec_rows(BytesIO(data), line, reading), reading)
+            else:
+                values = records.json_records(BytesIO(data), line - 1, reading)
+                yield from records.record_blocks(values, reading)
+        line += data.count(b"\n")
+
+
+def _table_rows(stream: BinaryIO, between: str, reading: Reading) -> Iterator[Rows]:
+    """Yield the rows of a CSV or TSV table as columns; from an irregular block on, row by row."""
+    first = stream.readline()
+    line, data = 2, b""
+    try:
+        positions, named = blocks.table_head(first, between, reading)
         line = 2 if named else 1
         for data in _blocks(stream, b"" if named else first):
-            rows = plain.table_rows(data, line, between, positions, reading)
+            rows = blocks.table_rows(data, line, between, positions, reading)
             yield rows
             line += len(rows)
+    except blocks.NotPlain:
+        if line == 1:  # the first line is a row, and no block was read
+            line, data = 2, data.removeprefix(first)
+        rest = chain(BytesIO(data), stream)
+        yield from records.record_blocks(records.table_records(first, rest, line, between, reading), reading)
 
 
 def _blocks(stream: BinaryIO, data: bytes = b"") -> Iterator[bytes]:
