@@ -101,16 +101,18 @@ def json_rows(data: bytes, line: int, reading: Reading) -> Rows:
     string, or a line is irregular in another way.
     """
     kind, data = reading.kind, data.removesuffix(b"\n") + b"\n"
-    try:
-        records = parse_json_lines(data)
-    except ValueError:
-        raise NotPlain("a line is not JSON") from None
-    if data.count(b"\n") != len(records) or {*map(type, records)} != {dict}:
-        raise NotPlain("a line is blank or not an object")
-    keys = {*map(tuple, records)}
-    names = roles_of(keys.pop(), kind, reading.columns)
-    if keys or not {"query", "doc", kind.value} <= names.keys():
-        raise NotPlain("the lines have different keys, or are not single results")
+    names: Mapping[str, str] = {}
+    for lines in (data[: data.index(b"\n") + 1], data):  # the first line tells most irregular blocks
+        try:
+            records = parse_json_lines(lines)
+        except ValueError:
+            raise NotPlain("a line is not JSON") from None
+        if lines.count(b"\n") != len(records) or {*map(type, records)} != {dict}:
+            raise NotPlain("a line is blank or not an object")
+        keys = {*map(tuple, records)}
+        names = roles_of(keys.pop(), kind, reading.columns)
+        if keys or not {"query", "doc", kind.value} <= names.keys():
+            raise NotPlain("the lines have different keys, or are not single results")
     roles = ["query", "doc", kind.value, *["rank"] * (kind is RUN and "rank" in names)]
     query, doc, *numbers = ([record[names[role]] for record in records] for role in roles)
     kinds = {type(number) for values in numbers for number in values}
@@ -173,11 +175,13 @@ class _LineFields:
             data.isascii() or data.decode()
         except UnicodeDecodeError:
             raise NotPlain("a line is not UTF-8") from None
-        if between == " " and _has_gaps(data):
+        gaps = _has_gaps(data) if between == " " else data.startswith(b"\n") or b"\n\n" in data
+        if gaps and between == " ":
             while b"  " in data:
                 data = data.replace(b"  ", b" ")
             data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n").removeprefix(b" ")
-        if _has_gaps(data) if between == " " else data.startswith(b"\n") or b"\n\n" in data:
+            gaps = _has_gaps(data)
+        if gaps:
             raise NotPlain("a line is blank, or its columns are not separated by blanks or single tabs")
         raw = self.data = np.frombuffer(data, np.uint8)
         if raw.min() < 9 or (raw - 11).min() < 21:  # 11 to 31: smaller numbers wrap around
