@@ -25,7 +25,7 @@ from germane.encoding import decode, encode, replace_surrogates
 from germane.errors import InputError, SourceLocation
 from germane.samples.files import json_in, read_text
 from germane.tables.columns import json_lines
-from germane.tables.judgements import load_judgement
+from germane.tables.judgements import JudgeLine, load_judgement
 from germane.tables.labels import Label, by_people, decode_label, load_label
 from germane.types import Json, Judgement
 
@@ -245,6 +245,7 @@ _TYPES: Mapping[Any, tuple[str, ...]] = {
     str | None: ("status", "germane", "created", "by", "over"),
     float: ("max_unmeasured", "labels_size"),
     dict[str, str]: ("prompts", "files"),
+    dict[str, int]: ("notes",),
     dict[str, list[str]]: ("reads",),
     dict[str, dict[str, Any]]: ("asked", "beside", "references"),
     dict[str, Any]: ("command", "left_out", "options", "part", "places", "sampled", "settings", "until"),
@@ -293,6 +294,7 @@ def read_manifest(path: Path) -> dict[str, Json]:
         )
     try:
         msgspec.convert(replace_surrogates(manifest), _MANIFEST)
+        JudgeLine.stored(manifest.get("judge"))
     except ValueError as error:
         raise InputError(f"the manifest is damaged: {error}", fix=_AGAIN, place=place) from None
     return manifest
