@@ -132,10 +132,7 @@ def compare(
 def _chosen(reports: Sequence[ReportData], systems: Sequence[str]) -> list[tuple[ReportData, str]]:
     """Return the systems to compare, each with its report, the baseline first.
 
-    A single report contributes the systems named in `systems`, or all of its systems if `systems` is empty.
-    Each of several reports contributes one system: its only system, or the system named in `systems` (one
-    name for all reports, or one name per report). Raises InputError if a system is unknown or ambiguous, or
-    if there are fewer than two systems.
+    Of one report, these are the systems named, or all; of several reports, one system each.
     """
     if len(reports) == 1:
         chosen = [(reports[0], system) for system in systems or reports[0].systems]
@@ -165,11 +162,7 @@ def _chosen(reports: Sequence[ReportData], systems: Sequence[str]) -> list[tuple
 def _paired_sides(
     reports: Sequence[ReportData], systems: Sequence[str] = (), names: Sequence[str] = ()
 ) -> list[tuple[Side, Side]]:
-    """Return the pairs of systems to compare: the first system with each of the others.
-
-    If `systems` is empty and there are two reports with several systems each, the systems with the same name
-    are paired instead. `names` are the names to print.
-    """
+    """Pair the first system with each other one, or the systems of the same names in two reports."""
     if len(reports) == 2 and not systems and all(len(report.systems) > 1 for report in reports):
         a, b = reports
         name_a, name_b = _names([(a, ""), (b, "")], names)
@@ -182,12 +175,7 @@ def _paired_sides(
 
 
 def _names(chosen: Sequence[tuple[ReportData, str]], names: Sequence[str]) -> Sequence[str]:
-    """Return the names to print: `names` if given, else names that tell the systems apart.
-
-    The first of these choices in which all names differ is used: the names given to the reports, the names of
-    the systems, the names of the folders, folder:system. Otherwise the names are A, B, C. Raises InputError
-    if `names` does not contain a different name for each system.
-    """
+    """Return `names`, or the first kind of name (report, system, folder, both) in which all differ."""
     n = len(chosen)
     if names:
         if isinstance(names, str) or len(names) != n or len(set(names)) != n:
@@ -208,11 +196,7 @@ def _names(chosen: Sequence[tuple[ReportData, str]], names: Sequence[str]) -> Se
 def _measures(
     sides: Sequence[Side], measures: str | Iterable[str] | None, primary: str | Iterable[str] | None
 ) -> tuple[list[str], list[str]]:
-    """Return the names of the measures to compare, and the names of the primary measures among them.
-
-    Without `measures`, these are all that the systems have in common. Without `primary`, all that measure
-    quality are primary. Raises InputError if a requested measure was not computed for all systems.
-    """
+    """Return the measures to compare (default: all in common), and the primary ones (default: of quality)."""
     common = measures_in_common(sides)
     chosen = common if measures is None else _named(sides, measures, common, "measure")
     if not chosen:
@@ -227,10 +211,7 @@ def _measures(
 def _differing_judges(
     against: Sequence[tuple[Side, Side]], measures: Sequence[str], *, across_judges: bool
 ) -> list[str]:
-    """Return a sentence for each way in which the judging of two paired systems differs.
-
-    Raises InputError if the judging differs and `across_judges` is false.
-    """
+    """Return how the judging of paired systems differs; an InputError unless `across_judges`."""
     judged = [name for name in measures if verdicts_of(chain.from_iterable(against), name) != "labels"]
     words = (how_judged(*pair, judged) for pair in against if judged)
     differ = list(dict.fromkeys(filter(None, words)))
@@ -263,10 +244,7 @@ def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] |
 
 
 def _named(sides: Sequence[Side], chosen: str | Iterable[str], names: Sequence[str], what: str) -> list[str]:
-    """Return the measures requested in `chosen`, in this order, each by its name in the reports.
-
-    Raises InputError if a requested measure is not in `names`; `what` is what the message calls it.
-    """
+    """Return the measures in `chosen` by their names in the reports; `what` is their name in errors."""
     texts: list[str] = []
     for text in [chosen] if isinstance(chosen, str) else map(str, chosen):
         with suppress(InputError):
@@ -302,11 +280,7 @@ def parse_margins(texts: Iterable[str]) -> dict[str, float]:
 def _margins(
     margin: Mapping[str, float] | Iterable[str], sides: Sequence[Side], names: Sequence[str]
 ) -> dict[str, float]:
-    """Return the margins in `margin` by the names of their measures in the reports.
-
-    `margin` is a mapping from measures to margins, or strings such as "nDCG@10: 0.02". Raises InputError if a
-    measure is not one of `names`, or a margin exceeds the measure's range.
-    """
+    """Return the margins by the names of their measures in the reports."""
     if not hasattr(margin, "__iter__"):
         fix = f'write margin={{"{names[0]}": {margin!r}}}'
         raise InputError(f"margin={margin!r} must be a mapping from measures to losses", fix=fix)
@@ -323,11 +297,7 @@ def _margins(
 def _rows(
     pair: DecidedPair, names: Sequence[str], margins: Mapping[str, float], *, allow_stand_in: bool
 ) -> Iterator[MeasureComparison]:
-    """Yield the comparison of two systems by each measure in `names`, with the parts of the difference.
-
-    If `margins` contains the measure, the decision on its margin is added; if a stand-in judged, it is
-    undecided unless `allow_stand_in` is true. Raises InputError if the systems have no query in common.
-    """
+    """Yield the comparison by each measure, with the parts of the difference and the margin's decision."""
     rows = [pair.decided(name) for name in names]
     if not any(row.due for row in rows):
         problem = f"{pair.a.name} and {pair.b.name} have no query in common"
@@ -340,10 +310,7 @@ def _rows(
 
 
 def _pairing_note(pair: DecidedPair, unpaired: int) -> str:
-    """Return a note if queries were paired by text, or ids belong to different queries; otherwise "".
-
-    `unpaired` is the number of queries that were not paired.
-    """
+    """Return a note if queries were paired by text, or ids belong to different queries; otherwise ""."""
     if not pair.by_query:
         return " ".join(map(str, pair.renamed_note() or ()))
     both = sum(name is not None for name in pair.by_query.values())
@@ -352,10 +319,7 @@ def _pairing_note(pair: DecidedPair, unpaired: int) -> str:
 
 
 def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureComparison]:
-    """Return the comparison of each measure on each group of queries with the same value of `by`.
-
-    `by` is a tag or a metadata field. Groups without a query to compare are left out.
-    """
+    """Return the comparisons on each group of queries with the same value of `by`, a tag or a field."""
     samples = pair.a.read() if pair.by_query else chain(pair.a.read(), pair.b.read())
     rows = []
     for title, cases in slices_of(samples, by).items():
@@ -365,11 +329,7 @@ def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureC
 
 
 def _figure_notes(judged: Iterable[MeasureComparison], rows: Iterable[MeasureComparison]) -> Iterator[str]:
-    """Yield notes on figures of comparisons, each followed by the measures that it is about.
-
-    The notes say why people's labels do not correct a judge's difference in `judged`, and which intervals in
-    `rows` are too narrow.
-    """
+    """Yield notes on judged differences that labels do not correct, and on too narrow intervals."""
     uncalibrated = (row for row in judged if row.decided_by == "judged" and row.corrected_why)
     yield from with_measures((f"uncalibrated: {row.corrected_why}", row.measure) for row in uncalibrated)
     narrow = (row for row in rows if row.interval.note)
@@ -377,10 +337,7 @@ def _figure_notes(judged: Iterable[MeasureComparison], rows: Iterable[MeasureCom
 
 
 def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
-    """Return the reports' notes on how the systems' means were obtained, each followed by its measures.
-
-    A note that does not apply to all systems begins with the name of its system.
-    """
+    """Return the notes on how the means were obtained, with the system's name if not all have the note."""
     rows: dict[str, dict[str, dict[str, None]]] = {}
     for side in sides:
         for summary in side.report.summaries:
@@ -396,10 +353,7 @@ def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
 
 
 def _moved_queries(pair: PairedSystems, measure: str) -> dict[Literal["worst", "best"], list[MovedLine]]:
-    """Return the queries with the largest losses ("worst") and gains ("best") in a measure.
-
-    Each list contains at most `_MOST_MOVED` queries, the largest change first.
-    """
+    """Return the queries with the largest losses ("worst") and gains ("best") in a measure."""
     ours, theirs = pair.values(measure)
     change = theirs.values - ours.values
     gain = change if higher_is_better(pair.a.types[measure]) else -change
@@ -422,10 +376,7 @@ def _moved_queries(pair: PairedSystems, measure: str) -> dict[Literal["worst", "
 
 
 def _gold_ranks(a: Sample, b: Sample) -> list[tuple[str, int | None, int | None]]:
-    """Return (id, rank in A's sample, rank in B's sample) for each gold document of a query.
-
-    A rank is None if the document was not retrieved. Documents whose rank differs come first.
-    """
+    """Return (id, rank in A or None, rank in B or None) for each gold document, changed ranks first."""
     old, new = dict[str | None, int](), dict[str | None, int]()
     for sample, rank_of in ((a, old), (b, new)):
         for rank, context in enumerate(distinct_contexts(sample), 1):
@@ -436,11 +387,7 @@ def _gold_ranks(a: Sample, b: Sample) -> list[tuple[str, int | None, int | None]
 
 
 def _best_systems(pairs: Sequence[PairedSystems], measures: Iterable[str], seed: int) -> Iterator[BestSystem]:
-    """Yield, for each measure of quality, the best system and its gain over the first system.
-
-    The gain is over the queries for which all systems have complete scores. Nothing is yielded if fewer than
-    three systems are compared, or if they are not all compared with the same system.
-    """
+    """Yield the best system by each measure of quality, if three or more are compared with the same one."""
     first = pairs[0].a
     if len(pairs) < 2 or any(pair.a is not first for pair in pairs):
         return

@@ -49,7 +49,6 @@ class DecidedPair(PairedSystems):
 
     @cached_property
     def _corrected(self) -> list[tuple[Side, Corrections]]:
-        """The two systems, each with its report's corrections."""
         return [(side, corrections_of(side.report)) for side in (self.a, self.b)]
 
     def samples_in_both(self) -> Iterator[tuple[str, list[Sample], list[Sample]]]:
@@ -140,11 +139,7 @@ class DecidedPair(PairedSystems):
     def _difference_by_people(
         self, measure: str, keep: NDArray[np.bool_] | None, judged: float
     ) -> CorrectedDifference | str:
-        """Return a measure's difference corrected with people's labels, or the reason why that is impossible.
-
-        The difference is over the cases in the mask `keep`, or over all cases. `judged` is the difference by
-        the judge's verdicts; the stored verdicts must add up to it.
-        """
+        """Return the difference corrected with people's labels, or why that is impossible."""
         labelled = [bool(len(side.report.tables.labels)) for side, _ in self._corrected]
         if not all(labelled):
             return "only one of the two reports has human labels" if any(labelled) else "no human labels"
@@ -164,12 +159,7 @@ class DecidedPair(PairedSystems):
         return _of_terms(sides, drawn, numbers, clusters, judged)
 
     def _drawn(self, kind: str) -> _Drawn | str:
-        """Return both reports' random draws of one kind of items, with two books of their labels.
-
-        The first book contains the labels of all draws. The second contains only labels of draws in which
-        each query is labelled completely or not at all. Returns a reason instead if no labels were drawn at
-        random.
-        """
+        """Return both reports' draws, the book of their labels and that of complete draws, or why not."""
         draws, labels = list[Draw](), list[Label]()
         for corrections in {id(side.report.tables): c for side, c in self._corrected}.values():
             pool, book = corrections.pool(kind), corrections.book
@@ -193,11 +183,7 @@ class DecidedPair(PairedSystems):
     def _of_queries(
         self, sides: Sequence[ScoreTerms], drawn: _Drawn, numbers: Mapping[str, int], clusters: _Clusters
     ) -> CorrectedDifference | str:
-        """Return the difference of any judged measure, corrected with fully labelled queries.
-
-        `sides` contains A's and B's verdicts, `drawn` is a result of `_drawn`, and `numbers` maps the ids of
-        the compared cases to their indices. Returns the reason if the difference cannot be corrected.
-        """
+        """Return the difference of any judged measure, corrected with fully labelled queries, or why not."""
         draws, _, book = drawn
         if not any(draw.complete and draw.items for draw in draws):
             name = sides[0].measure.name
@@ -229,11 +215,7 @@ class DecidedPair(PairedSystems):
 def _of_terms(
     sides: Sequence[ScoreTerms], drawn: _Drawn, numbers: Mapping[str, int], clusters: _Clusters, judged: float
 ) -> CorrectedDifference | str:
-    """Return the difference of a measure that is a mean over verdicts, corrected with labels of single items.
-
-    `judged` is the uncorrected difference. The other arguments are as in `DecidedPair._of_queries`. Returns
-    the reason if the difference cannot be corrected.
-    """
+    """Return the difference of a mean over verdicts, corrected with labels of single items, or why not."""
     draws, book, _ = drawn
     joined = {key: row for key, row in _joined(sides).items() if key[0] in numbers}
     weight, grade, count, added = np.array(list(joined.values()), float).reshape(-1, 4).T
@@ -260,11 +242,7 @@ def _of_terms(
 
 
 def _joined(sides: Sequence[ScoreTerms]) -> dict[tuple[str, str], list[float]]:
-    """Join A's and B's verdicts: return four numbers for each item of a query, by (query, item).
-
-    They are B's weight minus A's weight, the sum of the judge's grades, the number of grades, and the item's
-    contribution to the difference of the scores.
-    """
+    """Return (B's - A's weight, sum of grades, number of grades, part of the difference) by (query, item)."""
     rows: dict[tuple[str, str], list[float]] = {}
     for sign, side in zip((-1, 1), sides, strict=True):
         weights = sign * side.weight

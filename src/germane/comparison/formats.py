@@ -240,11 +240,7 @@ _NUMBERS = ("difference", "interval", "p", "p (Holm)", "win/tie/loss", "n")
 
 
 def _table(comparison: Comparison, rows: Sequence[MeasureComparison], *, every: bool = False) -> Table:
-    """Return a table with a row per comparison, and a second row if labels correct the difference.
-
-    With `every` it contains all columns. Otherwise it contains only one p-value: the adjusted one if p-values
-    were adjusted.
-    """
+    """Return a table with a row per comparison, and a second row if labels correct the difference."""
     several, sliced = len(comparison.systems) > 2, any(row.slice for row in rows)
     adjusted = any(row.p_holm is not None and row.p_holm != row.p for row in rows)
     left_out = "" if every else "p" if adjusted else "p (Holm)"
@@ -299,10 +295,7 @@ def _remarks(comparison: Comparison, row: MeasureComparison) -> Iterator[str]:
 
 
 def _lists(comparison: Comparison, overlaps: str = "", only_in: str = "only in ") -> Iterator[str]:
-    """Yield lines on the overlap of the systems' lists, and on the queries that only one system has.
-
-    The lines begin with `overlaps` and `only_in`.
-    """
+    """Yield lines on the overlap of the systems' lists, and on the queries that only one system has."""
     for system, overlap in comparison.overlaps.items():
         of = f" of {system}" if len(comparison.candidates) > 1 else ""
         yield f"{overlaps}rank-biased overlap{of}: {overlap}"
@@ -332,7 +325,6 @@ def _decisions(comparison: Comparison) -> Iterator[str]:
 
 
 def _csv(comparison: Comparison) -> str:
-    """Return the comparisons as CSV, one row each."""
     rows: list[dict[str, Json]] = []
     for compared in comparison.rows:
         row: dict[str, Json] = {"slice": compared.slice or "", **compared.as_json()}
@@ -346,8 +338,6 @@ def _csv(comparison: Comparison) -> str:
 
 
 def _markdown(comparison: Comparison) -> str:
-    """Return the comparison as Markdown."""
-
     def bullets(lines: Iterable[str]) -> str:
         return "".join(f"- {markdown_text(line, 300)}\n" for line in lines)
 

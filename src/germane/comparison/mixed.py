@@ -67,11 +67,9 @@ def parts_of(pair: DecidedPair, measures: Sequence[str]) -> dict[str, tuple[Diff
 def _scored_again(
     pair: DecidedPair, measures: dict[str, Measure], both: tuple[Settings, Settings]
 ) -> tuple[dict[str, Floats], bool]:
-    """Return the scores of B's lists with A's labels, by measure and case, and True if texts differ.
+    """Return the scores of B's lists with A's labels, by measure and case; True if judges saw other texts.
 
-    A score is nan if A's and B's labels of the case are the same, because it then equals B's stored score.
-    Texts differ if the two judges were shown a different reference, criterion or other field. `both` contains
-    A's and B's settings.
+    A score is nan if A's and B's labels are the same, because it then equals B's stored score.
     """
     a, b, (ours, theirs) = pair.a, pair.b, both
     changed: Container[str] = a.scores.numbers if pair.by_query else _judged_otherwise(a, b)
@@ -170,10 +168,7 @@ def _with_labels(sample: Sample, other: Sample) -> Sample:
 
 
 def _split(pair: PairedSystems, measure: str, mixed: Floats) -> tuple[DifferenceParts | None, str]:
-    """Return (parts of a measure's difference, ""), or (None, the reason why it cannot be split).
-
-    `mixed` is the score of B's lists with A's labels, by case of A's report; nan where it equals B's score.
-    """
+    """Return (parts of the difference, "") or (None, why not); `mixed` is nan where it equals B's score."""
     if verdicts_of((pair.a, pair.b), measure) == "judge" and (why := how_judged(pair.a, pair.b, [measure])):
         return None, why
     ours, theirs = pair.values(measure)

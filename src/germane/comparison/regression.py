@@ -118,11 +118,7 @@ def within_margin(row: MeasureComparison) -> GateResult:
 def _result(
     row: MeasureComparison, name: str, outcome: GateOutcome, more: str = "", sentence: str = ""
 ) -> GateResult:
-    """Return the result of the gate `name` on the change in `row`.
-
-    The result is `outcome`, or "undecided" if the comparison in `row` cannot decide. `more` is added to the
-    numbers in the result's detail. `sentence` is the result in words.
-    """
+    """Return a gate's result on the change in `row`; undecided if the comparison cannot decide."""
     difference, interval, _ = row.deciding
     text = f"{_change_in_words(difference, interval)} over {counted(row.n, 'query')}"
     if row.corrected is not None:
@@ -144,10 +140,7 @@ def _result(
 
 
 def _uncalibrated(row: MeasureComparison) -> str:
-    """Return a clause that says why people's labels do not correct a judged difference.
-
-    Returns "" if the difference is not a judge's, or a stand-in judged.
-    """
+    """Return a clause on why labels do not correct a judged difference; "" if it needs none."""
     judged = row.decided_by == "judged" and not row.stand_in
     return f", uncalibrated: {row.corrected_why}" if judged else ""
 

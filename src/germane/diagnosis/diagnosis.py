@@ -157,7 +157,6 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[S
 
 
 def _diagnoses(report: ReportData, measure: Measure) -> Iterator[SystemDiagnosis]:
-    """Yield the diagnosis of each system by a measure. Raises InputError if no sample has a value."""
     settings, answers, systems = settings_of(report), recorded(report), dict[str, list[Sample]]()
     for sample in report.samples():
         systems.setdefault(sample.system, []).append(sample)
@@ -175,10 +174,7 @@ def _diagnoses(report: ReportData, measure: Measure) -> Iterator[SystemDiagnosis
 
 
 def _measure(report: ReportData, asked: str | Measure | None) -> Measure:
-    """Return the requested measure, or the report's first ranked measure if `asked` is None.
-
-    Raises InputError if there is none, or the requested measure is not a ranked measure of quality.
-    """
+    """Return the requested measure, or the report's first ranked measure of quality."""
 
     def ranks(measure: Measure) -> bool:
         quality = not is_diagnostic(str(measure)) and measure.definition.better == "higher"
@@ -218,7 +214,6 @@ class _Lists:
         self.clusters = [sample.id if sample.cluster is None else sample.cluster for sample in self.samples]
 
     def diagnosis(self, system: str, total: int) -> SystemDiagnosis:
-        """Return the system's diagnosis: every change that can be computed, and the queries that gain most."""
         now = self.values(self.measure, self.table)
         changes = list(self.changes(now))
         rows = [row for row, _ in changes]
@@ -236,17 +231,11 @@ class _Lists:
         )
 
     def values(self, measure: Measure, table: RankedLabels) -> Floats:
-        """Return a measure's value for each sample whose labels are complete, from the labels in `table`.
-
-        The value is the mean over the sample's rankings, or 0 if it has no ranking.
-        """
+        """Return a measure's value for each sample whose labels are complete, from the labels in `table`."""
         return sample_means(measure, table.within(measure.depth), self.places.rows)[self.counted]
 
     def changes(self, now: Floats) -> Iterator[_Changed]:
-        """Yield each change that can be computed, with the values after it; `now` are the current values.
-
-        Changes that cannot be computed are added to the notes.
-        """
+        """Yield each change with the values after it; changes that cannot be computed become notes."""
         measure, table = self.measure, self.table
         reranked = self.values(measure, table.reranked())
         yield self.change(now, reranked, "rerank", "perfect reranking of the retrieved documents")
@@ -278,10 +267,7 @@ class _Lists:
             yield self.change(now, then, "k", f"k = {depth} instead of {k}", k=depth)
 
     def change(self, now: Floats, then: Floats, kind: Any, change: str, **more: float) -> _Changed:
-        """Return the row of a change that turns the values `now` into `then`, together with `then`.
-
-        `kind` is the row's kind, `change` describes the change in words, and `more` contains further fields.
-        """
+        """Return the row of a change that turns the values `now` into `then`, together with `then`."""
         by = paired_difference(now, then, clusters=self.clusters, value_range=self.measure.definition.range)
         if (note := by.interval.note) and note not in self.notes:
             self.notes.append(note)
@@ -291,11 +277,7 @@ class _Lists:
         return row, then
 
     def gains(self, now: Floats, changes: Sequence[_Changed]) -> Iterator[GainRow]:
-        """Yield the queries that gain from reordering or dropping retrieved passages, largest gain first.
-
-        `now` are the current values, and `changes` contains the values after each change. If no query gains,
-        yield the queries that gain from retrieving every relevant document.
-        """
+        """Yield the queries that gain from reordering or dropping passages, else from retrieving all gold."""
         kept = [(row.change, then - now) for row, then in changes if row.kind not in {"k", "ideal"}]
         if not any((gain > SAME).any() for _, gain in kept):
             kept = [(row.change, then - now) for row, then in changes if row.kind == "ideal"]
@@ -345,10 +327,7 @@ def _needed(report: ReportData) -> list[Measure]:
 
 
 def _by_kind(measures: Sequence[Measure], cases: Sequence[_Case]) -> Blame:
-    """Return the queries of `cases` by outcome, with proportions and intervals.
-
-    The outcome "unknown" also names the measures in `measures` that lack a verdict.
-    """
+    """Return the queries by outcome; "unknown" names the measures that lack a verdict."""
     kinds = np.array([_kind_of(outcomes) for _, outcomes in cases])
     clusters = [sample.id if sample.cluster is None else sample.cluster for sample, _ in cases]
     blame: Blame = {}
@@ -369,7 +348,6 @@ def _are_known(outcomes: Iterable[Outcome]) -> bool:
 
 
 def _kind_of(outcomes: Sequence[Outcome]) -> BlameKind:
-    """Return the outcome of a query (answered, ignored, ...) from the values of the three measures."""
     held, stated, faithful = outcomes
     if not _are_known(outcomes) or held.value is None or stated.value is None:
         return "unknown"

@@ -51,7 +51,6 @@ def render_stages(reports: Sequence[SystemStages], *, every: bool = False) -> Re
 
 
 def _stages(report: SystemStages, *, every: bool) -> Iterator[RenderableType]:
-    """Yield the table of one system's stages, the outcomes of its relevant documents, and the lost documents."""
     if report.system:
         yield Text(f"\n{clean(report.system)}", style="bold")
     yield Text(f"{counted(report.relevant, 'relevant document')} of {counted(report.queries, 'query')}")
@@ -112,7 +111,6 @@ def _helps(diagnosis: SystemDiagnosis) -> Iterator[RenderableType]:
 
 
 def _changes(diagnosis: SystemDiagnosis, mean: float) -> Iterator[RenderableType]:
-    """Yield the table of changes, and the table of the queries that would gain most."""
     some = "" if diagnosis.n == diagnosis.total else f"{diagnosis.n:,} of "
     over = f"{some}{counted(diagnosis.total, 'sample')}"
     heads = ["change", "", "mean", "difference", "interval", "p (Holm)", "win/tie/loss", "drops"]

@@ -114,10 +114,7 @@ def ranks_in_runs(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = N
 
 
 def _with_cut(ranked: DocumentRanks, k: int | None) -> DocumentRanks:
-    """Return the ranks with the first `k` results of the last stage added as one more stage.
-
-    Returns them unchanged if `k` is None.
-    """
+    """Add the first `k` results of the last stage as one more stage, unless `k` is None."""
     if k is None:
         return ranked
     last = ranked.ranks[-1]
@@ -131,10 +128,7 @@ def _with_cut(ranked: DocumentRanks, k: int | None) -> DocumentRanks:
 
 
 def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) -> str:
-    """Return the reason why a sample has no relevant document to follow through its stages; "" if it has one.
-
-    `lists` holds the sample's stages, `rel` is the least grade of a relevant document.
-    """
+    """Return why a sample has no relevant document to follow through its stages; "" if it has one."""
     if sample.error is not None:
         return f"the system failed: {sample.error}"
     reasons = {
@@ -149,11 +143,9 @@ def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) ->
 def _document_ranks(
     samples: Sequence[_Listed], left: Mapping[str, int], rel: int, k: int | None
 ) -> DocumentRanks:
-    """Return the ranks of one system's relevant documents (grade `rel` or more) in each stage.
+    """Return the ranks of one system's relevant documents in each stage; `left` counts samples left out.
 
-    `samples` are pairs of a sample and its stages' lists. `left` counts the samples that were left out, by
-    reason, for the notes. The first `k` results of the last stage are added as one more stage. If `k` is
-    None, they are added only to samples without stages whose lists are longer than FIRST.
+    If `k` is None, the first 10 results are a stage only for samples without stages whose lists are longer.
     """
     notes = [f"{counted(count, 'sample')} left out: {why}" for why, count in left.items()]
     staged = any(sample.stages for sample, _ in samples)
@@ -305,10 +297,7 @@ class SystemStages(Line, kw_only=True, rename=internal("ranked", relevant="known
 
 
 def _ends(ranked: DocumentRanks) -> tuple[Ints, NDArray[np.str_]]:
-    """Return, for each relevant document, the index of the last stage that found it, and its outcome.
-
-    The index is -1 if no stage found the document.
-    """
+    """Return the last stage that found each relevant document (-1 = none), and the document's outcome."""
     stages = len(ranked.ranks)
     last = np.where(ranked.ranks > 0, np.arange(stages)[:, None], -1).max(axis=0, initial=-1)
     ends = [last == stages - 1, last < 0, (last == stages - 2) & ranked.cut]

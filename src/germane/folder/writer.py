@@ -246,10 +246,7 @@ class FolderWriter:
 
 
 def _sample_lines(rows: Tables, numbers: Sequence[int]) -> Iterator[bytes]:
-    """Yield the lines of samples.jsonl; each contains the index of the sample's graders unless it is 0.
-
-    `numbers` gives the index that is written for each index in `rows.graders`.
-    """
+    """Yield the lines of samples.jsonl, with the index of each sample's graders unless it is 0."""
     graded = rows.grader_numbers() if len(numbers) > 1 else {}
     for some in batched(rows.samples):
         text = encode_records(some)

@@ -154,10 +154,7 @@ class AuditedJudge:
 
 
 def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, float, str]]:
-    """Yield (item, grade, scale) for each item that a judgement grades, including grades outside the scale.
-
-    `parts` holds (number of the claim in the judge's question, item) for each claim.
-    """
+    """Yield (item, grade, scale) for each item that a judgement grades, even outside the scale."""
     answer: Any = judgement.answer
     if judgement.error is not None:
         if (match := _OFF_SCALE.search(judgement.error)) and judgement.kind == "relevance":
@@ -185,10 +182,7 @@ def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | N
 
 
 def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
-    """Yield the judge's agreement with people for each kind of verdict and each scale (yes/no or graded).
-
-    If only one of judge and person graded, and the other said yes or no, the grade is turned into yes or no.
-    """
+    """Yield the judge's agreement by kind and scale; a grade is made a yes or no to compare it with one."""
     for kind, graded in sorted(read.kinds.items()):
         book = LabelBook(label for label in read.labels if label.kind == kind)
         pairs: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
@@ -241,10 +235,7 @@ def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[JudgeAgree
 
 
 def _few_items(count: int, singular: str, plural: str) -> Iterator[str]:
-    """Yield a warning if `count` is less than `FEW`, which is too few labels to trust an agreement.
-
-    The warning begins with the count and `singular` or `plural`.
-    """
+    """Yield a warning if `count` labels are too few to trust an agreement."""
     if count < FEW:
         yield f"{counted(count, singular, plural)} too few to trust the agreement; give {FEW} or more"
 

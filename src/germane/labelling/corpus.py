@@ -138,10 +138,7 @@ class Corpus:
 
 
 def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] | None:
-    """Return the range (start, end) of a document's `words` that equals the text `piece` or its longest part.
-
-    Returns None if the document contains no part of the text.
-    """
+    """Return the range of `words` that equals the text `piece` or its longest part; None without one."""
     size, count = len(piece), len(words)
     for at in range(count - size + 1):
         if words[at] == piece[0] and words[at : at + size] == piece:
@@ -158,10 +155,7 @@ def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] 
 
 
 def _rows(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield the id and the text of each row of a file, from the first columns named like an id and a text.
-
-    Raises InputError for a row without an id or a text.
-    """
+    """Yield the id and the text of each row of a file."""
     reader, _ = READERS[suffix_of(file)]
     for _, row, where in reader(file, Notices()):
         if not isinstance(row, dict):

@@ -167,10 +167,7 @@ class LabelFile:
 
 
 def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], dict[str, Label]]]:
-    """Return the kind of each item that can be labelled in a report, by item, and the items of each document.
-
-    The second mapping has, by (sample id, document id), a label without an answer for each item (passage).
-    """
+    """Return the kind of each item that can be labelled, and by (sample, document) a blank label per item."""
     kinds = {row.item: row.kind for row in report.places()}
     documents: dict[tuple[str, str], dict[str, Label]] = {}
     for sample in report.samples():
@@ -198,10 +195,7 @@ def _document(row: _Row, location: SourceLocation) -> tuple[str, str]:
 
 
 def _is_unfilled(row: _Row) -> bool:
-    """Return True if a row of labels has no answer yet.
-
-    If a row contains an `item` and the answer null, the person was unsure, which is an answer.
-    """
+    """Return True if a row has no answer yet; null for an `item` is one: the person was unsure."""
     given = [row[name] for name in _ANSWERS if name in row]
     if row.get("item") and None in given:
         return False
@@ -229,11 +223,7 @@ def _answer(row: _Row, location: SourceLocation) -> tuple[Json, str]:
 
 
 def _rows_of(path: Path) -> tuple[list[tuple[SourceLocation, _Row]], int]:
-    """Return (location, row) for each row that has an answer, and the number of rows without an answer.
-
-    `path` is a file, whose extension tells the format, or a report folder. Raises InputError if the file does
-    not exist, or a row cannot be read.
-    """
+    """Return the located rows that have an answer, and the number of rows without one."""
     path = path / LABELS if path.is_dir() else path
     if not path.is_file():
         raise InputError(f"there is no file {path}", fix="name a .jsonl, .csv or qrels file of labels")

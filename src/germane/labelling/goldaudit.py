@@ -72,10 +72,7 @@ def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
 
 
 def _documents(reports: Sequence[ReportData]) -> list[GoldDocument]:
-    """Return a row for each document of each query that a judge graded, in the order of the samples.
-
-    Raises InputError if the first report has no gold, or no judge graded a passage with a document id.
-    """
+    """Return a row for each document of each query that a judge graded, in the order of the samples."""
     samples = [sample for sample in reports[0].samples() if sample.qrels is not None]
     if not samples:
         fix = "name a report whose samples have gold"

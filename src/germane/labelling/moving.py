@@ -89,7 +89,6 @@ _Grades: TypeAlias = tuple[dict[str, int], dict[str, int]]
 
 
 def _known_texts(samples: Iterable[Sample]) -> dict[str, str]:
-    """Return {document id: text} of all documents that the samples retrieved."""
     texts: dict[str, str] = {}
     for sample in samples:
         for context in sample.retrieved():
@@ -146,11 +145,7 @@ def _moved(
     of_document: Mapping[str, _Split],
     moved: LabelsMoveDocument,
 ) -> Sample:
-    """Return the sample with its gold moved to the corpus's documents, and count the outcomes in `moved`.
-
-    `kept` holds the unchanged gold ids. `of_quote` maps each quote to the documents that certainly contain it
-    and those that may. `of_document` does so for each gold id, whose old text is sought.
-    """
+    """Return the sample with its gold moved to the corpus's documents, and count the outcomes in `moved`."""
     sure, unsure = dict[str, int](), dict[str, int]()
     qrels, quoted = dict(sample.qrels or {}), _quotes(sample)
     best = max((grade for grade in qrels.values() if grade > 0), default=1)
@@ -185,11 +180,7 @@ def _moved(
 def _assign_grade(
     holders: _Split, grade: int, gold: _Grades, moved: LabelsMoveDocument, of: tuple[str, str]
 ) -> None:
-    """Add the documents that contain a piece of gold to `gold` with the piece's grade.
-
-    `holders` are the documents that certainly contain it, and those that may; `gold` holds the grades of
-    both. The outcome is counted in `moved`, where `of` (sample id, quote or document id) names a lost piece.
-    """
+    """Give a piece's grade in `gold` to the documents that contain or may contain it; count the outcome."""
     for grades, documents in zip(gold, holders, strict=True):
         grades |= {document: max(grade, grades.get(document, grade)) for document in documents}
     if holders[0]:
@@ -203,17 +194,14 @@ def _assign_grade(
 
 
 def _quotes(sample: Sample) -> list[tuple[str | None, str]]:
-    """Return (document id or None, quote) for each quote of a sample's evidence."""
     return [(evidence.doc, evidence.quote) for evidence in sample.evidence or () if evidence.quote]
 
 
 def _holders(matches: Sequence[TextMatch], *, is_quote: bool) -> _Split:
-    """Return (documents that count as containing a piece of gold, documents that may contain it).
+    """Return the documents that count as containing a piece of gold, and those that may.
 
-    `matches` are the piece's occurrences. A quote counts as contained in each document that contains all of
-    it, or if there is none, at least half of it. An old passage (not `is_quote`) counts as contained in each
-    document that contains nearly all of it. If a document contains the piece to the letter, only such
-    documents count.
+    A quote must be in a document whole, or if it is whole in none, at least by half; an old passage nearly
+    whole. If a document contains the piece to the letter, only such documents count.
     """
     exact = any(at.exact for at in matches)  # matches that differ in punctuation are then other passages
     whole = is_quote and any(at.share == 1.0 for at in matches)
@@ -262,10 +250,7 @@ def _holds(label: Label, at: TextMatch) -> bool:
 
 
 def _outcome(label: Label, matches: Sequence[TextMatch]) -> LabelOutcome:
-    """Return "lost" for a label whose passage has no `matches` in the corpus, else same, carried or unsure.
-
-    It is "same" if a document is the old passage, "carried" if the label is also right for some document.
-    """
+    """Return "same" if a document is the old passage, "carried" if the label is right for one."""
     if any(at.share == 1.0 and at.all for at in matches):
         return "same"
     if any(_holds(label, at) for at in matches):

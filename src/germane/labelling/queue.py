@@ -102,7 +102,6 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
 
 
 def _all_passages(report: ReportData) -> Iterator[LabelTask]:
-    """Yield a labelling task for each retrieved passage that has a text."""
     for sample in report.samples():
         for call, rank, context in places_of(sample):
             if context.text.strip():
@@ -113,10 +112,7 @@ def _all_passages(report: ReportData) -> Iterator[LabelTask]:
 def _add_passages(
     tasks: dict[tuple[str, str], LabelTask], sample: Sample, places: Places, number: int
 ) -> None:
-    """Add a task to `tasks`, by (sample id, item), for each judged passage of a sample that has no task yet.
-
-    `places` holds the judged passages of several samples; `number` is the position of this sample there.
-    """
+    """Add a task to `tasks` for each judged passage of the sample `number` of `places` that has none yet."""
     questions = places.questions(number)
     ranks = (
         (call, *of) for call, span in enumerate(places.spans_of(number, None), 1) for of in enumerate(span, 1)
@@ -145,11 +141,7 @@ def queue_of(
 
 
 def _task(sample: Sample, item: str, question: AnyQuestion, claim: int = 0, **more: Any) -> LabelTask:
-    """Return the labelling task for an item, which shows the texts of the judge's `question` about it.
-
-    `claim` is the number of the claim in the question (from 1), or 0 if the item is the whole question.
-    `more` holds further fields of the task.
-    """
+    """Return the task for an item; `claim` is the claim's number in the question, or 0."""
     shown = question.inputs()
     claims = shown.get("claims") or ()
     return LabelTask(
@@ -167,10 +159,7 @@ def _task(sample: Sample, item: str, question: AnyQuestion, claim: int = 0, **mo
 
 
 def _doubt(verdict: float, *, binary: bool) -> float:
-    """Return how doubtful a judge's grade is, from 0 to 1: higher the nearer it is to the limit of a yes.
-
-    It is 0.5 if the grade is `binary` (a yes or no), and 0 if there is no grade (nan).
-    """
+    """Return how near a grade is to the limit of a yes, 0 to 1: 0.5 for a yes or no, 0 without a grade."""
     if isnan(verdict):
         return 0.0
     return 0.5 if binary else 1 - abs(verdict - (HELPS - 0.5)) / HELPS

@@ -26,10 +26,7 @@ _MOST_SAMPLES = 1_000
 
 
 def _spelling(name: str) -> str:
-    """Return the form of an id in which spellings are compared.
-
-    It is in lower case, without invisible characters, repeated blanks or a trailing .0.
-    """
+    """Return an id in lower case, without invisible characters, repeated blanks or a trailing .0."""
     if name.isascii() and name.isprintable() and " " not in name and "." not in name:
         return name.lower()
     visible = "".join(c for c in unicodedata.normalize("NFC", name) if unicodedata.category(c) != "Cf")
@@ -75,10 +72,7 @@ def near_note(pairs: Sequence[Pair]) -> tuple[int, str]:
 
 
 def _example(pairs: Sequence[Pair]) -> str:
-    """Return the first (gold id, retrieved id) pair as text, with "and N more" if there are more pairs.
-
-    Invisible characters are escaped.
-    """
+    """Return the first pair as text, with "and N more" if there are; invisible characters are escaped."""
     gold, doc = (ascii(name if len(name) <= 60 else f"{name[:59]}…") for name in pairs[0])
     more = f" and {len(pairs) - 1:,} more" if len(pairs) > 1 else ""
     return f"{gold} in the gold, {doc} in the retrieved lists{more}"

@@ -36,16 +36,13 @@ def junit(report: ReportData) -> Iterator[str]:
 
 
 def _counts(suite: Element) -> dict[str, str]:
-    """Return a suite's JUnit attributes: numbers of tests, failures, errors and skipped tests, and time 0."""
+    """Return a suite's attributes: numbers of tests, failures, errors and skipped tests, and time 0."""
     names = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
     return {name: str(len(list(suite.iter(kind)))) for name, kind in names.items()} | {"time": "0"}
 
 
 def _gates(report: ReportData) -> Iterator[Element]:
-    """Yield a JUnit test per gate.
-
-    If all gates passed but the exit code is not 0, one more test is yielded: an error with the reasons.
-    """
+    """Yield a test per gate, and an error with the reasons if none of the gates caused the exit code."""
     words = {"failed": "failure", "undecided": "error"}
     for gate in report.verdict.gates:
         yield _test("gates", gate.gate, words.get(gate.outcome), gate.sentence or gate.detail)
@@ -54,7 +51,6 @@ def _gates(report: ReportData) -> Iterator[Element]:
 
 
 def _case(report: ReportData, case: CaseResult) -> Element:
-    """Return the JUnit test of a case, with its scores as output."""
     name = f"{case.sample}{f' [{case.system}]' if case.system else ''}{f' trial {case.trial}' if case.trial else ''}"
     lines = [f"verdict: {case.verdict or '-'}, score: {in_digits(case.score)}"]
     for score in report.tables.scores.of_samples([case.key]):
@@ -82,11 +78,7 @@ _ENDED: dict[CaseVerdict | None, tuple[str, str]] = {
 def _test(
     suite: str, name: str, kind: str | None, why: str, message: str = "", at: Sequence[Json] | None = None
 ) -> Element:
-    """Return a JUnit test case called `name`, with `message` as its output.
-
-    `kind` is the element of a test that did not pass, such as "failure", and `why` is the reason; `kind` None
-    means that it passed. `at` is the file and the line of the case.
-    """
+    """Return a test case; `kind` is the element of a test that did not pass, such as "failure"."""
     test = Element("testcase", classname=suite, name=_xml(name), time="0")
     if at:
         test.attrib |= {"file": _xml(str(at[0])), "line": str(at[1])}
@@ -103,7 +95,7 @@ def _test(
 
 
 def _xml(text: str, clean: Callable[[str], str] = clean) -> str:
-    """Return a string cleaned by `clean`, without the characters that XML does not allow."""
+    """Return a cleaned string, without the characters that XML does not allow."""
     return _NOT_XML.sub("", clean(text))
 
 
@@ -136,5 +128,4 @@ def _within(file: str, workspace: Path | None) -> str:
 
 
 def _data(text: str) -> str:
-    """Return a string escaped for a workflow command and shortened to 400 characters."""
     return shorten(clean(text), 400).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

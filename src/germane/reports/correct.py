@@ -105,10 +105,7 @@ class Draw:
 
     @cached_property
     def _chances(self) -> Mapping[str, float]:
-        """The probability that an item of a query was drawn, by case id.
-
-        It is equal for all items of a query.
-        """
+        """By case id, the probability that an item of the query was drawn."""
         if not self.pool:
             return {}
         if self.whole:
@@ -217,11 +214,7 @@ class Corrections:
         return bool(pool) and all(item in self.book for items in pool.values() for item in items)
 
     def _of_all(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | str:
-        """Return a measure's mean computed from people's labels alone, with its interval.
-
-        Returns "" if an item has no label, a person was unsure, or there is no interval. `rows` contains the
-        judge's verdicts from which the measure's scores were computed.
-        """
+        """Return the mean of people's labels alone; "" if one is missing or unsure, or without an interval."""
         values = self.human(rows, self.book, 0.0)
         if isinstance(values, str) or np.isnan(values).any() or any(map(self.book.unsure, rows.items)):
             return ""
@@ -277,10 +270,7 @@ class Corrections:
         return f"none of the {kind} labels is of a passage or claim that this measure uses"
 
     def _of_queries(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> CorrectedMean | str:
-        """Return the mean corrected with the completely labelled queries, or why it cannot be corrected.
-
-        `unsure` is as in `human`.
-        """
+        """Return the mean corrected with the completely labelled queries, or why it cannot be corrected."""
         values = self.human(rows, book, unsure)
         if isinstance(values, str):
             return values
@@ -332,10 +322,7 @@ class Corrections:
 
 
 def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> CorrectedMean | str:
-    """Return the mean corrected with labels of some passages or claims, or why it cannot be corrected.
-
-    `labels` contains people's answer to each row of `rows`, nan for a row without a label.
-    """
+    """Return the mean corrected with `labels` (nan = none) of some passages or claims, or why not."""
     total, per_case = len(rows.cases), np.bincount(rows.case, minlength=len(rows.cases))
     judged = fsum((rows.weight * rows.values).tolist()) / total
     if summary.mean is None or abs(judged - summary.mean) > 1e-9:
@@ -356,11 +343,9 @@ def _of_terms(rows: ScoreTerms, labels: Floats, summary: MeasureSummary) -> Corr
 
 
 def _both(means: Iterable[CorrectedMean | str], limits: tuple[float, float]) -> CorrectedMean | str:
-    """Join two results for one mean: its interval for these queries alone, and for queries like these.
+    """Join the intervals of one mean: for these queries alone, and for queries like these.
 
-    `means` contains the two results in this order, each a corrected mean or the reason why there is none. If
-    the second is a reason, it is returned. Intervals are clipped to `limits`. The interval for queries like
-    these is widened to contain the other interval, because estimated variances do not ensure this.
+    The second is widened to contain the first, because estimated variances do not ensure this.
     """
     of_set, of_queries = means
     if isinstance(of_queries, str):

@@ -121,7 +121,6 @@ def case_of(
 
 
 def _good(grader: Grader | None, value: float) -> float:
-    """Return a score converted so that higher is better; without a grader it is unchanged."""
     return value if grader is None else grader.measure.definition.good(value)
 
 
@@ -348,7 +347,6 @@ class ReportData:
         return to_frame(self._columns(), "polars")
 
     def _columns(self) -> dict[str, Sequence[Json]]:
-        """Return the columns of the table of `to_pandas`, by name; each has one value per sample."""
         rows: dict[SampleKey, dict[str, Json]] = {}
         for score in self.tables.scores:
             row = rows.setdefault(score.key, {})

@@ -94,10 +94,7 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
 
 
 def _sign(places: Places, at: int, least: float) -> str:
-    """Return the sign of the passage in row `at`: ■ relevant, □ not, · unjudged, ? if the judge failed.
-
-    A passage is relevant if its level is at least `least`.
-    """
+    """Return ■ if the passage in row `at` is relevant, □ if not, · if unjudged, ? if the judge failed."""
     if not places.labelled[at]:
         return "?" if at in places.failed else "·"
     return "■" if places.level[at] >= least else "□"
@@ -124,7 +121,7 @@ def explain_query(report: ReportData, query: str | None, measure: str | None = N
 
 
 def _worst(report: ReportData) -> str:
-    """Return advice for an error message: to name a sample, for example one of the worst samples."""
+    """Return advice for an error message: to name a sample, such as one of the worst."""
     for line in report.summaries:
         if worst := report.worst(line.measure, 5, line.system):
             names = ", ".join(score.sample for score in worst)
@@ -146,7 +143,6 @@ class Explainer:
 
     @cached_property
     def _people(self) -> LabelBook:
-        """People's labels, for look-up by item."""
         return LabelBook(self._report.tables.labels)
 
     def use(self, samples: Iterable[Sample]) -> None:
@@ -244,10 +240,7 @@ class Explainer:
         return row
 
     def _calls(self, sample: Sample, asked: Sequence[tuple[AnyQuestion, Any]]) -> list[explained.CallLine]:
-        """Return the searches of a sample, with each passage's labels by gold, the judge and people.
-
-        `asked` contains the judge's questions and answers.
-        """
+        """Return the searches of a sample, with each passage's labels by gold, the judge and people."""
         judged: dict[tuple[str, str], Any] = {}
         for question, answer in asked:
             if isinstance(question, Relevance):
@@ -282,10 +275,7 @@ def _verdict(answer: Any) -> LabelLine:
 
 
 def _matrix(question: AnyQuestion, answer: Any) -> explained.MatrixLine | None:
-    """Return a table of the contexts that support each claim, from the judge's answer to a question.
-
-    Returns None if the question is not about claims, and if the judge failed.
-    """
+    """Return the contexts that support each claim; None without claims, or if the judge failed."""
     claims: Sequence[str] = getattr(question, "claims", ())
     if question.kind != "support" or not claims or isinstance(answer, Unanswered):
         return None

@@ -100,7 +100,6 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
-    """Yield the report as JSON Lines, one line per score, with the mean's remarks and the case's verdict."""
     verdicts, remarks = _verdicts(report), _remarks(report)
     if not verdicts and not any(remarks.values()):
         yield from (line.decode() for line in report.tables.scores.lines())
@@ -113,17 +112,14 @@ def _jsonl(report: ReportData) -> Iterator[str]:
 
 
 def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
-    """Return the verdict on each case, by sample key; {} if the eval file defines no verdicts."""
     return {case.key: case.verdict for case in report.cases()} if report.has_verdicts else {}
 
 
 def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
-    """Return the remarks that are printed with each mean, by (system, measure)."""
     return {(summary.system, summary.measure): list(summary.remarks()) for summary in report.summaries}
 
 
 def _csv(report: ReportData) -> Iterator[str]:
-    """Yield the report as CSV lines, one per score, with the case's verdict and the mean's remarks."""
     columns = report.tables.scores.to_columns()
     if verdicts := _verdicts(report):
         keys = zip(columns["sample"], columns["system"], columns["trial"], strict=True)
@@ -169,10 +165,6 @@ def known_format(path: Path) -> str | None:
     name = path.name.lower()
 
     def longest(endings: Iterable[str]) -> str | None:
-        """Return the longest ending in `endings` with which the file's name ends.
-
-        None if there is no such ending.
-        """
         known = [of for of in endings if (name.endswith(of) if of[0] == "." else name == of)]
         return max(known, key=len, default=None)
 

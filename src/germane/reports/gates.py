@@ -312,15 +312,12 @@ def _end(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
 
 
 def _printed_end(gate: Gate, ends: Sequence[float]) -> str:
-    """Return the end of the interval that the gate is on, as printed, such as "lower end 0.61"."""
+    """Return the end of the interval that the gate is on, such as "lower end 0.61"."""
     return f"{gate.how} end {interval_in_words(ends).split(' to ')[-(gate.how == 'upper')]}"
 
 
 def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> tuple[GateOutcome, str]:
-    """Decide a gate on the mean, minimum or maximum; return the outcome and text with the figures.
-
-    `low` and `high` are the bounds of this value; they differ if scores are missing.
-    """
+    """Decide a gate on the mean, minimum or maximum; return the outcome and text with the figures."""
     value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
     outcome, basis = gate.holds(low, high), summary.basis
     text = "not measured" if value is None else f"{gate.how} {value:.4f}"
@@ -345,10 +342,7 @@ SMALLEST = 5  # the number of cases from which a slice's mean can decide a gate
 
 
 def _share(gate: Gate, ends: Ends) -> tuple[GateOutcome, str]:
-    """Decide a gate on the proportion of cases that meet its condition; return the outcome and text.
-
-    `ends` contains each case's lowest and highest possible score.
-    """
+    """Decide a gate on the proportion of cases that meet its condition; return the outcome and text."""
     limit = gate.share.lstrip("<>=")
     op = gate.share.removesuffix(limit)
     low, high = sorted(float(np.mean(COMPARE[op](end, float(limit)))) for end in ends)
@@ -360,12 +354,7 @@ def _share(gate: Gate, ends: Ends) -> tuple[GateOutcome, str]:
 def _by_slice(
     gate: Gate, names: Sequence[str], ends: Ends, slices: Mapping[str, Collection[str]]
 ) -> tuple[GateOutcome, str]:
-    """Decide a gate on the smallest or largest mean of the slices; return the outcome and text.
-
-    `names` are the case ids, and `ends` contains each case's lowest and highest possible score, in the same
-    order. `slices` contains the case ids of each slice. Slices of fewer than five cases are left out, but the
-    outcome is undecided if they would change it. The text lists up to five means.
-    """
+    """Decide a gate on the worst slice's mean; undecided if slices of fewer than five cases change it."""
     numbers = {name: at for at, name in enumerate(names)}
     rows = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
     means = {name: [fsum(end[mine]) / len(mine) for end in ends] for name, mine in rows.items() if mine}

@@ -78,11 +78,7 @@ class Bases:
         )
 
     def _source(self, measure: Measure | None, canonical: str) -> Source:
-        """Return whose labels a measure is computed from.
-
-        If the judge is called `labels` or `gold`, it repeats people's labels or gold labels, and these are
-        the source.
-        """
+        """Return whose labels a measure uses; the judges `labels` and `gold` repeat people's and gold's."""
         if measure is None:
             return "judge"
         source: Source = "judge" if measure.definition.asks else "gold"
@@ -102,10 +98,7 @@ class Bases:
 
     @cached_property
     def _mixed(self) -> float | None:
-        """The proportion of passages labelled by people among all labelled or judged passages.
-
-        It is None if there are no such passages.
-        """
+        """The proportion of passages labelled by people among all labelled or judged ones, or None."""
         labels = [label for label in self._tables.labels if label.kind == "relevance"]
         people = len({(label.sample, label.system, label.call, label.rank) for label in labels})
         labelled = {label.item for label in labels}

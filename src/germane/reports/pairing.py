@@ -318,7 +318,6 @@ class PairedSystems:
         return [self.a.scores.cases[at] for at in only_a], [self.b.scores.cases[at] for at in only_b]
 
     def _due(self, measure: str) -> list[CaseValues]:
-        """Return A's values and B's values of a measure, over all cases except skipped cases."""
         of = measure, self.a.types[measure]
         return [side.scores.case_values(side.system, of, range_of(of[1])) for side in (self.a, self.b)]
 
@@ -394,7 +393,6 @@ class PairedSystems:
         )
 
     def _difference(self, ours: CaseValues, theirs: CaseValues, canonical: str) -> PairedDifference:
-        """Return the paired difference of A's values `ours` and B's values `theirs` for the same cases."""
         return paired_difference(
             ours.values,
             theirs.values,

@@ -56,16 +56,12 @@ def tag(name: str, *children: str, **attributes: object) -> str:
 
 
 def _text(words: object, x: float, y: float, color: str = "quiet", **more: object) -> str:
-    """Return an SVG text element at the position x, y; the words are escaped."""
     words = escape(clean(str(words)), quote=False)
     return tag("text", words, x=float(x), y=float(y), color=color, fill="currentColor", **more)
 
 
 def _rect(x1: float, y1: float, x2: float, y2: float, color: str, words: str = "", **more: object) -> str:
-    """Return a filled SVG rectangle between the corners (x1, y1) and (x2, y2), with the tooltip `words`.
-
-    `color` is a key of `_COLOURS`, and `more` are further attributes, such as `fill`.
-    """
+    """Return a filled rectangle between the corners (x1, y1) and (x2, y2), with the tooltip `words`."""
     title = [tag("title", escape(clean(words)))] if words else []
     size = {"x": x1, "y": y1, "width": x2 - x1, "height": y2 - y1}
     return tag("rect", *title, **size, **{"color": color, "fill": "currentColor", **more})
@@ -88,10 +84,7 @@ def _up(value: float, ends: tuple[float, float]) -> float:
 
 
 def _axes(ends: tuple[float, float], name_x: str, name_y: str) -> str:
-    """Return the SVG of the axes: five grid lines with their numbers, and the names of both axes.
-
-    `ends` are the lowest and the highest number of the vertical axis.
-    """
+    """Return the SVG of the axes: five grid lines with their numbers, and the names of both axes."""
     middle, drawn = (TOP + HEIGHT - BOTTOM) / 2, ""
     for value in np.linspace(*ends, 5).tolist():
         at = _up(value, ends)
@@ -141,7 +134,6 @@ def dark_colours(inside: str = "") -> str:
 
 
 def _svg(inside: str, width: int, height: int, words: str) -> str:
-    """Return an svg element with the content `inside`; `words` is its text for screen readers."""
     size = {"viewBox": f"0 0 {width} {height}", "width": width, "height": height}
     font = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
     more = {"role": "img", "aria_label": clean(words), "font_family": font, "font_size": 12}
@@ -176,7 +168,7 @@ def ranks(
 
 
 def _ranks(counts: Sequence[Counter[str | None]], title: str) -> Chart:
-    """Return one system's chart; `counts` contains, for each rank, the number of lists by the label there."""
+    """Return one system's chart; `counts` has, for each rank, the number of lists by label."""
     ends = (0.0, 1.0)
     body = _axes(ends, "rank", "share of the lists")
     step, shares = (WIDTH - LEFT - RIGHT) / len(counts), []

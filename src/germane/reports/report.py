@@ -212,7 +212,6 @@ def reports_in(folder: Path) -> list[Path]:
     """
 
     def created(report: Path) -> tuple[str, int]:
-        """Return the sort key of a report: the date in its manifest, then the time of the manifest file."""
         time = ""
         with suppress(InputError):
             time = str(read_manifest(report).get("created", ""))
@@ -315,10 +314,7 @@ _SLACK = 1e-9  # how far a value may be outside its measure's range
 
 
 def _limits(name: str) -> tuple[float, float]:
-    """Return the range of a measure's values, limited to +-1e100 so that the squares of values are finite.
-
-    If the measure is not one of germane's, the range is -1e100 to 1e100.
-    """
+    """Return the range of a measure's values, at most +-1e100, so that squares of values are finite."""
     definition = Measure.remembered(name).definition
     ours = definition.compute.__module__.startswith("germane.") and definition.formula != UNKNOWN
     low, high = definition.range if ours else (-inf, inf)
@@ -326,7 +322,6 @@ def _limits(name: str) -> tuple[float, float]:
 
 
 def _report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportData:
-    """Return another program's results as a report; `types` maps reported to canonical measure names."""
     tables, cluster_of = BlockRows(), dict[str, str]()
     for row in results.rows:
         status: Status = "error" if row.value is None else "ok"
@@ -381,10 +376,7 @@ def open_together(
 
 
 def _required_gates(report: Report) -> list[GateResult]:
-    """Return one gate result per required grader.
-
-    The result is failed if a case's score is below the grader's threshold.
-    """
+    """Return one result per required grader: failed if a case is below the grader's threshold."""
     graders, results = [of for graders in report.grader_sets for of in graders.values()], list[GateResult]()
     required = [*dict.fromkeys(grader.name for grader in graders if grader.required is not None)]
     required += [CASE_SCORE] * any(grader.threshold is not None for grader in graders)
@@ -410,10 +402,7 @@ def _required_gates(report: Report) -> list[GateResult]:
 
 
 def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
-    """Return the results of a gate, one per system.
-
-    If several eval files ran, a gate that is declared in one file is decided on the cases of that file only.
-    """
+    """Return a gate's results, one per system; a gate of one eval file is decided on that file's cases."""
     for file in report.files:
         if gate.location is not None and gate.location.file == file.name:
             if not file.summaries:
@@ -427,10 +416,7 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
 
 
 def _counted(tables: Tables) -> dict[str, Json]:
-    """Return the manifest entries that are counted from the tables: graders, notes, prompts, questions.
-
-    Returns {} for tables of a complete report, whose manifest contains these entries.
-    """
+    """Return the manifest entries that are counted from the tables: graders, notes, prompts, questions."""
     if tables.is_complete:
         return {}  # its manifest contains these entries already
     beside: dict[str, dict[str, float]] = {}  # by system: means shown next to means of gold labels
@@ -467,11 +453,7 @@ def panel_notes(asked: AskedCounts) -> dict[str, int]:
 def _summaries(
     tables: Tables, manifest: Mapping[str, Json], *, corrected: bool = True
 ) -> tuple[list[MeasureSummary], Corrections | None]:
-    """Return a summary per measure and system, and the `Corrections` of the judged means.
-
-    The `Corrections` are None if there are no labels or no judged means. If `corrected` is False, the
-    summaries contain no corrected means.
-    """
+    """Return a summary per measure and system, and the `Corrections` of judged means; None without labels."""
     bases, corrections, summaries = Bases(manifest, tables), None, list[MeasureSummary]()
     for line in summarise(tables.scores, clusters=tables.clusters()):
         basis = bases.of(line.type, line.system).replace(interval_note=line.basis.interval_note)

@@ -51,7 +51,6 @@ class Basis(Line, kw_only=True, rename=internal("labels", "stand_in", "outdated"
     interval_note: str = ""  # the remark that the interval is too narrow; "" if it is not
 
     def __post_init__(self) -> None:
-        """Set the remarks, such as "uncalibrated: no human labels"."""
         remarks = []
         if self.source == "best":
             share = "" if self.mixed is None else f"{self.mixed:.0%} human, "
@@ -148,7 +147,6 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
         self.interval_why, self.corrected_why = self.interval_why or None, self.corrected_why or None
 
     def __repr__(self) -> str:
-        """Return the measure with its mean, interval and number of cases, for display in a notebook."""
         system = f" of {self.system}" if self.system else ""
         interval = f" ({self.interval_in_words()})" if self.interval else ""
         return f"<{self.measure}{system} {self.in_words()}{interval}, {self.count_in_words()}>"
@@ -269,10 +267,7 @@ def summarise(
 def _summary(
     cases: CaseScores, system: str, number: int, rows: NDArray[np.int64], clusters: Mapping[str, str] | None
 ) -> MeasureSummary:
-    """Return the summary of one system's scores of the measure with index `number`.
-
-    `rows` are the indices of these scores. `clusters` is as in `summarise`.
-    """
+    """Return the summary of one system's scores of the measure with index `number`."""
     measure, canonical = cases.measures[number]
     span = range_of(canonical)
     case_values = cases.values_of(rows, span)

@@ -60,10 +60,7 @@ def canonical_measure(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return a measure's name without MLflow's suffix /score or /value.
-
-    After a version, as in NAME/v1/score, the suffix stays.
-    """
+    """Return a measure's name without MLflow's suffix /score or /value, except after a version."""
     return re.sub(r"(?<!/v\d)/(score|value)$", "", name.strip())
 
 
@@ -178,10 +175,7 @@ def types_of(
 
 
 def _own(canonical: str) -> Declared:
-    """Return the range and direction of the measure type `canonical`.
-
-    If the type is unknown, the range is 0 to 1 and more is better.
-    """
+    """Return the range and direction of a measure type; 0 to 1 and more is better if it is unknown."""
     measure = None
     if (stated := declared(canonical)) is None and not re.search(r"[:/\\]", canonical):
         with suppress(InputError):
@@ -192,10 +186,7 @@ def _own(canonical: str) -> Declared:
 
 
 def _known(name: str) -> Declared | None:
-    """Return the range and direction of a ranking measure or of another program's measure by its name.
-
-    Returns None if the name is unknown.
-    """
+    """Return the range and direction of a measure with a known name; None for other names."""
     if measure := _parsed(name):
         return _own(str(measure))
     known = (Declared(span, higher) for names, span, higher in KNOWN if re.fullmatch(names, fold(name)))

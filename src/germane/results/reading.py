@@ -142,11 +142,7 @@ _Roles: TypeAlias = dict[str, str | None]
 
 
 def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[_Roles, list[str]]:
-    """Return a mapping from roles (case, measure, value, ...) to columns, and the columns that hold measures.
-
-    A role without a column is mapped to None. If there are columns of measure and value, the list is empty.
-    Raises InputError if no column holds the case ids, or if no column holds numbers.
-    """
+    """Return the column of each role (or None), and the columns of measures; [] if each row names its own."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     folded = {fold(name).strip(): name for name in reversed(names)}
     filled = {name for name in names if any(not is_empty(_text(row.get(name))) for row in rows)}
@@ -234,11 +230,9 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _measures(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[str]:
-    """Return the columns that hold measures.
+    """Return the columns that hold measures: known ranking measures, and columns of mostly numbers.
 
-    A column holds a measure if its name is a known ranking measure, or if at least half of its cells are
-    numbers. If the table has MLflow's columns NAME/value or NAME/score, only these columns and known names
-    count.
+    If there are columns named as by MLflow, NAME/value or NAME/score, only these and known names count.
     """
     result = [name for name in names if is_measure(name)]
     exported = [name for name in names if name.endswith(("/value", "/score"))]
@@ -350,10 +344,7 @@ def read_results(path: str | Path) -> ResultFile | None:
 
 
 def _results(path: str | Path, name: str) -> Iterable[MeasuredRow] | None:
-    """Return the results in a file, whose format is detected from its first characters.
-
-    Returns None if the file is one of germane's own JSON documents. `name` is the file's name in messages.
-    """
+    """Return the results in a file of any known format; None for germane's own JSON documents."""
     if zipfile.is_zipfile(path):
         with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
             members = dict.fromkeys(archive.namelist(), str(path))
@@ -377,10 +368,7 @@ def _results(path: str | Path, name: str) -> Iterable[MeasuredRow] | None:
 
 
 def _json_rows(lines: Sequence[tuple[int, str]], name: str) -> list[Located] | Object:
-    """Return the rows of a JSON list or of JSON Lines, each with its location.
-
-    If the file is one JSON object, the object is returned.
-    """
+    """Return the located rows of a JSON list or JSON Lines; any other JSON object is returned itself."""
     number, first = lines[0]
     rows: list[tuple[SourceLocation, Any]] = []
     if len(lines) > 1 and first.lstrip().startswith("{"):
@@ -403,11 +391,7 @@ def _json_rows(lines: Sequence[tuple[int, str]], name: str) -> list[Located] | O
 
 
 def _of_document(document: Object, name: str) -> Iterable[MeasuredRow] | None:
-    """Return the results in a JSON document that an add-on can read or that is a table.
-
-    Returns None for any other object. A table is in MLflow's form (columns and data) or in pytrec_eval's form
-    (an object with each query's numbers).
-    """
+    """Return the results in a document of an add-on, MLflow or pytrec_eval; None for any other."""
     if read := addons.reader_of(document, kind="results"):
         return read([document])  # type: ignore[no-any-return]
     columns, data, values = document.get("columns"), document.get("data"), list(document.values())

@@ -66,7 +66,6 @@ class Table:
         yield from (f"  {clean(note)}" for note in self.notes)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Render the table, with its title and notes, in the first form that fits the console's width."""
         from rich.cells import cell_len
         from rich.text import Text
 
@@ -84,7 +83,6 @@ class Table:
         yield Stack([*title, *rows, *(Text(f"  {clean(note)}", style="dim") for note in self.notes)])
 
     def _columns(self) -> Iterable[RenderableType]:
-        """Return the table in aligned columns, as a list that contains one rich table."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table as RichTable
         from rich.text import Text
@@ -98,10 +96,7 @@ class Table:
         return [table]
 
     def _stacked(self, widths: Sequence[int], numbers: Sequence[int]) -> Iterable[RenderableType]:
-        """Yield lines for the headings and each row: the row's texts, and below them its numbers in columns.
-
-        `numbers` are the indices of the columns of numbers, `widths` the widths of all columns.
-        """
+        """Yield the headings and rows in two lines each: the texts, and below them the numbers in columns."""
         from rich.cells import cell_len
         from rich.text import Text
 
@@ -129,10 +124,7 @@ class Table:
         Console(file=out, highlight=False).print(self)
 
     def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
-        """Return the headings and the rows with escaped cells; bold cells are formatted with `bold`.
-
-        `bold` is a template such as `**@**`, in which @ stands for the cell.
-        """
+        """Return the escaped headings and rows; in the template `bold`, such as `**@**`, @ is the cell."""
         lines = []
         for row, marked in zip((self.heads, *self.rows), ((), *self.bold), strict=True):
             cells = enumerate(map(escape, row))
@@ -223,7 +215,6 @@ class Stack:
         self.rows = list(rows)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Render the rows; long lines of text are wrapped to the console's width with a hanging indent."""
         from rich.text import Text
 
         for row in self.rows:

@@ -131,7 +131,6 @@ def paired_difference(
 
 
 def _mean(values: Floats) -> float | None:
-    """Return the mean; None if there are no values or one of them is nan."""
     mean = float(values.mean()) if len(values) else np.nan
     return mean if isfinite(mean) else None
 
@@ -194,10 +193,7 @@ def detectable(units: Units, end: float | None = 1.0) -> float | None:
 
 
 def _half_width(units: Units, end: float, difference: float) -> float:
-    """Return the distance from the mean to its lower confidence limit if the units' mean were `difference`.
-
-    `end` is the largest possible difference.
-    """
+    """Return the distance from the mean to its lower limit if the units' mean were `difference`."""
     n = len(units.sums)
     sums = units.sums + (difference - units.mean) * units.sizes
     moved = np.abs(sums) / units.sizes

@@ -214,11 +214,7 @@ def merge_bounds(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> Cor
 def _estimated(
     base: Mapping[str, Any], mean: float, ends: Ends, human: float, alone: Ends, weight: float, limits: Ends
 ) -> CorrectedMean:
-    """Return the CorrectedMean with the fields `base` and two estimates: the corrected and the labels' own.
-
-    `mean` and `ends` are the corrected mean and its interval, `human` and `alone` those of the labels alone.
-    `weight` is the weight of the judge's values. All intervals are cut to `limits`.
-    """
+    """Return the CorrectedMean with the fields `base`, the corrected estimate and that of the labels."""
     return CorrectedMean(
         **base,
         mean=min(max(mean, limits[0]), limits[1]),
@@ -277,7 +273,6 @@ class _Stages:
 
     @property
     def free(self) -> int:
-        """The degrees of freedom within queries: labels minus labelled queries."""
         return len(self.group) - len(self.counts)
 
     @property
@@ -330,10 +325,7 @@ def _unvaried(labels: Floats) -> bool:
 
 
 def _labels_alone(base: Mapping[str, Any], labels: Floats, value_range: Ends) -> CorrectedMean | str:
-    """Return the mean of the labels alone, whose possible range is `value_range`, without a correction.
-
-    `base` holds the result's other fields. If no interval can be computed, the reason is returned.
-    """
+    """Return the mean of the labels alone, or the reason if no interval can be computed."""
     alone = mean_interval(labels, value_range=value_range)
     if alone.mean is None or alone.ends is None:
         return "nearly all labels are equal, and the measure has no range that could bound their mean"

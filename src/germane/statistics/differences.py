@@ -137,10 +137,7 @@ def corrected_difference(
 
 
 def _by_query(c: Floats, y: Floats, x: Floats, p: Floats, q: Ints, n: int) -> tuple[Floats, Floats]:
-    """Return each query's corrected difference, and each passage's weighted error (nan if it has no label).
-
-    The arguments are those of `corrected_difference`: weights, labels, grades, chances, queries, n_queries.
-    """
+    """Return each query's corrected difference, and each passage's weighted error (nan = no label)."""
     labelled = ~np.isnan(y)
     value, odds = np.where(labelled, y, 0.0), np.divide(1.0, p, out=np.zeros(len(p)), where=p > 0)
     drawn = np.where(labelled, c * odds, 0.0)

@@ -244,11 +244,7 @@ def mean_interval(
 def _filled(
     values: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, value_range: tuple[float, float] | None
 ) -> tuple[Floats, Floats, bool]:
-    """Return (lower bounds, upper bounds, True if no score is nan) of the scores `values`.
-
-    A nan gets its `bounds`; both bounds of any other score are the score itself. Raises InputError if bounds
-    are missing, or a score is outside `value_range`.
-    """
+    """Return (lower bounds, upper bounds, whether no score is nan); a nan gets its `bounds`."""
     open_ = np.isnan(values)
     low = high = values
     if open_.any():
@@ -293,12 +289,7 @@ def reach(largest: float, end: float) -> tuple[float, float]:
 def _gaffke(
     below: Units, above: Units, limits: tuple[float, float], tail: float, times: float, *, test: bool
 ) -> tuple[tuple[float, float], float | None]:
-    """Return the interval from Gaffke's lower limit of `below` to his upper limit of `above`, and a p-value.
-
-    `tail` is the error probability at each end, `limits` the range of the values, `times` how often each unit
-    is counted. The p-value is the two-sided one of a mean of 0; None unless `test` is true. Raises InputError
-    if the range is empty.
-    """
+    """Return Gaffke's interval from `below` to `above`, and if `test` the p-value of a mean of 0."""
     start, end = limits
     if not start < end:
         raise InputError(
@@ -315,11 +306,7 @@ def _gaffke(
 def _student(
     below: Units, above: Units, limits: tuple[float, float], tail: float, more: float
 ) -> tuple[tuple[float, float] | None, float | None]:
-    """Return the interval by Student's t, within `limits`, and the two-sided p-value of a mean of 0.
-
-    The lower end is for the units `below`, the upper end for `above`, with error probability `tail` at each.
-    Both results are None if there is one unit or all values are equal. Each unit is counted `more` times.
-    """
+    """Return the interval by Student's t, within `limits`, and the p-value of a mean of 0; None if flat."""
     df = more * len(below.sums) - 1
     errors = below.error / sqrt(more), above.error / sqrt(more)
     flat = max(errors) <= 1e-14 * max(abs(below.mean), abs(above.mean)) and above.mean <= below.mean
@@ -332,11 +319,7 @@ def _student(
 
 
 def _tail(below: Units, above: Units, more: float) -> float:
-    """Return the error probability at each end of an interval for a mean that is only known within bounds.
-
-    The bounds are the means of `below` and `above`. The number of units is multiplied by `more`, for the
-    interval of a larger sample. The method is by Imbens and Manski (2004).
-    """
+    """Return each end's error probability for a mean known within bounds (Imbens and Manski 2004)."""
     error, df = max(below.error, above.error) / sqrt(more), max(more * len(below.sums) - 1, 1)
     return t_cdf(-imbens_manski((above.mean - below.mean) / error if error else inf, df), df)
 
@@ -420,11 +403,7 @@ def probability_below(sums: Floats, sizes: Floats, end: float, mean: float) -> f
 def _with_end(
     sums: Floats, sizes: Floats, end: float, times: float = 1.0, *, sign: float = 1.0
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the sums (times `sign`), the sizes and the gamma shapes of the units.
-
-    The last entry of each array is that of the pseudo-unit, which is added at the end of the range (`end`).
-    The shape of any other unit is `times`.
-    """
+    """Return the sums (times `sign`), sizes and gamma shapes of the units; the last is the pseudo-unit."""
     size = float(np.einsum("i->", sizes)) / len(sizes)
     shapes, signed = np.full(len(sums) + 1, times), np.empty(len(sums) + 1)
     shapes[-1], signed[-1] = SHAPE, end * size
@@ -437,10 +416,9 @@ def _dot(first: Floats, other: Floats) -> float:
 
 
 def _signed_root(a: Floats, k: Floats, t: float | None = None) -> tuple[float, float | None]:
-    """Return r* and the root t, as defined in the module's docstring.
+    """Return r* and the root t, as in the module's docstring; t is None if all `a` are on one side of 0.
 
-    Phi(r*) is the probability that the sum of `a`, weighted with gamma(k) variables, is at most 0. The
-    argument `t` is where the search for the root starts. The root is None if all `a` are on one side of 0.
+    Phi(r*) is the probability that the sum of `a`, weighted with gamma(k) variables, is at most 0.
     """
     least, most = float(a.min()), float(a.max())
     if least >= 0 or most <= 0:  # all on one side

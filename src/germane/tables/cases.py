@@ -163,10 +163,7 @@ def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:
 
 
 def _means(values: Floats, codes: Ints, n: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return, for each code from 0 to n - 1, the mean of its values, and whether it has any values.
-
-    `codes` gives the code of each value. The mean is 0 for a code without values.
-    """
+    """Return the mean of each code's values (0 without any), and whether it has values."""
     order = np.lexsort((values, codes))
     counts = np.bincount(codes, minlength=n)
     return np.bincount(codes[order], values[order], n) / np.maximum(counts, 1), counts > 0

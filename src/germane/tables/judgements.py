@@ -87,10 +87,7 @@ def count_asked(counts: AskedCounts, judgements: Iterable[Judgement]) -> AskedCo
 
 
 def _ways(judgement: Judgement) -> Iterator[tuple[str, str]]:
-    """Yield each (field, value) under which `count_asked` counts a judgement, such as ("mode", "schema").
-
-    The value is "" if the field is counted whatever its value is.
-    """
+    """Yield the (field, value) pairs under which a judgement is counted; "" counts every value."""
     how = judgement.provenance
     if judgement.parent is None:
         yield "n", ""

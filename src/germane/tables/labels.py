@@ -253,11 +253,7 @@ def newest_labels(labels: Iterable[Label]) -> list[Label]:
 
 
 def _by_person(newest: list[Label]) -> tuple[tuple[Label, ...], ...]:
-    """Return the labels of one item on the scale of the newest label, grouped by person and sorted by name.
-
-    `newest` contains each person's newest label. If an answer is not a number, only the newest label is
-    returned.
-    """
+    """Return the labels on the newest label's scale, by person; only the newest if one is not a number."""
     newest.sort(key=time_of)  # stable: of equal times, the later row comes last
     votes = [label for label in newest if label.scale == newest[-1].scale]
     if len(votes) == 1 or not all(isinstance(label.answer, bool | int | float) for label in votes):

@@ -94,7 +94,6 @@ class ScoreTable:
         return self._numbers
 
     def _number_of(self, sample: SampleKey) -> int:
-        """Return the index of a sample key in `samples`; a new key is added first."""
         number = self.numbers().setdefault(sample, len(self.samples))
         if number == len(self.samples):
             self.samples.append(sample)
@@ -158,7 +157,6 @@ class ScoreTable:
         return self
 
     def _add_codes(self, sample: NDArray[np.int64], measure: NDArray[np.int64]) -> None:
-        """Append the sample and measure indices of new rows."""
         self._sample.frombytes(sample.astype(np.int32).tobytes())
         self._measure.frombytes(measure.astype(np.uint16).tobytes())
 

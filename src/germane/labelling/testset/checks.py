@@ -89,11 +89,7 @@ def _checked(
 
 
 def _duplicates(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:
-    """Check how many questions repeat another question.
-
-    `groups` holds the positions of equal questions. Repeats within a `cluster` are not counted, because the
-    statistics allow for clusters.
-    """
+    """Check for repeated questions; repeats within a `cluster` do not count, as statistics allow for them."""
     if not any(query.text for query in queries):
         return _unchecked("duplicates", "the queries have no texts: give the file of queries too")
     count, size, examples = 0, len(queries), list[str]()
@@ -270,10 +266,7 @@ def _contradictions(query: TestQuery) -> Iterator[str]:
 
 
 def _width(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:
-    """Return the width of intervals and the smallest detectable difference for this number of queries.
-
-    `groups` holds the positions of equal queries; each group counts as one query.
-    """
+    """Return the width of intervals and the smallest detectable difference for this number of queries."""
     above = {at: group[0] for group in groups for at in group}
     n = len({queries[above.get(at, at)].cluster or f" {above.get(at, at)}" for at in range(len(queries))})
     if not n:

@@ -108,12 +108,9 @@ def _common(passages: Sequence[str]) -> frozenset[str]:
 def _indexes(
     runs: Sequence[tuple[str, ...]], shares: Sequence[float], content: Sequence[Terms]
 ) -> tuple[Mapping[tuple[str, ...], list[int]], Mapping[str, list[tuple[int, float]]]]:
-    """Return the questions by the first words of their run, and the questions by each content word.
+    """Return the questions by the first words of their run, and by content word, with the word's weight.
 
-    The first mapping lists positions of questions, the second (position, the word's proportion of the
-    question's content). `runs` holds the longest sequence of words that each question has in common with its
-    gold passage, `shares` the proportion of its `content` words that the passage contains. Questions with a
-    short run are left out of the first mapping, those with a low share out of the second.
+    Questions with a short run, or a low share of words in their passage, are left out.
     """
     grams: dict[tuple[str, ...], list[int]] = defaultdict(list)
     holders: dict[str, list[tuple[int, float]]] = defaultdict(list)
@@ -224,12 +221,7 @@ def repeated(
 
 
 def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, str]]:
-    """Yield (first, second, one, other) for each two questions that differ in one word or in word order.
-
-    `first` and `second` are positions in `keys`. `one` and `other` are the words in which they differ; "" if
-    a question lacks the word, both "" if only the order differs. `shortest` is the least length of misspelt
-    words.
-    """
+    """Yield (first, second, one, other) for questions that differ in a word ("" = lacking) or word order."""
     position = {key: number for number, key in enumerate(keys)}
     orders: dict[Key, int] = {}
     rests: dict[tuple[str, int, Words], list[tuple[int, str]]] = defaultdict(list)
@@ -249,11 +241,7 @@ def _near(keys: Sequence[Key], shortest: int) -> Iterator[tuple[int, int, str, s
 
 
 def _misspelt(alike: Sequence[tuple[int, str]], shortest: int) -> Iterator[tuple[int, int, str, str]]:
-    """Yield (first, second, one, other) for each two questions whose words differ in one misspelt letter.
-
-    `alike` holds (question, word) for questions that are equal but for this word. `first` and `second` are
-    the questions, `one` and `other` their words, of `shortest` letters or more.
-    """
+    """Yield (first, second, one, other) for questions, equal but for one word, that differ in one slip."""
     forms: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for number, word in alike:
         if len(word) >= shortest and word.isalpha():

@@ -136,10 +136,7 @@ class TestSet:
             _rank(query, system, [context.id for context in passages if context.id])
 
     def _draw(self, text: str) -> None:
-        """Add a passage to `rest`, or once `rest` is full, replace a random one with the right probability.
-
-        `rest` thereby remains a random sample of all passages.
-        """
+        """Add a passage to `rest`, which stays a random sample of all passages."""
         self._count += 1
         if len(self.rest) < DRAWN:
             self.rest.append(text)
@@ -199,10 +196,7 @@ def _topics(path: Path) -> list[tuple[str, str]]:
 
 
 def _samples_of(path: Path, grades: Mapping[str, Mapping[str, int]]) -> Iterator[Sample]:
-    """Yield the samples of a file or folder with their gold.
-
-    `grades` holds gold that was given separately. If it is not empty, samples without any gold are left out.
-    """
+    """Yield the samples with their gold; samples without any are left out if `grades` are given."""
     samples: Iterable[Sample]
     if topics := _topics(path):
         samples = (Sample(id=name, query=text) for name, text in topics)

@@ -123,10 +123,7 @@ def shared_budget(
 
 
 def _kind_of(measure: Measure) -> str:
-    """Return the kind of people's labels from which a judged measure can also be computed.
-
-    Returns "" if there is none.
-    """
+    """Return the kind of labels from which a judged measure can be computed too; "" for none."""
     if measure.name in VERDICT_MEANS:
         return "sufficiency" if measure.name == "context_sufficiency" else "support"
     if measure.definition.family != "ranked":

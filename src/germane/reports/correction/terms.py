@@ -118,10 +118,7 @@ class ScoreTerms:
 
 
 def _counted(measure: Measure, answer: float | Floats, scale: str) -> Floats:
-    """Return 1 if a grade counts as relevant for the measure, otherwise 0.
-
-    `answer` is the grade, or an array of grades, on `scale`.
-    """
+    """Return 1 if a grade on `scale` counts as relevant for the measure, otherwise 0."""
     threshold = 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
     return np.where(np.asarray(answer) >= threshold, 1.0, 0.0)
 
@@ -183,10 +180,7 @@ def _joined(
     rows: Sequence[_Row],
     rankings: Mapping[SampleKey, list[list[str]]],
 ) -> ScoreTerms:
-    """Return the terms of one measure, with one row per item of a case.
-
-    The rows of a case's trials are joined: an item's weight is its mean weight over the trials.
-    """
+    """Join the rows of each case's trials; an item's weight is its mean weight over the trials."""
     cases: dict[str, list[float]] = {}
     lists: dict[str, list[list[list[str]]]] = {}
     for key, value in values.items():

@@ -97,10 +97,7 @@ class Excerpt:
 
 
 def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[MeasureSummary]) -> ReportData:
-    """Return the part of a report with the samples `keys`, in memory, with `summaries` as its summaries.
-
-    If `keys` are all samples of the report, the report itself is returned.
-    """
+    """Return the part of a report with the samples `keys`, in memory, with `summaries` as its summaries."""
     tables: Tables = report.tables
     if len(keys) == len(tables.scores.samples):
         return report
@@ -209,17 +206,14 @@ def page_data(
 
 
 def _blocks(rows: Sequence[Json], size: int) -> list[bytes]:
-    """Return JSON rows in blocks of `size` rows; each block is compressed with raw deflate, for browsers."""
+    """Return JSON rows in compressed blocks of `size` rows (raw deflate, for browsers)."""
     return [zlib.compress(encode(some), 9, wbits=-15) for some in batched(rows, size)]
 
 
 def _queries(
     report: ReportData, passages: dict[str, int]
 ) -> tuple[list[Facts], dict[str, Any], list[LabelSlot], list[Json]]:
-    """Return the queries' details, columns with a value per query, passages to label, and last rankings.
-
-    The text of each passage is added to `passages`, with its number.
-    """
+    """Return the queries' details, columns, slots to label and last rankings; number texts in `passages`."""
     systems = {name: number for number, name in enumerate(report.systems)}
     columns: dict[str, Any] = {name: [] for name in _COLUMNS}
     measured: list[dict[str, ExplainedLine]] = []
@@ -278,10 +272,7 @@ def _sign(label: LabelLine) -> str:
 
 
 def _sources(report: ReportData, strips_of: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the sources of labels (gold, judge, human, best) that occur in the strips.
-
-    The sources that the report's measures use come first. Without labels, the result is ["judge"].
-    """
+    """Return the sources of labels in the strips, those that measures use first; ["judge"] without labels."""
     read = list(dict.fromkeys(summary.basis.source for summary in report.summaries))
     label = [source for source, strips in strips_of.items() if any(set(of) - {".", "|"} for of in strips)]
     shown = [source for source in label if source != "best" or source in read]
@@ -289,7 +280,6 @@ def _sources(report: ReportData, strips_of: Mapping[str, Sequence[str]]) -> list
 
 
 def _measure(summary: MeasureSummary, report: ReportData) -> Json:
-    """Return the page's data on one measure and system: summary, meaning, formula and histogram."""
     definition = Measure.remembered(summary.type).definition
     low, high = definition.range
     values = report.values_of(summary)
@@ -312,11 +302,7 @@ def _measure(summary: MeasureSummary, report: ReportData) -> Json:
 
 
 def _label_order(slots: Sequence[LabelSlot], ids: Sequence[str], excerpt: Excerpt) -> Json:
-    """Return the passages to label, in the random order that `germane label` uses, and what they correct.
-
-    `slots` are all passages and `ids` the queries' ids. Only judged passages are returned, or all if none
-    was.
-    """
+    """Return the passages to label, judged ones if any, in the random order of `germane label`."""
     report = excerpt.whole
     targets, others = choose_targets(report, "relevance", None)
     pool = pool_of(report.tables, "relevance")
@@ -350,10 +336,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _baseline(excerpt: Excerpt, whole: ReportData, now: Sequence[Json]) -> Json:
-    """Return the baseline's ranking and scores for each sample on the page.
-
-    The entry is null if the baseline has no such sample. `now` contains the rankings of the samples on the page.
-    """
+    """Return the baseline's ranking and scores of each sample on the page; null if it lacks the sample."""
     report, baseline = excerpt.report, excerpt.of_other(whole)
     measures = [name for name in report.measures if name in baseline]
     rows: dict[SampleKey, Json] = {}
@@ -459,10 +442,7 @@ def next_steps(report: ReportData) -> list[Json]:
 
 
 def _first(report: ReportData) -> list[MeasureSummary]:
-    """Return each system's summary of the first measure with a mean.
-
-    Measures that do not rate quality, such as Judged@10, are used only if there is no other measure.
-    """
+    """Return each system's summary of the first measure with a mean, of quality if there is one."""
     summaries = [summary for summary in report.summaries if summary.mean is not None]
     first = next((line for line in summaries if not is_diagnostic(line.type)), next(iter(summaries), None))
     return [summary for summary in summaries if first is not None and summary.measure == first.measure]

@@ -61,7 +61,6 @@ def script_text() -> str:
     done: dict[str, str] = {}
 
     def add(name: str) -> None:
-        """Add a module's text after the texts of the modules that it imports."""
         if name not in done:
             text = _file(name)
             for match in _IMPORT.finditer(text):
@@ -74,7 +73,6 @@ def script_text() -> str:
 
 @cache
 def _file(name: str) -> str:
-    """Return the text of one of the page's source files: HTML, CSS or JavaScript."""
     return files(__package__).joinpath(name).read_text("utf-8")
 
 

@@ -147,7 +147,7 @@ def lines_of(facts: ExplainDocument, width: int = 100) -> Iterator[str]:
 
 
 def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
-    """Yield the lines of a table of retrieved passages by rank, with their labels and the labels' reasons."""
+    """Yield the lines of a table of passages by rank, with their labels and the labels' reasons."""
     table = Table(["rank", "", "label", "id", "score"], "rlllr")
     words = {True: "yes", False: "no", None: "failed"}
     for context in contexts:
@@ -170,17 +170,12 @@ def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
 
 
 def _sign_of(labels: Sequence[LabelLine]) -> str:
-    """Return the sign of a passage with these labels.
-
-    The sign is ■ if any label is relevant, else □ if any label is not relevant, ? if the judge failed, and ·
-    without labels.
-    """
+    """Return ■ if a label is relevant, else □ if one is not, ? if the judge failed, · without labels."""
     verdicts = {label.relevant for label in labels}
     return "■" if True in verdicts else "□" if False in verdicts else "?" if verdicts else "·"
 
 
 def _measure_lines(row: ExplainedLine) -> Iterator[str]:
-    """Yield the lines of one measure: score, formula with its numbers, reasoning, hits and misses."""
     value = in_digits(row.value)
     between = f"  between {row.bounds[0]:.4f} and {row.bounds[1]:.4f}" if row.bounds else ""
     why = f"  {row.status}: {clean(row.why)}" if row.why else ""

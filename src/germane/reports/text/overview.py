@@ -39,10 +39,7 @@ def render(report: ReportData, *, every: bool = True) -> RenderableType:
 
 
 def _sections(report: ReportData, *, every: bool) -> Iterator[RenderableType]:
-    """Yield the sections of the report.
-
-    The verdict is last, because the last lines in a terminal are read first.
-    """
+    """Yield the sections; the verdict is last, because the last lines in a terminal are read first."""
     slices, problem = report.own_slices()
     if problem:
         yield Text(f"no slices: {clean(problem)}", style="yellow")
@@ -73,11 +70,7 @@ _MOST_NOTES = 3  # notes above the means, unless more notes change the meaning o
 
 
 def _notes(report: ReportData, most: int | None) -> Iterator[Text]:
-    """Yield up to `most` notes, or all notes if `most` is None.
-
-    Notes that change the meaning of a number are always included. If notes are left out, the last line says
-    how many.
-    """
+    """Yield up to `most` notes; those that change the meaning of a number are always included."""
     first = [*filter(None, [report.judge.stand_in or ""]), *quiet_notes(report)]
     others = [*corrected_in_words(report.summaries), *remarks_of(report)]
     room = len(others) if most is None else max(most - len(first), 0)
@@ -164,7 +157,6 @@ def case_name(case: CaseResult) -> str:
 
 
 def _verdict(report: ReportData) -> Text:
-    """Return the verdict and the results of the gates, coloured by outcome."""
     verdict = report.verdict
     # pytest has its own exit code
     lines = verdict.lines(exit_code=report.manifest.get("made_by") != "pytest")
@@ -212,10 +204,7 @@ def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -
 
 
 def _first(lines: Sequence[str], most: int) -> Iterator[str]:
-    """Yield the first `most` lines as a paragraph, followed by "and N more" if there are more lines.
-
-    Nothing is yielded if there are no lines.
-    """
+    """Yield the first `most` lines, followed by "and N more" if there are more."""
     if lines:
         yield from lines[:most]
         more = len(lines) - most
