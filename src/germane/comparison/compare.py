@@ -223,10 +223,7 @@ def _differing_judges(
 
 
 def check_same_data(a: Path, b: Path) -> None:
-    """Raise InputError if fewer than half of the smaller report's queries are in the other report.
-
-    `a` and `b` are the paths of the reports.
-    """
+    """Raise InputError if fewer than half of the smaller report's queries are in the other report."""
     asked = [set(texts_of(find_report(path).samples()).values()) for path in (a, b)]
     if 2 * len(asked[0] & asked[1]) < min(map(len, asked)):
         problem = f"the two latest reports have different queries: {a} and {b}"
@@ -234,10 +231,7 @@ def check_same_data(a: Path, b: Path) -> None:
 
 
 def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] | None:
-    """Return the `--json` document that compares a report with its baseline.
-
-    Returns None if they cannot be compared.
-    """
+    """Return the `--json` document that compares a report with its baseline; None if that is impossible."""
     with suppress(InputError):
         return compare(baseline, report, across_judges=True).to_json()
     return None

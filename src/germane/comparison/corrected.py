@@ -52,10 +52,7 @@ class DecidedPair(PairedSystems):
         return [(side, corrections_of(side.report)) for side in (self.a, self.b)]
 
     def samples_in_both(self) -> Iterator[tuple[str, list[Sample], list[Sample]]]:
-        """Yield (case, samples of A, samples of B) for each case that both systems have.
-
-        Both reports are read in parallel, so that only few samples are in memory at a time.
-        """
+        """Yield (case, samples of A, samples of B) for each common case, reading both in parallel."""
         self._was_read, self._renamed, self._overlaps = True, [], []
         sides = self.a, self.b
         name_of: tuple[Callable[[str], str | None], ...] = (str, self.case_in_a)
@@ -94,10 +91,7 @@ class DecidedPair(PairedSystems):
         return mean_overlap(self._overlaps)
 
     def renamed_note(self) -> tuple[int, str] | None:
-        """Return how many ids belong to different queries in A and B, and a note that follows this number.
-
-        Returns None if every id belongs to the same query in both.
-        """
+        """Return the number of ids that belong to different queries in A and B, and a note, or None."""
         self._read()
         if not self._renamed:
             return None
@@ -127,10 +121,7 @@ class DecidedPair(PairedSystems):
         return comparison.replace(corrected=corrected, decided_by="corrected", stand_in=False)
 
     def decided(self, measure: str) -> MeasureComparison:
-        """Return the comparison of a measure over all cases.
-
-        If no decision can be based on it, `undecided_why` of the result is the reason.
-        """
+        """Return the comparison over all cases, with the reason `undecided_why` if nothing can be decided."""
         comparison = self.compare(measure)
         judged = verdicts_of((self.a, self.b), measure) != "labels"
         differ = how_judged(self.a, self.b, [measure]) if judged else ""

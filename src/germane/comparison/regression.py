@@ -19,10 +19,7 @@ _OUTCOME: dict[str, GateOutcome] = {"pass": "passed", "fail": "failed", "undecid
 
 
 def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = False) -> None:
-    """Decide a report's gates on changes against a baseline, and store the results in the report.
-
-    With `every`, also add one gate per measure that fails if the measure got significantly worse.
-    """
+    """Decide a report's gates on changes, and with `every` one per measure that fails if it got worse."""
     pairs = pairs_with(report, baseline)
     declared = [Gate.of_stored(gate) for gate in report.manifest.get("gates", ())]
     changes = change_gates([gate for gate in declared if gate.how == "change"], pairs)
@@ -85,10 +82,7 @@ def _undecided(gate: str, why: str) -> GateResult:
 
 
 def regression(row: MeasureComparison, of: str = "") -> GateResult:
-    """Return the result of the gate that fails if the measure of `row` got significantly worse.
-
-    `of` names the system in the result: " [SYSTEM]", or "" if the system needs no name.
-    """
+    """Return the result of the gate on a measure getting significantly worse; `of` is " [SYSTEM]" or ""."""
     of = f" [{row.b}]" if row.several else of
     name, worse = f"{_WORSE} in {row.measure}{of}", row.finding == "worse"
     sentence = f"{row.measure}{of} got worse: {row.figure}" if worse else row.sentence()

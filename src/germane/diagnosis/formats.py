@@ -31,10 +31,7 @@ _WORDS: dict[BlameKind, str] = {
 
 
 def document_of(systems: Sequence[SystemDiagnosis] | Sequence[SystemStages]) -> Json:
-    """Return the JSON document of the stages or diagnoses of one or more systems.
-
-    Several systems are listed under `systems`. A single system is the document itself, without its name.
-    """
+    """Return the JSON document of one system's record, or of several under `systems`."""
     if len(systems) > 1:
         return {"schema_version": 1, "systems": json_of(systems)}
     return systems[0].replace(schema_version=1, system=UNSET).as_json()

@@ -93,10 +93,7 @@ def sync(file: IO[bytes]) -> None:
 
 
 def object_in(line: bytes) -> dict[str, Any]:
-    """Return the JSON object in a line.
-
-    Raises ValueError or RecursionError if the line is not a JSON object.
-    """
+    """Return the JSON object in a line. Raises ValueError or RecursionError for anything else."""
     row = decode(line)
     if not isinstance(row, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 - as other lines that are no row
@@ -169,10 +166,7 @@ class TableFile:
 
 
 def judgement_in(line: bytes) -> Judgement:
-    """Return the judgement in a line of judgements.jsonl.
-
-    Raises ValueError or RecursionError if the line is damaged.
-    """
+    """Return the judgement in a line. Raises ValueError or RecursionError if the line is damaged."""
     return load_judgement(object_in(line))
 
 
@@ -315,10 +309,7 @@ def write_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dic
 
 
 def draft_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dict[str, Json]:
-    """Write the new manifest to a `.part` file and return it; the current manifest stays in place.
-
-    The parameters are those of `write_manifest`.
-    """
+    """Write the new manifest, as `write_manifest`, but to a `.part` file, and return it."""
     made = {**manifest, "schema_version": SCHEMA_VERSION, "status": status}
     with opened(path / f"{MANIFEST}{UNFINISHED}", REPLACE) as file:
         text = json.dumps(made, ensure_ascii=False, indent=1)
@@ -332,10 +323,7 @@ def draft_manifest(path: Path, manifest: Mapping[str, Json], status: str) -> dic
 
 
 def publish(path: Path) -> None:
-    """Move all `.part` files of a folder to their final names, the manifest last.
-
-    The caller must hold the lock.
-    """
+    """Move all `.part` files of a locked folder to their final names, the manifest last."""
     keep_people(path)
     for name, file in files_in(path).items():
         with suppress(FileNotFoundError):
@@ -380,10 +368,7 @@ def complete_killed(path: Path, *, is_writer: bool = False) -> None:
 
 
 def acquire(path: Path) -> int:
-    """Lock the lock file `path`, which is created for this, and return its file descriptor.
-
-    Raises InputError if another process, or another call in this process, holds the lock.
-    """
+    """Create and lock the lock file `path`, and return its descriptor. Raises InputError if it is locked."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:

@@ -53,10 +53,7 @@ class StoredTables(Tables):
         self.move_to(end)
 
     def move_to(self, end: str, others: Mapping[Table, TableFile] | None = None) -> None:
-        """Read the rows from the files with the suffix `end` from now on.
-
-        Tables in `others` are read from the files given there.
-        """
+        """Read the rows from the files with the suffix `end` from now on, or from the files in `others`."""
         files = files_in(self.path, end).items()
         self.files = {name: TableFile(path, _DECODERS.get(name, object_in)) for name, path in files}
         self.files |= others or {}
@@ -88,10 +85,7 @@ class StoredTables(Tables):
 
     @classmethod
     def unfinished(cls, path: Path | str) -> StoredTables:
-        """Return the tables of an interrupted evaluation.
-
-        They contain the rows finished before it stopped.
-        """
+        """Return the tables of an interrupted evaluation, with the rows finished before it stopped."""
         path = Path(path)
         return cls(path, read_manifest(path), UNFINISHED)
 
@@ -108,10 +102,7 @@ class StoredTables(Tables):
         return table
 
     def candidates(self, table: Table, field: str, values: Collection[str]) -> Iterator[Any]:
-        """Yield the rows of `table` whose `field` is in `values`; a few other rows may be among them.
-
-        Most other rows are skipped without being parsed.
-        """
+        """Yield the rows of `table` whose `field` is in `values`; most other rows are skipped unparsed."""
         keep = with_texts(field, values)
         yield from replace(self.files[table], keep=keep)
         if table == "labels" and self._peoples is not None:
@@ -187,10 +178,7 @@ _decode_sample, _GRADERS = msgspec.json.Decoder(Sample).decode, b',"graders":'
 
 
 def check_digest(file: Path, digest: str) -> None:
-    """Raise InputError if a file of the report is missing or was changed after the report was written.
-
-    `digest` is the SHA-256 in the report's manifest.
-    """
+    """Raise InputError if a file of the report is missing or its SHA-256 is not `digest`."""
     fix = "restore the file, or run the evaluation again"
     if not file.is_file():
         raise InputError(f"the report's file {file} is missing", fix=fix)

@@ -169,10 +169,7 @@ class BlockRows(Tables):
     scores: ScoreTable = field(default_factory=ScoreTable)
 
     def add(self, other: BlockRows) -> None:
-        """Append the rows and counts of another batch.
-
-        The indices of its grader sets are adapted to this batch.
-        """
+        """Append the rows and counts of another batch; the indices of its grader sets are adapted."""
         renumbered = list(map(self.number_of, other.graders))
         for sample in other.samples if any(renumbered) else ():
             if number := renumbered[other.graded.get(sample.key, 0)]:

@@ -80,10 +80,7 @@ class FolderWriter:
     # the folder
 
     def lock(self) -> Self:
-        """Lock the folder until `close` and return the writer.
-
-        Raises InputError if the folder is already locked.
-        """
+        """Lock the folder until `close` and return the writer. Raises InputError if it is locked."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -134,10 +131,7 @@ class FolderWriter:
     # rows
 
     def start(self) -> Self:
-        """Start with empty tables and return the writer.
-
-        Judgements of killed sessions are kept until `finish`.
-        """
+        """Empty the tables and return the writer; judgements of killed sessions are kept until `finish`."""
         if self._held is None:
             self.lock()
         files = files_in(self.path, UNFINISHED)
@@ -180,10 +174,7 @@ class FolderWriter:
         self.tables.forget("labels")
 
     def copy(self, name: Table, lines: Iterable[bytes]) -> None:
-        """Write lines of another report's table `name` unchanged.
-
-        Cached tables are read again at their next use.
-        """
+        """Write lines of another report's table unchanged; cached tables are read again at their next use."""
         self.tables.forget("labels", "scores", "asked")
         self.tables.cluster_of = None
         self._files[name].writelines(lines)
@@ -200,10 +191,7 @@ class FolderWriter:
             sync(file)
 
     def finish(self, manifest: Mapping[str, Json]) -> dict[str, Json]:
-        """Replace the folder's report with the rows added since `start`, and return the new manifest.
-
-        `manifest` contains the entries of the new manifest except the digests of the files.
-        """
+        """Replace the folder's report with the rows added since `start`; return the manifest with digests."""
         self._close_files()
         keep_people(self.path)
         written = files_in(self.path, UNFINISHED)
@@ -217,10 +205,7 @@ class FolderWriter:
         return self.tables.manifest
 
     def append_judgements(self, judgements: Iterable[Judgement]) -> None:
-        """Add judgements of `germane audit --again` to a finished report.
-
-        Measures do not read these judgements.
-        """
+        """Add judgements of `germane audit --again`, which measures do not read, to a finished report."""
         stored, added = (files_in(self.path, end)["judgements"] for end in ("", UNFINISHED))
         with opened(added, REPLACE) as file:
             file.writelines(line for _, _, line in TableFile(stored).lines())

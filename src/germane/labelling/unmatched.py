@@ -34,10 +34,7 @@ def _spelling(name: str) -> str:
 
 
 def absent_note(absent: Sequence[str], total: int, listed: Collection[str]) -> str:
-    """Return a note that no retrieved list contains the gold ids `absent`; their number is printed before it.
-
-    `listed` holds the ids that were retrieved; `total` is the number of all gold ids.
-    """
+    """Return a note, printed after a number, that no list contains the gold ids `absent` of `total`."""
     note = f"of {total} gold ids {'occurs' if len(absent) == 1 else 'occur'} in no retrieved list: "
     note += some_of(absent, _EXAMPLES)
     if listed:

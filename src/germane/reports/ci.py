@@ -19,10 +19,7 @@ _MOST = 10  # annotations of one step that GitHub shows
 
 
 def junit(report: ReportData) -> Iterator[str]:
-    """Yield a report as JUnit XML, with one suite for gates and one for cases.
-
-    Undecided results are errors.
-    """
+    """Yield a report as JUnit XML: suites of gates and cases, in which undecided results are errors."""
     root = Element("testsuites", name="germane")
     cases = (_case(report, case) for case in report.cases())
     start = str(report.manifest.get("created") or "").partition("+")[0]

@@ -59,10 +59,7 @@ def is_drawn(label: Label) -> bool:
 
 
 def pool_of(tables: Tables, kind: str) -> Pool:
-    """Return the ids of the judged items that people can label, by case id.
-
-    Items are passages if `kind` is relevance, single claims if it is support, and else a query's contexts.
-    """
+    """Return the items that people can label, by case id: passages, claims (support) or context sets."""
     result: dict[str, set[str]] = defaultdict(set)
     for row in tables.places:
         if row.kind == kind and (row.of is not None) == (kind == "support"):
@@ -97,10 +94,7 @@ class Draw:
 
     @cached_property
     def complete(self) -> bool:
-        """True if each query's items are all labelled or all unlabelled.
-
-        This holds if whole queries were drawn or if all items were drawn.
-        """
+        """True if each query is labelled completely or not at all: queries, or all items, were drawn."""
         return self.whole or len(self.items) == len(frozenset[str]().union(*self.pool.values()))
 
     @cached_property
@@ -116,10 +110,7 @@ class Draw:
         return dict(zip(self.pool, chances.tolist(), strict=True))
 
     def chance(self, case: str, item: str) -> float:
-        """Return the probability that `item` of the query `case` was drawn.
-
-        Returns 0 if the item is not in the pool.
-        """
+        """Return the probability that `item` of the query `case` was drawn; 0 if the pool lacks it."""
         return self._chances[case] if item in self.pool.get(case, ()) else 0.0
 
 
@@ -198,10 +189,7 @@ class Corrections:
         return self._pools[kind]
 
     def drawn(self, kind: str) -> list[Label]:
-        """Return the labels of a kind that were drawn at random from this report.
-
-        Labels that were drawn from another report are left out.
-        """
+        """Return the labels of a kind that were drawn at random from this report, not from another."""
         if kind not in self._drawn_of:
             own = fingerprint(self.pool(kind))
             mine = (label for label in self._drawn if label.kind == kind)

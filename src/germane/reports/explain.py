@@ -45,10 +45,7 @@ def settings_of(report: ReportData) -> Settings:
 
 
 def recorded(report: ReportData) -> StoredAnswers:
-    """Return the report's stored verdicts, which can be looked up by question.
-
-    They are loaded at first use.
-    """
+    """Return the report's stored verdicts, which can be looked up by question."""
     return StoredAnswers(report.tables.judgements)
 
 
@@ -56,10 +53,7 @@ _BLOCK = 500  # samples whose passages are read together
 
 
 def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
-    """Return the judgement row that stores a grader's `result` for a sample.
-
-    Measures do not read this row.
-    """
+    """Return the judgement row, which measures do not read, that stores a grader's `result` for a sample."""
     key, of = result_item(sample.key, grader), FrozenDict(of=(*map(str, sample.key), grader))
     return Judgement(key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=of)
 
@@ -146,19 +140,13 @@ class Explainer:
         return LabelBook(self._report.tables.labels)
 
     def use(self, samples: Iterable[Sample]) -> None:
-        """Set the samples whose labels are loaded together.
-
-        They are loaded when the first sample is explained.
-        """
+        """Set the samples whose labels are loaded together when the first of them is explained."""
         chosen = list(samples)
         self._numbers = {sample.key: number for number, sample in enumerate(chosen)}
         self._read = self._answers.places_reader(chosen, self._settings)
 
     def result(self, score: Score) -> Mapping[str, Json] | None:
-        """Return the stored result of the eval file's grader that gave a score.
-
-        Returns None if no result is stored.
-        """
+        """Return the stored result of the eval file's grader that gave a score, or None."""
         item = result_item(score.key, score.measure) if self._results else ""
         return self._results.get(item)
 

@@ -36,10 +36,7 @@ class SystemLine(Line, kw_only=True):
 
 
 def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[SystemLine]:
-    """Return one line per system, which contains the system's summaries.
-
-    `of` is `slice=NAME` or `file=NAME` if the summaries are over a slice or over one eval file.
-    """
+    """Return one line per system with its summaries; `of` is `slice=NAME` or `file=NAME` for a part."""
     measures: dict[str, dict[str, MeasureSummary]] = {}
     for summary in summaries:
         measures.setdefault(summary.system, {})[summary.measure] = summary
@@ -158,10 +155,7 @@ ENDINGS = (*FORMATS, *_PICTURES, ".parquet")
 
 
 def known_format(path: Path) -> str | None:
-    """Return the file's ending if a report can be written in that format, otherwise None.
-
-    Raises InputError if the format needs an add-on that is not installed.
-    """
+    """Return the format that a file's name ends in, or None. Raises InputError if its add-on is absent."""
     name = path.name.lower()
 
     def longest(endings: Iterable[str]) -> str | None:
@@ -176,10 +170,7 @@ def known_format(path: Path) -> str | None:
 
 
 def format_of(path: Path) -> str:
-    """Return the report format of a file name, such as ".csv".
-
-    Raises InputError if it has no report format.
-    """
+    """Return the report format of a file name, such as ".csv". Raises InputError if it has none."""
     if kind := known_format(path):
         return kind
     ending = f"ends in {path.suffix}, which is not a report format" if path.suffix else "has no extension"

@@ -172,10 +172,7 @@ class Gate:
         return f"{self} [{system}]" if system else str(self)
 
     def holds(self, low: float, high: float) -> GateOutcome:
-        """Return the gate's outcome if the value that it limits is between `low` and `high`.
-
-        The outcome is undecided if the gate's limit lies between them.
-        """
+        """Return the outcome for a value between `low` and `high`; undecided if the limit is there too."""
         results = {COMPARE[self.op](end, self.limit) for end in (low, high)}
         if len(results) > 1 or (self.op in {"=", "=="} and low < self.limit < high):
             return "undecided"
@@ -272,10 +269,7 @@ def check_gate(
 
 
 def with_count(result: GateResult, n: int, total: int, unit: str = "sample", more: str = "") -> GateResult:
-    """Return the result with "; measured on `n` of `total` samples" and the text `more` appended.
-
-    `unit` is the noun for what is counted, such as "case".
-    """
+    """Return the result with "; measured on `n` of `total` samples" (or another `unit`) and `more` added."""
     seen = f"; measured on {n:,} of {counted(total, unit)}{more}"
     sentence = result.sentence and result.sentence + seen
     return result.replace(detail=result.detail + seen, sentence=sentence)
@@ -409,10 +403,7 @@ class Verdict:
         return (f"{passed} (stand-in)" if any(gate.stand_in for gate in self.gates) else passed,)
 
     def lines(self, *, exit_code: bool = True) -> list[str]:
-        """Return the printed lines: the verdict with its causes, then one line per gate, failed gates first.
-
-        With `exit_code`, the first line contains the exit code.
-        """
+        """Return the printed lines: the verdict with its causes, then the gates, failed ones first."""
         because = f": {'; '.join(self.causes)}" if self.causes else ""
         code = f" (exit code {self.exit_code})" if exit_code else ""
         gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))

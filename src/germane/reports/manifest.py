@@ -107,10 +107,7 @@ class Bases:
 
 
 def models_in(identity: Mapping[str, Json]) -> Iterator[str]:
-    """Yield the names of the models that a judge asks, given the judge's identity.
-
-    For a panel, these are the models of its members.
-    """
+    """Yield the models that a judge asks, or that a panel's members ask, given its identity."""
     if identity.get("model"):
         yield str(identity["model"])
     for member in identity.get("panel") or ():

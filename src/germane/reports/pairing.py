@@ -256,10 +256,7 @@ class Side:
         return next(self.read(), None) is not None
 
     def first_of(self, cases: Collection[str]) -> Mapping[str, Sample]:
-        """Return the first sample (trial) of each of these cases, by case id.
-
-        Other samples are not loaded.
-        """
+        """Return the first sample (trial) of each of these cases, by case id; no others are loaded."""
         table = self.report.tables.scores
         keys = {key for key in table.samples if key[0] in cases and key[1] == self.system}
         return {sample.id: sample for sample in reversed(list(self.report.tables.samples_of(keys)))}
@@ -270,10 +267,7 @@ class Side:
 
 
 def measures_in_common(sides: Sequence[Side]) -> list[str]:
-    """Return the reported names of the measures that are computed for all systems.
-
-    A measure counts only if its canonical name is the same for all systems.
-    """
+    """Return the reported names of the measures computed for all systems under one canonical name."""
     first, *others = sides
     return [name for name, of in first.types.items() if all(side.types.get(name) == of for side in others)]
 
@@ -289,10 +283,7 @@ class PairedSystems:
 
     @cached_property
     def by_query(self) -> Mapping[str, str | None]:
-        """The id in A of each case of B, matched by query text; None for a case without a match.
-
-        It is empty if equal ids mean the same case, for example because the ids are not line numbers.
-        """
+        """The id in A (or None) of each case of B, by query text; empty if equal ids are the same case."""
         sides = self.a, self.b
         for side in sides:
             ids = (side.scores.cases[number] for number in side.scores.cases_of(side.system))

@@ -240,10 +240,7 @@ def differences_of(report: ReportData, baseline: ReportData) -> list[Chart]:
 
 
 def charts_of(report: ReportData, baseline: ReportData | None = None) -> list[Chart]:
-    """Return the charts of relevance by rank and of changes from a baseline.
-
-    Raises InputError if there is nothing to draw.
-    """
+    """Return the charts of ranks and of changes from a baseline. Raises InputError if there are none."""
     if not report.measures:
         problem = "the report has no measure, and so no chart to draw"
         raise InputError(problem, fix="name a report with scores: germane run SAMPLES -m nDCG@10")

@@ -206,10 +206,7 @@ class Report(ReportData):
 
 
 def reports_in(folder: Path) -> list[Path]:
-    """Return the report folders in a folder, the latest first, by the date in their manifests.
-
-    Reports with equal dates are ordered by the time of the manifest file.
-    """
+    """Return the report folders in a folder, the latest first, by their manifests' dates, then file times."""
 
     def created(report: Path) -> tuple[str, int]:
         time = ""
@@ -251,10 +248,7 @@ def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
 
 
 def find_baseline(path: str | Path | None) -> ReportData:
-    """Return the report at the path given with --baseline.
-
-    Raises InputError if the path is None or there is no report.
-    """
+    """Return the report given with --baseline. Raises InputError if there is none."""
     if path is None:
         raise InputError("--fail-on-regression needs a baseline", fix="give --baseline REPORT")
     return find_report(path)
@@ -272,10 +266,7 @@ class ScoredDocument(Line):
 
 
 def read_document(path: Path) -> ReportData:
-    """Return the report in a `--json` document; it contains scores and the judge, but no samples or verdicts.
-
-    Raises InputError if the document is damaged or contains an invalid score.
-    """
+    """Return the scores and judge of a `--json` document as a report. Raises InputError if it is damaged."""
     location = SourceLocation(str(path))
     fix = "name the folder that `germane run` wrote, or a document of germane run --json or germane rank --json -q"
     try:
@@ -435,10 +426,7 @@ def _counted(tables: Tables) -> dict[str, Json]:
 
 
 def panel_notes(asked: AskedCounts) -> dict[str, int]:
-    """Return a note on how far a panel of judges agreed, as {note: number of questions}.
-
-    `asked` counts judgements by kind, field of their provenance, and value. Returns {} without a panel.
-    """
+    """Return {note on how far a panel of judges agreed: number of questions}; {} without a panel."""
     panel = sum(n for (_, field, _), n in asked.items() if field == "panel")
     if not panel:
         return {}

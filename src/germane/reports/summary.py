@@ -196,10 +196,7 @@ class MeasureSummary(Line, kw_only=True, rename=internal(*_INTERNAL, finite_boun
 
 
 def known_measure(name: str) -> Measure | None:
-    """Return the measure with this name.
-
-    Returns None if it is not one of germane's, such as an eval file's grader.
-    """
+    """Return the measure with this name; None if it is not one of germane's, such as a file's grader."""
     try:
         measure = Measure.parse(name)
     except InputError:
@@ -208,18 +205,12 @@ def known_measure(name: str) -> Measure | None:
 
 
 def canonical_name(name: str) -> str:
-    """Return the canonical spelling of a measure's name.
-
-    The name of an eval file's own grader is unchanged.
-    """
+    """Return the canonical spelling of a measure's name; an eval file's own grader keeps its name."""
     return str(known_measure(name) or name.strip())
 
 
 def range_of(canonical: str) -> tuple[float, float]:
-    """Return the lowest and highest value of a measure, given its canonical name.
-
-    Returns 0 and 1 if it is unknown.
-    """
+    """Return the lowest and highest value of a measure by its canonical name; 0 and 1 if it is unknown."""
     return Measure.remembered(canonical).definition.range
 
 
@@ -414,10 +405,7 @@ def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
 
 
 def with_measures(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield each distinct text with the names of its measures, such as "text (RR, nDCG@10)".
-
-    `rows` are pairs (text, measure).
-    """
+    """Yield each distinct text of (text, measure) with its measures, such as "text (RR, nDCG@10)"."""
     measures_of: dict[str, dict[str, None]] = {}
     for text, measure in rows:
         measures_of.setdefault(text, {})[measure] = None

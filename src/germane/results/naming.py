@@ -52,10 +52,7 @@ def is_measure(name: str) -> bool:
 
 
 def canonical_measure(name: str) -> str:
-    """Return germane's name of a ranking measure, such as nDCG@10 for ndcg_cut_10 or ndcg_at_10/score.
-
-    Other names are returned without MLflow's suffix /score or /value.
-    """
+    """Return germane's name of a ranking measure, such as nDCG@10 for ndcg_cut_10, or the plain name."""
     return str(_parsed(name) or _plain(name))
 
 

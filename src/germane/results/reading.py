@@ -73,10 +73,7 @@ class ResultFile(NamedTuple):
 
 
 def number_in(value: Any) -> float | None:
-    """Return a value or cell as a float, such as 0.25 for 25% and 1 for yes.
-
-    Returns NaN if the number is too large, and None if the value is not a number.
-    """
+    """Return a value or cell as a float, such as 0.25 for 25%; NaN if too large, None if not a number."""
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, int | float):
@@ -264,10 +261,7 @@ def _fields(line: str) -> list[str]:
 
 
 def is_printed(line: str) -> bool:
-    """Return True if a line looks like output of `trec_eval -q` or ir_measures.
-
-    Such a line has three fields, and the third is a number unless the line is about the whole run.
-    """
+    """Return True if a line looks like output of `trec_eval -q` or ir_measures: three fields, a number."""
     fields = _fields(line)
     return len(fields) == 3 and (number_in(fields[2]) is not None or fields[0] in {"runid", "relstring"})
 

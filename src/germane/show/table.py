@@ -47,10 +47,7 @@ class Table:
             self.add(row)
 
     def add(self, row: Iterable[object], bold: Collection[int] = ()) -> None:
-        """Append a row of cells; None is shown as a dash.
-
-        `bold` contains the indices of the cells in bold.
-        """
+        """Append a row of cells; None is shown as a dash, the cells with the indices `bold` in bold."""
         cells = ("-" if value is None else value for value in row)
         self.rows.append([clean(str(cell)) for cell in cells])
         self.bold.append(bold)
@@ -111,10 +108,7 @@ class Table:
         yield Text()
 
     def print(self, out: TextIO) -> None:
-        """Print the table.
-
-        In a terminal it is fitted to the width and has rules and bold cells; otherwise it is plain text.
-        """
+        """Print the table: as plain text, or in a terminal fitted to its width, with rules and bold cells."""
         if not out.isatty():
             out.writelines(f"{line}\n" for line in self.plain())
             return
@@ -147,10 +141,7 @@ class Table:
         return text + "".join(f"{escape(note)}\n\n" for note in self.notes)
 
     def tex(self, rules: tuple[str, str, str] = ("toprule", "midrule", "bottomrule")) -> str:
-        """Return the table as a LaTeX tabular.
-
-        `rules` are the commands for its three lines, booktabs' by default.
-        """
+        """Return the table as a LaTeX tabular; `rules` are the commands for its three lines."""
         written = self._written(lambda cell: cell.translate(_TEX), r"\textbf{@}")
         head, *rows = (" & ".join(row) + r" \\" for row in written)
         top, middle, bottom = (f"\\{rule}" for rule in rules)
@@ -175,10 +166,7 @@ class TextDocument(list[str | Table]):
         return "".join(f"{line}\n" for line in lines)
 
     def markdown(self) -> str:
-        """Return the document as Markdown.
-
-        Cells and lines are escaped, except for a leading "# ", "## " or "- ".
-        """
+        """Return the document as Markdown; all but a leading "# ", "## " or "- " is escaped."""
         text = ""
         for block in self:
             if isinstance(block, Table):

@@ -252,9 +252,6 @@ def compare_answers(
 
 
 def kappa_of(stored: Sequence[str], new: Sequence[str]) -> float | None:
-    """Return Cohen's kappa of a judge's stored and new answers to the same questions (categories).
-
-    Returns None if all answers are equal.
-    """
+    """Return Cohen's kappa of a judge's stored and new answers (categories); None if all are equal."""
     number = {name: at for at, name in enumerate(dict.fromkeys([*stored, *new]))}
     return cohen_kappa(confusion([number[name] for name in stored], [number[name] for name in new]))

@@ -22,10 +22,7 @@ Frame: TypeAlias = Any
 
 
 def batched(rows: Iterable[T], size: int = 1000) -> Iterator[list[T]]:
-    """Yield the rows in lists of `size` rows.
-
-    The last list may be shorter (as Python 3.12's `itertools.batched`).
-    """
+    """Yield the rows in lists of `size` rows, the last may be shorter (3.12's `itertools.batched`)."""
     remaining = iter(rows)
     while some := list(islice(remaining, size)):
         yield some

@@ -19,10 +19,7 @@ def texts_of(samples: Iterable[Sample]) -> dict[str, str]:
 
 
 def are_line_numbers(ids: Iterable[str]) -> bool:
-    """Return True if the ids may be line numbers, that is, ascending positive integers.
-
-    Samples without an id get their line number as id.
-    """
+    """Return True if the ids are ascending positive integers, as ids are if the samples have none."""
     names = list(ids)
     whole = bool(names) and all(name.isascii() and name.isdigit() and name[0] != "0" for name in names)
     return whole and all(low < high for low, high in pairwise(map(int, names)))

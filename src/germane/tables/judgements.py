@@ -62,10 +62,7 @@ class JudgementTable:
 
 
 def is_asked_again(judgement: Judgement) -> bool:
-    """Return True if a judgement was made by `germane audit --again`.
-
-    Measures do not read such judgements.
-    """
+    """Return True if a judgement was made by `germane audit --again`; measures do not read it."""
     how = judgement.provenance
     # a panel's repeated verdict has no replica number, but its members have
     merged_again = judgement.parent is not None and ("votes" in how or "failed" in how)

@@ -270,10 +270,7 @@ def _middle(labels: Sequence[Label]) -> Label:
 
 
 def by_people(label: Label) -> bool:
-    """Return True if a label was given in germane or in a file of labels.
-
-    Returns False for a label in an input sample's contexts.
-    """
+    """Return True if a label was given in germane or a file of labels, not in an input sample's contexts."""
     return label.who is not None or label.queue != "import"
 
 

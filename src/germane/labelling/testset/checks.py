@@ -130,10 +130,7 @@ def _leaks(data: TestSet) -> SetCheck:
 def shares_by_depth(
     queries: Sequence[TestQuery], systems: AbstractSet[str]
 ) -> dict[int, dict[str, np.ndarray]]:
-    """Return, by depth k and system, the proportion of each query's gold in the system's first k results.
-
-    Only queries that have gold and results of every system are included.
-    """
+    """Return, by depth k and system, the share of gold in the first k results of each common query."""
     common = [query for query in queries if query.gold and systems <= query.ranks.keys()]
 
     def share(query: TestQuery, system: str, k: int) -> float:

@@ -157,10 +157,7 @@ Key: TypeAlias = tuple[str, Words]
 
 
 def content_words(text: str) -> Words:
-    """Return the content words of a question in order.
-
-    Articles, auxiliaries and courtesy phrases are left out; accents and the plural s are removed.
-    """
+    """Return a question's words in order, without articles, auxiliaries, courtesy, accents and plural s."""
     bare = normalize("NFC", normalize("NFD", text).translate(_ACCENTS)) if not text.isascii() else text
     spaced = " ".join(words(_THOUSANDS.sub("", _NOT.sub(" not", bare))))
     spaced = re.sub(r"\b(?:ca|wo) (?=not\b)", "", spaced)

@@ -33,10 +33,7 @@ class LabelTarget:
     cases: frozenset[str] = frozenset()
 
     def answers_needed(self, cases: Sequence[str]) -> int:
-        """Return the number of answers of people needed to correct the means.
-
-        `cases` contains the query of each item to label, in order.
-        """
+        """Return the number of answers needed to correct the means, given the query of each item in order."""
         labels, answers, seen = 0, 0, set[str]()
         if self.design == "queries":
             for case, size in Counter(cases).items():
@@ -53,10 +50,7 @@ class LabelTarget:
         return len(cases)
 
     def announcement(self, cases: Sequence[str], size: int) -> str:
-        """Return a sentence that says which means the first `size` answers correct, and after how many.
-
-        `cases` contains the query of each item to label, in order.
-        """
+        """Return which means the first `size` answers correct, given the query of each item in order."""
         names, needed = some_of(self.measures, 4), self.answers_needed(cases)
         what = {"relevance": "passages", "support": "claims"}.get(self.kind, "sets of passages")
         how = "whole queries" if self.design == "queries" else what

@@ -92,10 +92,7 @@ class ScoreTerms:
         return _counted(self.measure, self.verdict, self.scale)
 
     def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
-        """Return, for each item, the proportion of people who label it relevant (or supported, sufficient).
-
-        A label "unsure" counts as `unsure`. The result is nan for an item without labels.
-        """
+        """Return the share of people who call each item relevant; who is unsure counts as `unsure`."""
         counted = cache(lambda answer, scale: float(_counted(self.measure, float(answer), scale)))
         shares = []
         for item in items:
@@ -106,10 +103,7 @@ class ScoreTerms:
         return np.array(shares)
 
     def unreadable(self, book: LabelBook) -> str | None:
-        """Return why the grades in `book` do not tell what is relevant unless the measure sets `rel`.
-
-        Returns None if they do.
-        """
+        """Return why the grades in `book` do not tell what is relevant unless `rel` is set, or None."""
         other = {label.scale for label in book} - {"graded", "binary"}
         if other and self.measure.settings.get("rel", 0) is None:
             where = f"people's grades are on the scale {min(other)}"
@@ -128,10 +122,7 @@ _Row: TypeAlias = tuple[SampleKey, str, str, float, float]
 
 
 def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], ScoreTerms]:
-    """Return the verdicts from which the scores are computed, by (measure, system).
-
-    Each sample is read once.
-    """
+    """Return the verdicts from which the scores are computed, by (measure, system)."""
     table = tables.scores
     values: dict[tuple[str, str], tuple[Measure, dict[SampleKey, float]]] = {}
     for (name, canonical), system in product(table.measures, table.systems()[0]):

@@ -89,10 +89,7 @@ class Excerpt:
         return self.kept / self.total if self.total else 1.0
 
     def in_words(self) -> str:
-        """Return the number of queries on the page and in the report, as in "1,200 of 5,000".
-
-        Returns "" if they are equal.
-        """
+        """Return the numbers of queries on the page and in all: "1,200 of 5,000"; "" if they are equal."""
         return f"{self.kept:,} of {self.total:,}" if self.kept < self.total else ""
 
 
@@ -361,10 +358,7 @@ _STEPS = 3  # the largest number of suggested steps
 
 
 def answer(report: ReportData) -> Json:
-    """Return the first measure's name, mean, meaning and interval for the page; None if it has no mean.
-
-    Of several systems, the system with the best mean is shown.
-    """
+    """Return the best system's name, mean, meaning and interval in the first measure; None without a mean."""
     lines = _first(report)
     if not lines:
         return None
@@ -389,10 +383,7 @@ def in_a_sentence(doc: str) -> str:
 
 
 def weakest(report: ReportData, slices: Sequence[MeasureSummary]) -> Json:
-    """Return the slice with the worst mean of the first measure.
-
-    Returns None if fewer than two slices are large enough.
-    """
+    """Return the slice with the worst mean of the first measure, or None if too few are large enough."""
     lines = _first(report)
     if not lines:
         return None

@@ -21,11 +21,7 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class)\b)", r
 def page_html(
     data: Mapping[str, Json], blocks: Iterable[Iterable[bytes]], charts: Mapping[str, Iterable[Chart]]
 ) -> Iterator[str]:
-    """Yield the text of the HTML page in pieces.
-
-    The page contains `data`, the compressed `blocks`, which it decompresses when they are needed, and the
-    charts.
-    """
+    """Yield the text of the page: its `data`, the compressed `blocks` and the charts, under one policy."""
     script, style = script_text(), _file("page.css") + dark_colours("main")
     allowed = f"script-src {_hash(script)}; style-src {_hash(style)}"
     policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"

@@ -89,10 +89,7 @@ def remarks_of(report: ReportData) -> list[str]:
 
 
 def quiet_notes(report: ReportData) -> Iterator[str]:
-    """Yield the notes that are printed even with --quiet.
-
-    They are up to two reasons per measure with missing scores, and then the report's notes.
-    """
+    """Yield the notes printed even with --quiet: two reasons per measure with missing scores, then others."""
     yield from with_measures(
         (f"{count} x {shorten(why, 240, end=120)}", summary.measure)
         for summary in report.summaries
@@ -121,10 +118,7 @@ def notes_of(report: ReportData) -> Iterator[str]:
 
 
 def lowest(report: ReportData, most: int) -> list[Score]:
-    """Return up to `most` of the first system's worst scores by the first measure.
-
-    Perfect scores are left out.
-    """
+    """Return the first system's `most` worst scores by the first measure, without perfect ones."""
     if not report.summaries or report.summaries[0].n == 0:
         return []
     first = report.summaries[0]

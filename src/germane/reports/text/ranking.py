@@ -19,10 +19,7 @@ from germane.tables.scores import SampleKey
 
 
 def ranked_table(report: ReportData) -> Table:
-    """Return the means of `germane rank`, with one column per system and the best mean in bold.
-
-    If there is only one system, `means_table` is returned.
-    """
+    """Return the means, with a column per system and the best in bold, or `means_table` for one system."""
     measures, systems = list(report), report.systems
     if len(systems) == 1:
         return means_table(report.summaries, counts=(), of_all="n/N")
@@ -48,10 +45,7 @@ def queries_table(report: ReportData) -> Table:
 
 
 def print_trec(report: ReportData, out: TextIO, *, queries: bool) -> None:
-    """Print the means in trec_eval's format (measure, `all`, value).
-
-    With `queries`, the values of each query are printed before the means.
-    """
+    """Print the means in trec_eval's format (measure, `all`, value), with `queries` after those per query."""
     rows = list(per_query(report)) if queries else []
     for system in report.systems:
         for (query, of, _), values in rows:
@@ -96,10 +90,7 @@ def write(report: ReportData, path: Path) -> None:
 
 
 def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None]]]:
-    """Yield (sample key, values) for each sample.
-
-    Values are in the order of the measures, None if missing.
-    """
+    """Yield (sample key, values of the measures, None if missing) for each sample."""
     scores = report.tables.scores
     values = np.full((len(scores.samples), len(scores.measures)), np.nan)
     values[scores.sample, scores.measure] = scores.value
