@@ -21,7 +21,7 @@ from germane.evaluation.choice import ledger_address, pick_judge
 from germane.evaluation.evaluate import asked_graders, evaluate
 from germane.evaluation.session import keeps_answers
 from germane.evaluation.spec import Spec, read_config
-from germane.folder.rows import BlockRows, merge
+from germane.folder.tables import BlockRows, merge
 from germane.judges import load_judge
 from germane.judges.fake import FakeJudge
 from germane.judges.judge import Judges

@@ -8,7 +8,7 @@ import pytest
 
 from germane.evaluation.evaluation import evaluate_jobs
 from germane.evaluation.session import Router
-from germane.folder.rows import BlockRows, merge
+from germane.folder.tables import BlockRows, merge
 from germane.judges import LexicalJudge
 from germane.judging.asker import Asker
 from germane.judging.spending import Budget, Spent, manifest_of

@@ -11,8 +11,7 @@ import pytest
 from germane import evaluate
 from germane.errors import InputError
 from germane.folder.files import OWN, earlier_judgements, write_manifest
-from germane.folder.reader import StoredTables
-from germane.folder.rows import BlockRows, GraderSet, merge
+from germane.folder.tables import BlockRows, GraderSet, StoredTables, merge
 from germane.folder.writer import FolderWriter
 from germane.reports.report import Report
 from germane.tables.judgements import JudgementTable

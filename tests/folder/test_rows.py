@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.folder.rows import BlockRows, merge
+from germane.folder.tables import BlockRows, merge
 from germane.tables.judgements import JudgementTable
 from germane.tables.labels import Label
 from germane.tables.scores import ScoreTable

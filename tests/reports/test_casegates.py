@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from germane.errors import InputError
-from germane.folder.rows import BlockRows
+from germane.folder.tables import BlockRows
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.tables.scores import ScoreTable

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from germane.folder.rows import BlockRows
+from germane.folder.tables import BlockRows
 from germane.measures import Measure
 from germane.measures.graders import Grader
 from germane.reports.ci import github_commands, junit

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from germane.encoding import decode, encode
-from germane.folder.rows import BlockRows
+from germane.folder.tables import BlockRows
 from germane.measures import Measure
 from germane.measures.graders import Grader
 from germane.reports.data import dump_grader, load_grader

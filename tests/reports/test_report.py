@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from germane import compare, evaluate
 from germane.errors import InputError, MissingPart
 from germane.evaluation.rescore import rescore
-from germane.folder.reader import StoredTables
-from germane.folder.rows import BlockRows
+from germane.folder.tables import BlockRows, StoredTables
 from germane.measures import Measure
 from germane.reports.formats import write
 from germane.reports.gates import Gate

@@ -18,7 +18,7 @@ from germane.evaluation.choice import check_same_judge, pick_judge
 from germane.evaluation.evaluation import answered_blocks, evaluate_jobs
 from germane.evaluation.session import Router, judged_by
 from germane.evaluation.spec import Spec
-from germane.folder.rows import BlockRows
+from germane.folder.tables import BlockRows
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
 from germane.judges.panel import PanelJudge, Replica

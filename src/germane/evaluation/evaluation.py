@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from germane.folder.rows import BlockRows
+from germane.folder.tables import BlockRows
 from germane.folder.writer import FolderWriter
 from germane.measures.scoring import Block, Job
 from germane.places.asked import AskedItem, places_asked

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.errors import InputError, MeasureError, SourceLocation
-from germane.folder.rows import BlockRows, merge
+from germane.folder.tables import BlockRows, merge
 from germane.measures.bounds import values
 from germane.measures.declaration import parse_measures
 from germane.measures.measure import Measure

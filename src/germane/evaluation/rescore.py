@@ -8,7 +8,7 @@ from pathlib import Path
 
 from germane.errors import InputError
 from germane.evaluation.evaluation import evaluate_jobs
-from germane.folder.reader import StoredTables
+from germane.folder.tables import StoredTables
 from germane.folder.writer import FolderWriter
 from germane.judging.caller import run_coroutine
 from germane.judging.recorded import StoredAnswers

@@ -16,8 +16,7 @@ from germane.addons import load
 from germane.clean import counted, mask_urls
 from germane.evaluation.evaluation import evaluate_jobs
 from germane.folder.files import SESSION, earlier_judgements, write_manifest
-from germane.folder.reader import check_digest
-from germane.folder.rows import BlockRows, Tables
+from germane.folder.tables import BlockRows, Tables, check_digest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, members_of
 from germane.judging.asker import Asker

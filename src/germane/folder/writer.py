@@ -33,8 +33,7 @@ from germane.folder.files import (
     release,
     sync,
 )
-from germane.folder.reader import StoredTables, numbered
-from germane.folder.rows import Tables
+from germane.folder.tables import StoredTables, Tables, numbered
 from germane.tables.columns import batched, json_lines
 from germane.tables.judgements import AskedCounts, count_asked, judgement_line
 from germane.tables.labels import Label

@@ -21,7 +21,7 @@ import numpy as np
 
 from germane.encoding import digest
 from germane.errors import MeasureError
-from germane.folder.rows import Tables
+from germane.folder.tables import Tables
 from germane.measures.bounds import sample_means
 from germane.measures.measure import Measure
 from germane.places.places import Places

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from germane.encoding import Line, internal
 from germane.errors import InputError
-from germane.folder.rows import Tables
+from germane.folder.tables import Tables
 from germane.measures.measure import Measure
 from germane.reports.gates import Gate, GateResult, Verdict, decide
 from germane.reports.summary import MeasureSummary, canonical_name, higher_is_better, slices_of, summarise

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from germane.folder.rows import Tables
+from germane.folder.tables import Tables
 from germane.measures.measure import Measure
 from germane.measures.ranked import belonging_to
 from germane.places.table import Source

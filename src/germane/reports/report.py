@@ -16,8 +16,7 @@ from germane.clean import some_of
 from germane.encoding import Line
 from germane.errors import InputError, SourceLocation
 from germane.folder.files import read_manifest, write_manifest
-from germane.folder.reader import StoredTables
-from germane.folder.rows import BlockRows, Tables
+from germane.folder.tables import BlockRows, StoredTables, Tables
 from germane.folder.writer import FolderWriter
 from germane.measures.measure import UNKNOWN, Measure
 from germane.reports.data import CASE_SCORE, ReportData

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from germane.errors import InputError, TargetError, excerpt
 from germane.folder.files import TableFile, object_in, sync
-from germane.folder.reader import StoredTables
+from germane.folder.tables import StoredTables
 from germane.measures.scoring import Job
 from germane.samples.contexts import find_contexts
 from germane.samples.reading import samples_from

@@ -27,8 +27,7 @@ from germane.encoding import canonical, decode, now, short_name
 from germane.errors import InputError
 from germane.evaluation.spec import differing_options
 from germane.folder.files import KEY, Table, TableFile
-from germane.folder.reader import StoredTables
-from germane.folder.rows import BlockRows
+from germane.folder.tables import BlockRows, StoredTables
 from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate

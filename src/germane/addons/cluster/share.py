@@ -13,7 +13,7 @@ from typing import Self
 
 from germane.errors import InputError
 from germane.evaluation.spec import Spec
-from germane.folder.reader import StoredTables
+from germane.folder.tables import StoredTables
 from germane.reports.gates import Gate
 from germane.types import Json
 

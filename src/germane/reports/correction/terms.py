@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.folder.rows import Tables
+from germane.folder.tables import Tables
 from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
 from germane.measures.scoring import program_of

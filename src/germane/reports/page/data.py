@@ -14,7 +14,7 @@ from msgspec import UNSET, to_builtins
 from germane.clean import counted, some_of
 from germane.encoding import encode, relevance_items
 from germane.errors import InputError
-from germane.folder.rows import BlockRows, Tables
+from germane.folder.tables import BlockRows, Tables
 from germane.measures.measure import Measure
 from germane.places.lists import turns
 from germane.reports.correct import fingerprint, pool_of
