@@ -23,7 +23,7 @@ from germane.places.table import Floats
 from germane.questions.asking import FindValues, Unanswered, results_of
 from germane.questions.question import AnyQuestion
 from germane.reports.data import ReportData
-from germane.reports.explain import recorded, settings_of
+from germane.reports.explain import settings_of
 from germane.reports.pairing import PairedSystems, Side
 from germane.reports.summary import known_measure
 from germane.statistics.comparison import DifferenceParts
@@ -115,7 +115,7 @@ def _judged_otherwise(a: Side, b: Side) -> Container[str]:
 
 def _shared_verdicts(a: ReportData, b: ReportData) -> FindValues:
     """Return a function that looks up the stored answer to each question: A's, or B's if A has no answer."""
-    ours, theirs = StoredAnswers(a.tables.judgements, however=True), recorded(b)
+    ours, theirs = StoredAnswers(a.tables.judgements, however=True), StoredAnswers(b.tables.judgements)
 
     def find(asked: Sequence[Sequence[AnyQuestion]]) -> list[list[Any]]:
         result = [list(values) for values in ours.values(asked)]

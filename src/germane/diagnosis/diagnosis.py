@@ -37,7 +37,7 @@ from germane.places.settings import Settings
 from germane.places.table import Floats, RankedLabels
 from germane.questions.asking import results_of
 from germane.reports.data import ReportData
-from germane.reports.explain import recorded, settings_of
+from germane.reports.explain import settings_of
 from germane.reports.summary import is_diagnostic, known_measure
 from germane.statistics.comparison import holm, paired_difference
 from germane.statistics.intervals import SAME, IntervalEnds, mean_interval
@@ -157,7 +157,11 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[S
 
 
 def _diagnoses(report: ReportData, measure: Measure) -> Iterator[SystemDiagnosis]:
-    settings, answers, systems = settings_of(report), recorded(report), dict[str, list[Sample]]()
+    settings, answers, systems = (
+        settings_of(report),
+        StoredAnswers(report.tables.judgements),
+        dict[str, list[Sample]](),
+    )
     for sample in report.samples():
         systems.setdefault(sample.system, []).append(sample)
     if not systems:
@@ -302,7 +306,8 @@ def blame_of(report: ReportData) -> dict[str, Blame]:
 
     Queries without a reference or a response are left out. A system without other queries is left out too.
     """
-    measures, settings, answers = _needed(report), settings_of(report), recorded(report)
+    measures, settings = _needed(report), settings_of(report)
+    answers = StoredAnswers(report.tables.judgements)
     graders, cases = graders_of(tuple(measures)), defaultdict[str, list[_Case]](list)
     answered = (sample for sample in report.samples() if sample.reference and sample.response)
     samples = (sample for sample in answered if sample.answerable is not False and not sample.failed)

@@ -17,6 +17,7 @@ from msgspec import structs
 
 from germane.encoding import now
 from germane.errors import InputError
+from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
 from germane.places.lists import places_of, turns
 from germane.places.places import Places
@@ -25,7 +26,7 @@ from germane.questions.relevance import HELPS, Relevance
 from germane.reports.correct import fingerprint, pool_of
 from germane.reports.correction.terms import BLOCK, claim_verdicts, reads_verdicts
 from germane.reports.data import ReportData
-from germane.reports.explain import recorded, settings_of
+from germane.reports.explain import settings_of
 from germane.statistics.correction import Design, drawing_order
 from germane.tables.columns import batched
 from germane.tables.labels import TAKEN_BACK, UNSURE, Label, time_of
@@ -76,7 +77,7 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     passages. For `sufficiency`, an item is all passages of a query together. Raises InputError if the report
     contains no such items.
     """
-    settings, answers = settings_of(report), recorded(report)
+    settings, answers = settings_of(report), StoredAnswers(report.tables.judgements)
     measures = list(dict.fromkeys(Measure.remembered(summary.type) for summary in report.summaries))
     if kind == "relevance":
         measures = [measure for measure in measures if reads_verdicts(measure, settings)]

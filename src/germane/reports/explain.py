@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import repeat
 from typing import Any, TypeAlias
 
@@ -42,11 +41,6 @@ def settings_of(report: ReportData) -> Settings:
     known = report.corrections
     people = LabelBook(report.tables.people() if known is None else filter(by_people, known.labels))
     return Settings.stored(report.manifest, people or None)
-
-
-def recorded(report: ReportData) -> StoredAnswers:
-    """Return the report's stored verdicts, which can be looked up by question."""
-    return StoredAnswers(report.tables.judgements)
 
 
 _BLOCK = 500  # samples whose passages are read together
@@ -130,14 +124,12 @@ class Explainer:
 
     def __init__(self, report: ReportData) -> None:
         self._report = report
-        self._settings, self._answers = settings_of(report), recorded(report)
-        rows = (row for row in report.tables.judgements if row.kind == GRADED)
+        self._settings, self._answers = settings_of(report), StoredAnswers(report.tables.judgements)
+        self._people = LabelBook(report.tables.labels)
+        graded = report.tables.judgements if GRADED in (report.manifest.get("asked") or {}) else ()
+        rows = (row for row in graded if row.kind == GRADED)
         self._results = {row.item: row.answer for row in rows if isinstance(row.answer, Mapping)}
         self.use([])
-
-    @cached_property
-    def _people(self) -> LabelBook:
-        return LabelBook(self._report.tables.labels)
 
     def use(self, samples: Iterable[Sample]) -> None:
         """Set the samples whose labels are loaded together when the first of them is explained."""

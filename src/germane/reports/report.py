@@ -23,7 +23,7 @@ from germane.reports.data import CASE_SCORE, ReportData
 from germane.reports.gates import REQUIRED, Gate, GateOutcome, GateResult, Verdict, check_gate, with_count
 from germane.reports.manifest import Bases
 from germane.reports.summary import MeasureSummary, Sampled, in_digits, summarise
-from germane.samples.files import read_text
+from germane.samples.files import read_text, shown_name
 from germane.tables.cases import CaseScores
 from germane.tables.judgements import AskedCounts, JudgeLine, asked_json
 from germane.tables.scores import ScoreRow, ScoreTable
@@ -34,7 +34,7 @@ __all__ = ["Report", "find_baseline", "panel_notes"]
 if TYPE_CHECKING:
     from germane.measures.explaining import Explanation
     from germane.reports.correct import Corrections
-    from germane.results.reading import ResultFile
+    from germane.results.reading import MeasuredRow
 
 
 class Report(ReportData):
@@ -232,9 +232,7 @@ def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
     """
     path = Path(path)
     if path.is_file():
-        from germane.results.reading import read_results  # not at the top: `germane rank` reads no such files
-
-        return read_document(path) if read_results(path) is None else open_together([path], {}, {})[0][0]
+        return open_together([path], {}, {})[0][0]
     if not path.is_dir():
         fix = "name a report folder, a --json document, a result file or a folder of reports"
         raise InputError(f"there is no report at {path}", fix=fix)
@@ -311,9 +309,9 @@ def _limits(name: str) -> tuple[float, float]:
     return max(low, -1e100), min(high, 1e100)
 
 
-def _report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportData:
+def _report_of_results(path: str, rows: Iterable[MeasuredRow], types: Mapping[str, str]) -> ReportData:
     tables, cluster_of = BlockRows(), dict[str, str]()
-    for row in results.rows:
+    for row in rows:
         status: Status = "error" if row.value is None else "ok"
         of = row.sample, row.system, row.trial, row.measure, types[row.measure]
         tables.scores.add(ScoreRow(*of, row.value, status, row.why or None, None))
@@ -322,7 +320,7 @@ def _report_of_results(results: ResultFile, types: Mapping[str, str]) -> ReportD
     tables.cluster_of = cluster_of
     manifest: dict[str, Json] = {"judge": {"source": ANOTHER_PROGRAM}, "results": True}
     report = ReportData(tables, manifest, Verdict(0), *_summaries(tables, manifest))
-    report.where = results.path
+    report.where = path
     return report
 
 
@@ -345,24 +343,25 @@ def open_together(
     from germane.results.naming import types_of  # not at the top: `germane rank` reads no such files
     from germane.results.reading import read_results
 
-    opened: list[ReportData | ResultFile] = []
+    opened: list[ReportData | tuple[str, list[MeasuredRow]]] = []
     for value in values:
         if isinstance(value, ReportData):
             opened.append(value)
-        elif Path(value).is_file() and (results := read_results(value)) is not None:
-            opened.append(results)
-        else:
-            report = find_report(value, corrected=False)  # the differences are corrected, not these means
+        elif (is_file := Path(value).is_file()) and (results := read_results(value)) is not None:
+            opened.append((shown_name(value), results))
+        else:  # the differences are corrected, not these means
+            report = read_document(Path(value)) if is_file else find_report(value, corrected=False)
             report.where = str(value)
             opened.append(report)
+    reports = [one for one in opened if isinstance(one, ReportData)]
     files = [one for one in opened if not isinstance(one, ReportData)]
     types, notes = types_of(
-        ((row.measure, row.value, row.higher) for file in files for row in file.rows),
-        {line.measure: line.type for one in opened if isinstance(one, ReportData) for line in one.summaries},
+        ((row.measure, row.value, row.higher) for _, rows in files for row in rows),
+        {line.measure: line.type for report in reports for line in report.summaries},
         ranges,
         directions,
     )
-    return [one if isinstance(one, ReportData) else _report_of_results(one, types) for one in opened], notes
+    return [one if isinstance(one, ReportData) else _report_of_results(*one, types) for one in opened], notes
 
 
 def _required_gates(report: Report) -> list[GateResult]:

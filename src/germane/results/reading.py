@@ -65,13 +65,6 @@ class MeasuredRow(NamedTuple):
     higher: bool | None = None
 
 
-class ResultFile(NamedTuple):
-    """The values of measures that were read from the result file of another program, at `path`."""
-
-    path: str
-    rows: Sequence[MeasuredRow]
-
-
 def number_in(value: Any) -> float | None:
     """Return a value or cell as a float, such as 0.25 for 25%; NaN if too large, None if not a number."""
     if isinstance(value, bool):
@@ -306,7 +299,7 @@ def printed_results(lines: Iterable[tuple[int, str]], path: str) -> list[Measure
 Object: TypeAlias = Mapping[str, Any]
 
 
-def read_results(path: str | Path) -> ResultFile | None:
+def read_results(path: str | Path) -> list[MeasuredRow] | None:
     """Return the results in another program's file, or None for a JSON object without results.
 
     Germane's own JSON documents are such objects. Raises InputError if the file cannot be read, has an
@@ -334,7 +327,7 @@ def read_results(path: str | Path) -> ResultFile | None:
         problem = f"{case} has {times} values of {measure} in trial {trial}"
         fix = "keep one value; add a column trial (0, 1, ...) for repetitions, a column system for several systems"
         raise InputError(problem, fix=fix, place=place)
-    return ResultFile(name, rows)
+    return rows
 
 
 def _results(path: str | Path, name: str) -> Iterable[MeasuredRow] | None:

@@ -69,7 +69,6 @@ class Decision:
     """
 
     verdict: Literal["pass", "fail", "undecided"]
-    margin: float
     needed: int | None = None
 
 
@@ -159,13 +158,13 @@ def decide_change(interval: Interval, margin: float) -> Decision:
     """
     low, high = interval.ends or (-inf, inf)
     if low > -margin:
-        return Decision("pass", margin)
+        return Decision("pass")
     if high < -margin:
-        return Decision("fail", margin)
+        return Decision("fail")
     if interval.ends is None or interval.mean is None or margin <= 0:
-        return Decision("undecided", margin)
+        return Decision("undecided")
     far = (interval.mean - low) * (1 + normal_quantile(POWER) / normal_quantile(UPPER))
-    return Decision("undecided", margin, max(interval.n + 1, ceil(interval.n * (far / margin) ** 2)))
+    return Decision("undecided", max(interval.n + 1, ceil(interval.n * (far / margin) ** 2)))
 
 
 def detectable(units: Units, end: float | None = 1.0) -> float | None:
