@@ -39,10 +39,7 @@ _log = logging.getLogger("germane")
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A question that waits for its answer.
-
-    `stale` is the unusable judgement that the ledger has under `key`, if any; the new answer replaces it.
-    """
+    """A question that waits for its answer, which replaces `stale`, the ledger's unusable answer, if any."""
 
     key: str
     question: AnyQuestion
@@ -53,10 +50,7 @@ class Pending:
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """The questions that wait for one judge, in groups; each group is for one call of `Judge.answer`.
-
-    `running` is the number of calls in progress.
-    """
+    """The groups of questions that wait for one judge, and the number of calls that are `running`."""
 
     judge: Judge
     running: int = 0
@@ -72,10 +66,9 @@ def judgement_of(
     parent: str | None = None,
     session: str = "",
 ) -> Judgement:
-    """Return a judge's reply to a question as a judgement, to be stored under `key`.
+    """Return a judge's reply as a judgement; `parent` is the key of the one that it was merged into.
 
-    `parent` is the key of the judgement that this one was merged into, `session` the id of the session that
-    paid for it. Raises TypeError or ValueError if the reply cannot be written as JSON.
+    Raises TypeError or ValueError if the reply cannot be written as JSON.
     """
     replica = judge.identity.get("replica")
     asked = asked_as(question) if replica is None else {**asked_as(question), "replica": replica}
@@ -101,10 +94,7 @@ def judgement_of(
 
 
 def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, session: str = "") -> Answer:
-    """Return a reply as an Answer: the judgement with the typed answer. An invalid reply becomes an error.
-
-    `key` is the judgement's ledger key, `session` the id of the session that paid for it.
-    """
+    """Return a reply as the Answer stored under `key`; an invalid reply becomes an error."""
     try:
         answer = answered(question, judgement_of(key, question, judge, reply, session=session))
         children = [
@@ -120,11 +110,9 @@ def answer_of(key: str, question: AnyQuestion, judge: Judge, reply: Reply, sessi
 
 
 async def replies_of(judge: Judge, questions: tuple[AnyQuestion, ...], scope: GroupScope) -> Sequence[Reply]:
-    """Ask the judge and return one reply per question. If it raises any other exception, all are errors.
+    """Ask the judge; return one reply per question, all errors if it raises an exception.
 
-    Raises:
-        GermaneError: The judge raised it on purpose, for example JudgeError because it cannot be used at all.
-        CancelledError: The task was cancelled by something other than the judge.
+    Raises GermaneErrors, which the judge raises on purpose, and CancelledError if the task was cancelled.
     """
     try:
         coming: Any = judge.answer(questions)
@@ -239,10 +227,7 @@ class Asker:
                     )
 
     def stop(self, reason: BaseException | None = None) -> None:
-        """Send no more requests.
-
-        Answers to requests in flight are still stored. Other questions raise `reason`, by default Interrupted.
-        """
+        """Send no more requests; answers in flight are still stored, other questions raise `reason`."""
         self._failure = self._failure or reason or Interrupted("interrupted")
         arrived, self._arrived = self._arrived, []
         self._fail(arrived, self._failure)
@@ -309,10 +294,7 @@ class Asker:
         return [((judge := self._route(question)).key(question), judge) for question in questions]
 
     def find(self, asked: Iterable[tuple[str, Judge]]) -> dict[str, Judgement]:
-        """Return the stored judgements by key, from this evaluation or the ledger.
-
-        `asked` are pairs of a key and the judge that must answer. A key without a judgement is left out.
-        """
+        """Return the stored judgements by key; `asked` are pairs of a key and the judge that must answer."""
         judges = dict(asked)
         judgements = {key: self._own[key] for key in judges if key in self._own} if self._own else {}
         if self._earlier is not None:
@@ -345,10 +327,7 @@ class Asker:
     async def judge(
         self, questions: Sequence[AnyQuestion], judges: Sequence[Judge] | None = None
     ) -> Sequence[Answer]:
-        """Return one answer per question, in order, once all answers are stored.
-
-        `judges` are the judges to ask, one per question; by default `route` chooses them.
-        """
+        """Return one answer per question once all are stored; `judges` are asked instead of `route`'s."""
         if self._failure is not None and questions:
             raise self._failure
         self.expected += len(questions)

@@ -84,10 +84,7 @@ class Spent(Struct):
 
 
 def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """Return the first entries of a report's manifest: germane's version, the date, the judge, the settings.
-
-    `Report.build` adds the numbers of rows.
-    """
+    """Return the first entries of a manifest: germane's version, the date, the judge, the settings."""
     return {
         "germane": __version__,
         "created": now(),
@@ -97,10 +94,7 @@ def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[s
 
 
 def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """Return the manifest's entry for the judge: its name, its identity with masked URLs, and its cost.
-
-    Without a judge, the name and the identity are None.
-    """
+    """Return the manifest's entry for the judge: its name, its identity with masked URLs, and its cost."""
     named: dict[str, Json] = {"source": None, "identity": None, "stand_in": ""}
     if judge is not None:
         named = {"source": judge.name, "identity": mask_urls(judge.identity), "stand_in": judge.stand_in}
@@ -151,10 +145,7 @@ class UsageLog:
         return [*self._earlier, {"at": self._at, "id": self.session, **counts}]
 
     def has_paid(self, judgement: Judgement, children: Iterable[Judgement] = ()) -> bool:
-        """Return True if a session of this evaluation paid for a judgement or for one of its `children`.
-
-        `children` are the panel members' judgements, or those about parts of the contexts, merged into it.
-        """
+        """Return True if a session of this evaluation paid for a judgement, or for one merged into it."""
         return any(row.provenance.get("session") in self._sessions for row in (judgement, *children))
 
     def seen_before(self, key: str) -> bool:
@@ -168,11 +159,7 @@ class UsageLog:
         return False
 
     def reused(self, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
-        """Count a question that was answered without asking the judge.
-
-        It is `shared` if this session has asked it before, and `cached` if an earlier evaluation paid for the
-        answer. It is not counted if it has no usable answer, or if this evaluation paid for the answer.
-        """
+        """Count an answer without a call: `shared` if this session has asked before, else `cached`."""
         if self.seen_before(answer.judgement.key):
             self.spent.shared += judge.paid_calls(question)
         elif answer.usable:
@@ -181,11 +168,7 @@ class UsageLog:
                 self.spent.cached += judge.paid_calls(question)
 
     def paid(self, judge: Judge, judgements: Sequence[Judgement], *, stopped: bool = False) -> None:
-        """Count the answers of one call of a judge, and their usage.
-
-        If the evaluation was `stopped`, questions without an answer were interrupted and do not count as
-        errors.
-        """
+        """Count the answers of one call; once `stopped`, questions without an answer are no errors."""
         answered = {judgement.key for judgement in judgements if judgement.error is None}
         failed = set[str]() if stopped else {judgement.key for judgement in judgements} - answered
         self.spent.errors += len(failed)
@@ -212,10 +195,7 @@ class UsageLog:
             raise
 
     def close(self, *, forget: bool = False) -> None:
-        """Write the last counts and close the file.
-
-        With `forget`, delete the file, because the counts are in the manifest.
-        """
+        """Write the last counts and close the file; `forget` deletes it, since the manifest has them."""
         with suppress(OSError):
             self.flush()
         if self._file is not None:
@@ -268,10 +248,7 @@ class Budget:
         """The flag whose limit did not allow even one question; "" if there is none."""
 
     def reserve(self, judge: Judge, questions: tuple[AnyQuestion, ...]) -> float | None:
-        """Reserve and return the estimated cost, in US dollars, of a request with these questions.
-
-        Return None if the request would exceed a limit, or must wait until more costs are known.
-        """
+        """Reserve and return a request's estimated cost in US dollars; None if it must wait or costs too much."""
         if self._unlimited or not judge.stored:
             return 0.0
         estimate = self._estimate(judge, questions)
@@ -289,10 +266,7 @@ class Budget:
         return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
 
     def settle(self, judge: Judge, estimate: float, replies: Sequence[Reply] | None, count: int) -> None:
-        """Replace the reserved `estimate` of a request with `count` questions by its actual cost.
-
-        `replies` is None if the request was not sent.
-        """
+        """Replace a request's reserved `estimate` by its cost; `replies` is None if it was not sent."""
         if self._unlimited or not judge.stored:
             return
         usages = [reply.usage for reply in replies or ()]

@@ -33,12 +33,9 @@ def readable(paths: Sequence[Path]) -> None:
 
 
 def import_rows(ledger: Ledger, path: Path) -> tuple[int, int, int]:
-    """Import the judgements of a JSONL file into the ledger.
+    """Import judgements from a file; return how many were added, were already stored, and are errors.
 
-    Return three counts: judgements added, judgements whose key was already stored, and errors, which are not
-    imported.
-
-    Raises InputError at the first line that is not a judgement; earlier lines may have been imported.
+    Errors are not imported. Raises InputError at the first line that is not a judgement, after earlier lines.
     """
     added, known, errors = 0, 0, 0
     for some in batched(judgements_of(path)):
@@ -50,10 +47,7 @@ def import_rows(ledger: Ledger, path: Path) -> tuple[int, int, int]:
 
 
 def judgements_of(path: Path) -> Iterator[Judgement]:
-    """Yield the judgements in a JSONL file or a folder judgements.parquet.
-
-    Raises InputError if the path cannot be read or a line is not a judgement.
-    """
+    """Yield the judgements in a file. Raises InputError if it cannot be read or a line is not a judgement."""
     try:
         with nullcontext(_lines_of_parquet(path)) if _is_parquet(path) else path.open("rb") as lines:
             for number, line in enumerate(lines, 1):

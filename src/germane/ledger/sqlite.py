@@ -125,10 +125,7 @@ class SQLiteLedger(Ledger):
         self.make([f"PRAGMA user_version={FORMAT}"])
 
     def rows(self, sql: str, values: Sequence[Any] = (), read: Callable[[Row], Any] = tuple) -> Iterator[Any]:
-        """Yield `read(row)` for each row of an SQL query with the parameters `values`.
-
-        The query runs on a connection of its own, which does not wait for writers.
-        """
+        """Yield `read(row)` for each row of an SQL query, on a connection that does not wait for writers."""
         with self._reading, self._explained():
             yield from map(read, self._reader.execute(sql, values))
 
@@ -302,10 +299,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def find_ledger(start: Path) -> Path:
-    """Return the path of the default ledger, `.germane/ledger.sqlite` in the project's folder.
-
-    That is the nearest folder from `start` upwards with a germane.toml or pyproject.toml, else `start`.
-    """
+    """Return the ledger's path in the nearest folder from `start` up with a project file, else in `start`."""
     files = ("germane.toml", "pyproject.toml")
     above = (start, *start.parents)
     folder = next((one for one in above if any((one / file).is_file() for file in files)), start)
@@ -328,18 +322,12 @@ def file_of(where: str | Path) -> Path:
 
 
 def is_there(where: str | Path) -> bool:
-    """Return True if the address is an existing file or a URL that an add-on can open.
-
-    Raises InputError if no installed add-on opens the URL.
-    """
+    """Return True if the address is an existing file or a URL that an add-on can open."""
     return store_of(where) is not None or file_of(where).exists()
 
 
 def store_of(where: str | Path) -> str | None:
-    """Return the `module:object` of the add-on that opens a URL; None for a file or an unknown scheme.
-
-    Raises InputError if a known add-on opens such URLs but is not installed.
-    """
+    """Return the `module:object` of the add-on that opens a URL; None for a file or an unknown scheme."""
     match = _SCHEME.match(str(where))
     scheme = match[1].lower() if match else ""
     declared: str | None = find("stores", scheme) if scheme else None
@@ -357,10 +345,7 @@ def password_apart(where: str) -> str:
 
 
 def open_at(where: str | Path, *, read_only: bool = False) -> Ledger:
-    """Open the ledger at a path or URL and return it. A missing file is created, unless `read_only`.
-
-    Raises InputError if the address is invalid, LedgerError if the ledger cannot be used.
-    """
+    """Open the ledger at a path or URL; a missing file is created, unless `read_only`."""
     if (store := store_of(where)) is not None:
         ledger: Ledger = load(store)(str(where), read_only=read_only)
         return ledger
@@ -368,10 +353,7 @@ def open_at(where: str | Path, *, read_only: bool = False) -> Ledger:
 
 
 def open_for_replay(where: str | Path) -> Ledger:
-    """Open a ledger or an export of a ledger for reading and return it.
-
-    Raises InputError or LedgerError if it cannot be used.
-    """
+    """Open a ledger, or an export of one, for reading."""
     if store_of(where) is not None:
         return open_at(where, read_only=True)
     from germane.ledger.jsonl import judgements_of, readable

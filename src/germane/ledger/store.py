@@ -58,10 +58,7 @@ _names = attrgetter(*COLUMNS[: COLUMNS.index("answer")])
 
 
 def to_row(judgement: Judgement) -> Row:
-    """Return a judgement as a row of the table.
-
-    Raises ValueError or TypeError if its answer or provenance cannot be written as JSON.
-    """
+    """Return a judgement as a row of the table. Raises ValueError or TypeError if it is not JSON."""
     answer, provenance = encode(judgement.answer).decode(), encode(judgement.provenance).decode()
     used = judgement.usage
     counts = (used.requests, used.input_tokens, used.output_tokens, used.cost_usd)
@@ -207,10 +204,7 @@ class Ledger(ABC):
 
 
 def check_format(address: str, version: int, fix: str) -> None:
-    """Raise LedgerError if the `version` of the ledger at `address` is not that of this germane.
-
-    `fix` is advice that the error contains.
-    """
+    """Raise LedgerError, with the advice `fix`, if the `version` of a ledger is not that of this germane."""
     if version == FORMAT:
         return
     old = version < FORMAT

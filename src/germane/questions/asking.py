@@ -65,10 +65,7 @@ def answered(question: Question[Any], judgement: Judgement) -> Answer:
 
 
 def value_of(question: Question[Any], answer: Json, error: str | None) -> Any:
-    """Return the typed answer parsed from the payload `answer`.
-
-    Return Unanswered if there is an `error` or the payload cannot be parsed.
-    """
+    """Return the typed answer in the payload `answer`; Unanswered if it is unusable or an `error`."""
     if error is not None:
         return Unanswered(error)
     try:
@@ -98,10 +95,7 @@ def ask_all(questions: Iterable[Question[A]]) -> Program[tuple[A | Unanswered, .
 
 
 def ask_each(questions: Iterable[Question[A]]) -> Program[tuple[A, ...]]:
-    """Ask several questions at once; return the typed answers.
-
-    Raises Missing if a question gets no answer.
-    """
+    """Ask several questions at once; return the typed answers. Raises Missing if one gets no answer."""
     answers = yield from ask_all(questions)
     results: list[A] = []
     for answer in answers:
@@ -169,8 +163,7 @@ class Running(Generic[R]):
 async def start(programs: Iterable[Program[R]], find: FindAnswers) -> list[Running[R]]:
     """Start the programs, run each one until a question has no stored answer, and return them in order.
 
-    `find` returns the stored answers. It is also called with no questions between the starts of programs, so
-    that a signal can interrupt a long series of starts.
+    `find` is also called with no questions between starts, so that a signal can interrupt a long series.
     """
     running, heard = [], time.monotonic()
     for program in programs:
@@ -192,10 +185,7 @@ async def start(programs: Iterable[Program[R]], find: FindAnswers) -> list[Runni
 
 
 async def finish(programs: Iterable[Running[R]], ask: AskJudge | None) -> None:
-    """Run several programs concurrently until all have returned; `ask` answers their questions.
-
-    If one program fails, the others are cancelled and its exception is raised.
-    """
+    """Run programs concurrently until all have returned; if one fails, the others are cancelled."""
     tasks = [asyncio.ensure_future(program.finish(ask)) for program in programs if not program.finished]
     try:
         await asyncio.gather(*tasks)
@@ -211,10 +201,7 @@ FindValues: TypeAlias = Callable[[Sequence[Sequence[AnyQuestion]]], Sequence[Seq
 
 
 def results_of(programs: Sequence[Program[R]], find: FindValues) -> list[R]:
-    """Run programs with stored answers only, and return the result of each.
-
-    `find` returns the answers to the questions of all programs, or Unanswered where no answer is stored.
-    """
+    """Return the results of programs that are run with the answers of `find` only."""
     results: dict[int, R] = {}
     waiting: dict[int, Any] = dict.fromkeys(range(len(programs)))
     while waiting:

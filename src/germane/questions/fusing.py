@@ -38,8 +38,7 @@ class FusedRequest:
     def add(self, question: AnyQuestion) -> bool:
         """Add a question and return True, or return False if the question does not fit.
 
-        It does not fit if its answer and the answer of another question have a field name in common, or if
-        its prompt shows other inputs. A question without other inputs than the text always fits the inputs.
+        It does not fit if another answer has a field of the same name, or if its prompt shows other inputs.
         """
         inputs = {"passage" if name == "text" else name: value for name, value in question.inputs().items()}
         last = "".join(question.item_fields[-1:])
@@ -67,10 +66,7 @@ class FusedRequest:
 def fused_requests(
     questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True
 ) -> list[FusedRequest]:
-    """Return requests that together ask all of the questions; `prompts` contains the prompts to use.
-
-    With `fuse`, questions about the same text are put into one request; otherwise each has its own.
-    """
+    """Return requests that ask all of the questions, with `fuse` those about the same text together."""
     requests: list[FusedRequest] = []
     by_text: dict[str, list[FusedRequest]] = {}
     for question in sorted(questions, key=lambda q: ORDER.index(q.kind) if q.kind in ORDER else len(ORDER)):
@@ -87,13 +83,10 @@ def fused_requests(
 
 
 def in_batches(requests: Sequence[FusedRequest], prompts: Prompts, size: int) -> Iterator[list[FusedRequest]]:
-    """Group the requests into batches of at most `size`.
+    """Group requests that differ only in their texts into batches of at most `size`.
 
-    The requests of a batch are equal except for their texts.
-
-    The batch and the position of a text depend only on content, not on ranks, ids or order of arrival.
-    Questions that depend on the text alone are batched across samples; if their texts are long, the batches
-    are smaller, because the answers are long too.
+    The batch and the position of a text depend only on content, not on ranks, ids or order of arrival. Batches
+    of long texts whose answers are long too are smaller.
     """
     groups: dict[tuple[object, ...], list[FusedRequest]] = {}
     for number, request in enumerate(requests):
@@ -136,11 +129,10 @@ class Ask:
     def read(
         self, payload: dict[str, Json], *, limited: bool = False
     ) -> Iterator[tuple[AnyQuestion, Json | AnswerError, dict[str, Json]]]:
-        """Yield a tuple per question: the question, its answer from the payload, and how it was asked.
+        """Yield a tuple per question: the question, its answer or an AnswerError, and how it was asked.
 
-        If the answer is invalid, an AnswerError is yielded in its place. How it was asked is a dict with
-        `fused`, `list_size` and `place`, as far as they apply. If the schema was `limited`, an answer that
-        reaches a limit is an AnswerError.
+        How it was asked is a dict with `fused`, `list_size` and `place`, as far as they apply. If the schema was
+        `limited`, an answer that reaches a limit is an AnswerError.
         """
         many = len(self.items) > 1
         rows = _by_id(payload, len(self.items)) if many else {1: payload}

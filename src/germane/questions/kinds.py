@@ -167,10 +167,7 @@ class ContextSetQuestion(Question[A]):
         return self.each(**verdict) if self.verdicts else verdict
 
     def ranked(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """Return the sorted ranks of the contexts with these numbers.
-
-        Raises AnswerError for unknown numbers.
-        """
+        """Return the sorted ranks of the contexts with these numbers; AnswerError for unknown ones."""
         _check_numbers(numbers, len(self.contexts))
         return tuple(sorted({rank for number in numbers for rank in self.ranks[number - 1]}))
 
@@ -221,10 +218,7 @@ class Support(ContextSetQuestion[tuple[Supported, ...]]):
         return self.each(reasoning=_REASON, contexts=[1] if self.contexts else [])
 
     def halves(self) -> list[Support]:
-        """Return two questions, each about half of the contexts (by length).
-
-        For a single context, return [].
-        """
+        """Return two questions, each about half of the contexts (by length); [] for a single context."""
         if len(self.contexts) < 2:
             return []
         sums = list(accumulate(map(len, self.contexts)))
@@ -316,8 +310,7 @@ class CitationSupport(Question[tuple[CitationVerdict, ...]]):
     def answer(self, payload: Any) -> tuple[CitationVerdict, ...]:
         """Return one CitationVerdict per sentence, in order.
 
-        Raises AnswerError if a verdict contains a context that the sentence does not cite, or says that the
-        sentence is supported without naming a context.
+        Raises AnswerError for a context that the sentence does not cite, or support without a context.
         """
         for cited in payload.statements:
             _check_numbers(cited.contexts, len(self.contexts), self.cited(cited.statement))

@@ -45,10 +45,7 @@ class Limits(NamedTuple):
     bytes_each: int = 1  # per character of the text, since tokens correspond to bytes in every script
 
     def limit(self, schema: Mapping[str, Json], name: str = "") -> tuple[dict[str, Json], int]:
-        """Return a field's schema with generous `maxItems` and `maxLength`, and its maximum number of tokens.
-
-        `name` is the name of the field; "" for the whole answer.
-        """
+        """Return a field's schema with generous `maxItems` and `maxLength`, and its most tokens."""
         kind, length = schema.get("type"), schema.get("maxLength", 0)
         if kind == "object":
             inner = {key: self.limit(value, key) for key, value in schema["properties"].items()}
@@ -69,10 +66,7 @@ class Limits(NamedTuple):
         return dict(schema), length * self.bytes_each // _CHARACTERS
 
     def check(self, payload: Json, schema: Mapping[str, Json], name: str = "") -> None:
-        """Raise Unended if a list or string in the field `name` is as long as a limit that `limit` adds.
-
-        A full list of verdicts (one per subject) is allowed, and so is reaching a limit in the schema itself.
-        """
+        """Raise Unended if a list or string in the field `name` is as long as a limit that `limit` adds."""
         if isinstance(payload, dict):
             for key, field in schema["properties"].items():
                 if key in payload:

@@ -119,10 +119,9 @@ def fingerprint(*texts: str) -> str:
 
 
 def load(name: str, path: Path | None = None, question: type[AnyQuestion] | None = None) -> Prompt:
-    """Return the prompt `name`, from the file `path` or else germane's own.
+    """Return the prompt `name` from the file `path`, or else germane's own.
 
-    `question` is the type of question that uses it; by default it is found by the name. Raises InputError if
-    there is no such prompt, or if the file is invalid.
+    Raises InputError if there is no such prompt, or if the file is invalid.
     """
     question, file = question or _asked_by(name), path or FOLDER / f"{name}.md"
     place = SourceLocation(str(file))
@@ -153,19 +152,13 @@ def _worded(own: Wording) -> Prompt:
 
 @cache
 def fragment(name: str) -> str:
-    """Return the text `name` that prompts of several kinds contain; "" if there is no text of that name.
-
-    `frame` is used in every request, `list` in every batch. Any other text explains the input of its name.
-    """
+    """Return a text that prompts of several kinds contain; "" if there is no text of that name."""
     file = FOLDER / f"_{name}.md"
     return file.read_text("utf-8").strip() if file.exists() else ""
 
 
 class Prompts(dict[str, Prompt]):
-    """The prompts by name. `custom` maps names to the user's files; other prompts are germane's own.
-
-    Custom prompts are loaded at once, and others on first use.
-    """
+    """The prompts by name, loaded on first use; `custom` maps names to the user's files, loaded at once."""
 
     def __init__(self, custom: Mapping[str, str | Path] | None = None) -> None:
         super().__init__({name: load(name, Path(path)) for name, path in (custom or {}).items()})
@@ -180,10 +173,7 @@ class Prompts(dict[str, Prompt]):
 
 
 def section_order(name: str) -> int:
-    """Return the number by which the section `name` is sorted in a prompt.
-
-    Inputs that many requests have in common come first, then the text, then the claims to judge.
-    """
+    """Return a sort key: shared inputs come first, then the text, then the claims to judge."""
     if name in LAST:
         return 100 + LAST.index(name)
     return FIRST.index(name) if name in FIRST else len(FIRST)
@@ -207,10 +197,7 @@ def _tags(more: frozenset[str]) -> re.Pattern[str]:
 
 
 def clean(text: str, names: frozenset[str] = frozenset()) -> str:
-    """Escape the opening brackets of section tags and of chat templates' control tokens in a text.
-
-    `names` are further names of tags to escape.
-    """
+    """Escape the opening brackets of section tags, of `names`, and of chat templates' control tokens."""
     if _SUSPECT.search(text):
         text = _tags(names).sub("&lt;", text)
     return _SQUARE.sub("&#91;", text) if "[" in text else text
@@ -230,11 +217,7 @@ def tag_code(first: Json) -> str:
 
 
 def inside(name: str, value: Json, tags: frozenset[str] = frozenset(), code: str = "") -> str:
-    """Return the content of the section `name` for a value, escaped so that it cannot close the section.
-
-    The value is a string, a list, a conversation or other JSON. `tags` are further tag names to escape, and
-    `code` is the request's `tag_code`.
-    """
+    """Return the content of the section `name`, escaped so that it cannot close the section."""
     names = tags | {name}
     if isinstance(value, str):
         return clean(value, names)

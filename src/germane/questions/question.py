@@ -108,10 +108,7 @@ class Question(ABC, Generic[A]):
 
     @property
     def item(self) -> str:
-        """The digest of the question's kind and judged texts, for example of the query and the passage.
-
-        It does not depend on the judge, the prompt, the scale or the reference.
-        """
+        """The digest of the kind and judged texts, whatever the judge, prompt, scale or reference."""
         result: str = getattr(self, "_item", "")
         if not result:
             result = digest({"kind": self.kind, **self.judged()})
@@ -195,10 +192,7 @@ class Question(ABC, Generic[A]):
         return self.limits().limit(self.schema())
 
     def unasked(self) -> Json | AnswerError | None:
-        """Return the payload if the text is empty, and an AnswerError if the text is missing.
-
-        Return None if a judge must be asked.
-        """
+        """Return the payload for an empty text, an AnswerError for a missing text; None to ask a judge."""
         return {self.lists: []} if self.lists and blank(self.about) else None
 
     def with_ranks(self, payload: Json) -> Json:
@@ -258,10 +252,7 @@ AnyQuestion: TypeAlias = Question[Any]
 
 
 def known_kinds(*, installed: bool = False) -> dict[str, type[AnyQuestion]]:
-    """Return the question types by kind, including the user's own types and those of loaded add-ons.
-
-    With `installed`, the types of all installed add-ons are included.
-    """
+    """Return the question types by kind, with those of loaded or, with `installed`, all installed add-ons."""
     for module in ("relevance", "kinds"):
         import_module(f"germane.questions.{module}")
     for target in all_of("questions", installed=installed).values():

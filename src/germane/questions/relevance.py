@@ -52,10 +52,7 @@ def _payload(*, binary: bool = False, probabilities: bool = False) -> type[Paylo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AboutPassage(Question[A]):
-    """Base class of questions about one passage.
-
-    The prompt shows the reference, response and criterion, if given.
-    """
+    """Base class of questions about one passage; its prompt shows reference, response and criterion."""
 
     batched: ClassVar[bool] = True
     item_fields: ClassVar[tuple[str, ...]] = ("query", "history", "passage")
@@ -69,10 +66,7 @@ class AboutPassage(Question[A]):
     history: tuple[tuple[str, str], ...] = ()
 
     def settings(self) -> dict[str, str]:
-        """Return the setting `against`, which names what the passage is compared with.
-
-        It is the first of "reference", "response" and "criterion" that the question contains, else "query".
-        """
+        """Return `against`: the first of reference, response and criterion that is given, else "query"."""
         return {"against": next((name for name in self.context_fields if getattr(self, name)), "query")}
 
 
@@ -95,10 +89,7 @@ class Relevance(AboutPassage[Grade]):
         return _payload()
 
     def payload_type(self, payload: Json = None) -> type[PayloadModel]:
-        """Return the payload type for the question's scale.
-
-        If a payload is given, return the type that fits it: yes or no, a grade, or probabilities.
-        """
+        """Return the payload type for the question's scale, or that which fits a given payload."""
         fields = payload if isinstance(payload, dict) else {}
         binary = self.scale == "binary" or ("relevant" in fields and "grade" not in fields)
         return _payload(binary=binary, probabilities="probabilities" in fields)

@@ -50,10 +50,7 @@ class BatchClient:
         self._client = httpx2.AsyncClient(headers=agent, timeout=httpx2.Timeout(**_SECONDS))
 
     async def create(self, batch: str, requests: Sequence[Request]) -> str:
-        """Upload the requests, create a batch of them, and return the server's name of the batch.
-
-        `batch` is germane's name of the batch, which is stored in its metadata.
-        """
+        """Upload the requests and create a batch named `batch`; return the server's name of it."""
         content = b"\n".join(request.line for request in requests) + b"\n"
         parts = {"file": (f"{batch}.jsonl", content, "application/jsonl")}
         file = (await self._call("POST", "files", data={"purpose": "batch"}, files=parts))["id"]
@@ -74,20 +71,14 @@ class BatchClient:
             query["after"] = page["data"][-1]["id"]
 
     async def end_of(self, name: str) -> str | None:
-        """Return None if the batch still runs.
-
-        If it has ended, return the reason why the whole batch failed, or "" if it did not fail as a whole.
-        """
+        """Return why an ended batch failed as a whole, "" if it did not; None if it still runs."""
         result = await self._call("GET", f"batches/{name}")
         errors = ((result.get("errors") or {}).get("data") or []) if result.get("status") == "failed" else []
         why = "; ".join(dict.fromkeys(str(error.get("message") or error) for error in errors[:5]))
         return why if result.get("status") in _ENDED else None
 
     async def answers(self, name: str) -> Iterator[Json]:
-        """Download the answers and errors of an ended batch; return an iterator over their valid lines.
-
-        The lines are in any order.
-        """
+        """Download the answers and errors of an ended batch; return an iterator over their valid lines."""
         result = await self._call("GET", f"batches/{name}")
         names = filter(None, (result.get("output_file_id"), result.get("error_file_id")))
         files = [await self._download(f"files/{file}/content") for file in names]

@@ -194,10 +194,7 @@ def has_batches(model: LLMJudge) -> bool:
 
 
 def price_later(judge: Judge) -> Price | None:
-    """Return the price of a judge's tokens in batches.
-
-    Returns None if the price is unknown, or if the judge's provider does not support batches.
-    """
+    """Return the price of a judge's tokens in batches; None if it is unknown or there are no batches."""
     model = model_of(judge)
     if model is None or model.price is None or not has_batches(model):
         return None
@@ -205,10 +202,7 @@ def price_later(judge: Judge) -> Price | None:
 
 
 def split_trivial(asked: Iterable[Asked]) -> tuple[list[Judgement], list[tuple[Judge, list[AnyQuestion]]]]:
-    """Return the judgements of questions that need no judge, and the other questions, grouped by judge.
-
-    Questions about empty texts need no judge.
-    """
+    """Return the judgements of questions about empty texts, and the other questions, grouped by judge."""
     known, others = list[Judgement](), dict[int, tuple[Judge, list[AnyQuestion]]]()
     for judge, question in asked:
         reply = trivial_answer(question)
@@ -222,10 +216,7 @@ def split_trivial(asked: Iterable[Asked]) -> tuple[list[Judgement], list[tuple[J
 def requests_of(
     judge: Judge, model: LLMJudge, questions: Sequence[AnyQuestion], price: Price | None = None
 ) -> Iterator[Request]:
-    """Yield the requests that ask these questions: one for each group that the judge asks together.
-
-    `model` is the judge's language model. `price` is stored with each request, to compute its cost later.
-    """
+    """Yield a request for each group of questions that the judge asks together, and that `model` answers."""
     capabilities = model.capabilities
     for group in judge.group(questions):
         ask = render_request(model.fused(group), model.prompts)
@@ -256,10 +247,7 @@ def _row(judge: Judge, question: AnyQuestion) -> dict[str, Json]:
 
 
 def requests_for_file(asked: Iterable[tuple[Judge, Sequence[AnyQuestion]]]) -> Iterator[Request]:
-    """Yield requests for chat completions that ask these questions.
-
-    Raises InputError if a judge is not a chat model.
-    """
+    """Yield requests that ask these questions. Raises InputError if a judge is not a chat model."""
     for judge, questions in asked:
         model = model_of(judge)
         if model is None or model.service.provider not in PROVIDERS or model.service.traits.extra:

@@ -153,10 +153,7 @@ class ModelCapabilities:
         return True
 
     def drop_limits(self, *, tokens: bool = True) -> bool:
-        """Stop sending length limits in schemas and, with `tokens`, token limits.
-
-        Return False if no such limits were sent before.
-        """
+        """Stop sending limits in schemas and, with `tokens`, token limits; return False if none were sent."""
         sent = self.schema_limits or (tokens and self.token_limits)
         if self.schema_limits:
             self.left_out += ("limits",)
@@ -164,10 +161,7 @@ class ModelCapabilities:
         return sent
 
     def lower(self, mode: int, why: str) -> None:
-        """Use the output mode `mode` (an index in MODES) from now on, unless a later mode is already in use.
-
-        If the new mode puts the schema only into the prompt, log a warning with the reason `why`.
-        """
+        """Use output mode `mode` (an index in MODES) or a later one from now on, because of `why`."""
         if mode <= self.mode:
             return
         self.mode = mode
@@ -182,10 +176,7 @@ class ModelCapabilities:
             self.lower(mode, "the endpoint accepted no other form of request")
 
     def schema_ignored(self) -> None:
-        """Count an answer that does not match the schema. After two, put schemas into the prompt.
-
-        Once an answer was usable, this has no effect.
-        """
+        """Count an answer that does not match the schema; after two, before a usable one, drop schemas."""
         if not self.proven:
             self._ignored += 1
             if self._ignored >= _IGNORED_ANSWERS:
@@ -227,18 +218,12 @@ class Completion:
 
     @property
     def thought(self) -> bool:
-        """True if the model probably spent its tokens on reasoning.
-
-        That is assumed if the text is empty, is reasoning that does not end, or has fewer bytes than tokens.
-        """
+        """True if the model probably spent its tokens on reasoning: the text is empty, endless or short."""
         few = len(self.text.encode("utf-8", "replace")) < (self.output_tokens or 0)
         return few or not self.text.strip() or self.fault == _ENDLESS
 
     def payload(self) -> dict[str, Json]:
-        """Return the JSON object in the answer.
-
-        Raises AnswerError if the answer contains no usable object.
-        """
+        """Return the JSON object in the answer. Raises AnswerError if there is no usable one."""
         if self.problem:
             raise AnswerError(self.problem)
         if not self.text.strip():
@@ -250,10 +235,7 @@ class Completion:
 def chat_completion(
     message: Mapping[str, Json], finish: str | None, model: str | None, used: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """Return the body of a chat completion with this message, finish reason and model name.
-
-    `used` are the token counts, with the field names of LangChain and pydantic-ai.
-    """
+    """Return the body of a chat completion; `used` are token counts, named as in LangChain."""
     result: dict[str, Json] = {
         "choices": [{"message": message, "finish_reason": finish}],
         "model": model or "",
@@ -268,10 +250,7 @@ def chat_completion(
 
 
 def completion_in(body: Mapping[str, Json], name: str) -> Completion:
-    """Return the model's answer in the body of a response.
-
-    `name` is the name of the requested schema or tool.
-    """
+    """Return the model's answer in a response; `name` is that of the requested schema or tool."""
     choices = body.get("choices")
     choice = _object(choices[0]) if isinstance(choices, list) and choices else {}
     message = _object(choice.get("message"))
@@ -312,10 +291,9 @@ def _called(calls: Json, name: str) -> tuple[str, str]:
 
 
 def tokens_in(body: Mapping[str, Json]) -> tuple[int | None, int | None, int]:
-    """Return the numbers of input, output and cached input tokens that a response reports.
+    """Return the input, output and cached input tokens that a response reports.
 
-    Input and output are None if they are not reported; 0 input tokens count as not reported. Cached is 0 if
-    it or the input is not reported.
+    Input and output are None if they are not reported, and 0 input tokens count as not reported.
     """
     usage = _object(body.get("usage"))
     sent, back = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))

@@ -404,12 +404,7 @@ class GroupCall:
             requests += [[item] for item in self._split_questions(items)]
 
     def replies(self, questions: Sequence[AnyQuestion], price: Price | None) -> list[Reply]:
-        """Return one reply per question, in order.
-
-        The first reply contains the usage and time of all requests.
-
-        `price` is the model's price, None if it is unknown.
-        """
+        """Return one reply per question; the first contains the usage and time of all requests."""
         used, replies = self.used, list[Reply]()
         sent, back = used["input"], used["output"]
         cost = None if price is None else price.cost(sent, back, used["cached"])

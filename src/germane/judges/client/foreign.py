@@ -44,10 +44,7 @@ _NO_KEY = "none"  # sent as the key, where a provider's library would otherwise 
 
 
 class PydanticAITransport:
-    """A transport to a provider with a protocol of its own.
-
-    `send` takes and returns bodies in the format of OpenAI's chat completions.
-    """
+    """A transport to a provider with a protocol of its own; `send` uses the format of chat completions."""
 
     def __init__(self, service: Service, key: str, headers: Mapping[str, str]) -> None:
         self.url = mask_urls(service.url)

@@ -68,8 +68,7 @@ class FunctionTransport:
     async def send(self, body: bytes) -> Response:
         """Call the model once and return its answer as a chat completion.
 
-        If the model raises an exception with an HTTP status, return a response with that status. Other
-        exceptions become a TransportError.
+        An exception with an HTTP status becomes a response with that status, any other a TransportError.
         """
         turns = [(message["role"], message["content"]) for message in json.loads(body)["messages"]]
         try:

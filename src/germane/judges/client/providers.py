@@ -100,10 +100,7 @@ class Service:
         return urlunsplit((scheme, host, f"{base}/{path}", query, ""))
 
     def headers(self, api_key: str | None, own: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers in `own`, plus the header with the API key if there is a key.
-
-        A header of that name in `own` is not replaced.
-        """
+        """Return the headers in `own`, plus that with the API key if there is a key and no such header."""
         header, result = self.traits.header, {name.lower(): value for name, value in own.items()}
         if header not in result and (key := self.secret(api_key)):
             result[header] = key if header != "authorization" else f"Bearer {key}"

@@ -79,10 +79,7 @@ class AdaptiveConcurrency:
                 future.set_result(None)
 
     def succeeded(self, sent: float) -> None:
-        """Increase the size after an answer, and end a pause that began before its request was sent.
-
-        `sent` is the monotonic time at which the request was sent.
-        """
+        """Increase the size after an answer, and end a pause that began before its request was `sent`."""
         if sent >= self._refused:
             self._paused_until = 0.0
         latency = monotonic() - sent
@@ -92,10 +89,7 @@ class AdaptiveConcurrency:
             self._admit()
 
     def throttled(self, sent: float, seconds: float | None = None) -> None:
-        """Halve the size after a throttled request, at most once per round trip, and pause for `seconds`.
-
-        `sent` is the monotonic time at which the request was sent. If `seconds` is None, there is no pause.
-        """
+        """Halve the size after a request that was `sent` then was throttled, and pause for `seconds`."""
         self._slow_start = False
         if sent > self._halved_at:
             self._halved_at = monotonic()
@@ -128,10 +122,7 @@ class RateLimiter:
         self._turn = asyncio.Lock()
 
     async def acquire(self, tokens: Callable[[], float]) -> float:
-        """Wait until a request may be sent; return the number of tokens that is counted for it.
-
-        `tokens` computes this number, after the wait. If there is no limit per minute, return 0.
-        """
+        """Wait until a request may be sent; return the `tokens` counted for it, 0 without a limit."""
         await self._in_flight.acquire()
         if not any(self._seconds):
             return 0.0
@@ -154,10 +145,7 @@ class RateLimiter:
             raise
 
     def correct(self, tokens: float, requests: int = 0) -> None:
-        """Add to the tokens and requests that count as used, once the actual numbers are known.
-
-        Negative numbers reduce them.
-        """
+        """Add to the tokens and requests that count as used, once the actual numbers are known."""
         self._free_at[0] += requests * self._seconds[0]
         self._free_at[1] += tokens * self._seconds[1]
 

@@ -115,10 +115,7 @@ _WORDS_OF_ERRORS = "error errors message detail code param metadata raw cause in
 
 
 def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None = None) -> str:
-    """Return the error message in the body `raw` of a response, as one line of text.
-
-    If the status suggests that the base URL is wrong, advice is added.
-    """
+    """Return the error message in the body `raw`, as one line, with advice if the base URL seems wrong."""
     if 300 <= status < 400 and (location := (headers or {}).get("location")):
         return f"the server redirects to {location[:300]}; write that address as the base URL"
     text = raw[:4000].decode("utf-8", "replace")

@@ -56,10 +56,7 @@ class Secrets:
         return self._escaped.sub(MASK.encode(), data)
 
     def mask_text(self, text: str) -> str:
-        """Return an error message or header with every key masked.
-
-        Short keys are masked as whole words only.
-        """
+        """Return an error message or header with every key masked; short keys only as whole words."""
         for key in self._keys:
             word = re.escape(key) if len(key) >= _LONG else rf"(?<!\w){re.escape(key)}(?!\w)"
             text = re.sub(word, MASK, text)
@@ -100,10 +97,7 @@ class HTTPTransport:
         self._clients = dict.fromkeys(opened, 0)  # the number of requests in flight, by client
 
     async def send(self, body: bytes) -> Response:
-        """Send one request and return the response.
-
-        Raises TransportError if there is no complete response.
-        """
+        """Send one request and return the response. Raises TransportError if there is no complete one."""
         import httpx2
 
         clients = self._clients
