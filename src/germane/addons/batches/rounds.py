@@ -54,6 +54,7 @@ class Later:
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
+        self._failures, self._stored, self._learned = Counter[str](), 0, False
         for name in ("until", "engine", "replay"):
             if spec.later and spec.get(name):
                 raise InputError(
@@ -83,66 +84,37 @@ class Later:
         `run` is the id of the evaluation. `check` checks its input before anything is paid for, and
         `open_questions` returns its unanswered questions. Raises AskedLater if a batch is still open.
         """
-        table = AskedTable(ledger)
+        self._ledger, self._usage_log, self._run = ledger, usage_log, run
+        self._table = table = AskedTable(ledger)
         if not self._spec.later:
             if waiting := sum(row.requests for row in table.batches(opened=True) if row.run == run):
                 asked = counted(waiting, "request is", "requests are")
                 raise AskedLater(f"{asked} in batches; only a run with --later fetches their answers")
             return
         check()
-        clients = {endpoint_of(model): BatchClient(model) for model in _models(judge) if has_batches(model)}
+        self._clients = {
+            endpoint_of(model): BatchClient(model) for model in _models(judge) if has_batches(model)
+        }
         try:
-            rounds = Round(ledger, table, clients, usage_log, run)
-            await rounds.fetch()
-            await rounds.send(await open_questions(), callbacks.note, self._spec)
-            if pending := rounds.open():
+            for row in table.batches():
+                self._learn(row)
+            for row in self._open():
+                try:
+                    await self._fetch(row, self._clients[row.endpoint])
+                except TransportError as error:
+                    problem = f"the batch {row.name or row.id} cannot be fetched: {error}"
+                    raise JudgeError(problem) from None
+            await self._send(await open_questions(), callbacks.note)
+            if pending := self._open():
                 asked = counted(sum(row.requests for row in pending), "request is", "requests are")
                 raise AskedLater(f"{asked} in batches")
         finally:
-            for client in clients.values():
+            for client in self._clients.values():
                 await client.close()
 
-
-def _models(judge: Judge) -> Iterator[LLMJudge]:
-    return filter(None, map(model_of, members_of(judge)))
-
-
-def endpoint_of(model: LLMJudge) -> tuple[str, str, str]:
-    """Return a model's provider, name and URL, as they are stored in the row of a batch."""
-    return model.service.provider, model.service.model, mask_urls(model.service.custom)
-
-
-class Round:
-    """One round of an evaluation's batches: fetches answers, and sends the questions that are still open.
-
-    `clients` maps each endpoint (provider, model, URL) to its client.
-    """
-
-    def __init__(
-        self,
-        ledger: Ledger,
-        table: AskedTable,
-        clients: dict[tuple[str, str, str], BatchClient],
-        usage_log: UsageLog,
-        run: str,
-    ) -> None:
-        self._ledger, self._table, self._clients = ledger, table, clients
-        self._usage_log, self._run = usage_log, run
-        self._failures, self._stored, self._learned = Counter[str](), 0, False
-        for row in table.batches():
-            self._learn(row)
-
-    def open(self) -> list[BatchRow]:
+    def _open(self) -> list[BatchRow]:
         """Return the open batches at the endpoints in `clients`, including batches of other evaluations."""
         return [row for row in self._table.batches(opened=True) if row.endpoint in self._clients]
-
-    async def fetch(self) -> None:
-        """Store the answers of batches that have ended. Raises JudgeError if a provider fails."""
-        for row in self.open():
-            try:
-                await self._fetch(row, self._clients[row.endpoint])
-            except TransportError as error:
-                raise JudgeError(f"the batch {row.name or row.id} cannot be fetched: {error}") from None
 
     async def _fetch(self, row: BatchRow, client: BatchClient) -> None:
         if row.state == SENDING:
@@ -195,12 +167,11 @@ class Round:
         known = self._clients[row.endpoint].model.capabilities
         return known.learn(row.why, known.mode, limited=True)
 
-    async def send(self, asked: Sequence[Asked], note: Callable[[str], None], limits: Spec) -> None:
-        """Send the questions that are in no batch yet.
+    async def _send(self, asked: Sequence[Asked], note: Callable[[str], None]) -> None:
+        """Send the questions that are in no batch yet, and call `note` with a line on each batch.
 
-        `note` is called with a line on each batch that is sent. Raises LimitReached if all batches together
-        would exceed a limit in `limits`, NoneAnswered if all requests of the fetched batches failed, and
-        JudgeError if a provider refuses a batch.
+        Raises LimitReached if all batches together would exceed a limit, NoneAnswered if all requests of the
+        fetched batches failed, and JudgeError if a provider refuses a batch.
         """
         known, others = split_trivial(asked)
         self._ledger.put(known)
@@ -218,7 +189,7 @@ class Round:
             new = [question for question in questions if judge.key(question) not in in_flight]
             for some in _split(requests_of(judge, client.model, new, price_later(judge))):
                 row = self._row(client.model, some)
-                self._check_limits(row, limits)
+                self._check_limits(row)
                 await self._create(row, client, some)
                 price = "" if row.cost_usd is None else f", about ${row.cost_usd:.4f}"
                 note(f"sent {counted(row.requests, 'request')} in the batch {row.name}{price}")
@@ -238,18 +209,20 @@ class Round:
             at=now(),
         )
 
-    def _check_limits(self, row: BatchRow, limits: Spec) -> None:
+    def _check_limits(self, row: BatchRow) -> None:
         """Raise LimitReached if this batch, with all paid and pending requests, would exceed a limit."""
-        batches = [*(batch for batch in self.open() if batch.run == self._run), row]
+        batches = [*(batch for batch in self._open() if batch.run == self._run), row]
         paid = self._usage_log.earlier + self._usage_log.spent
         calls = paid.calls + sum(batch.questions for batch in batches)
-        if limits.max_calls is not None and calls > limits.max_calls:
+        if self._spec.max_calls is not None and calls > self._spec.max_calls:
             asked = counted(calls, "question")
-            raise LimitReached(f"--max-calls {limits.max_calls} is too low: all batches together ask {asked}")
+            raise LimitReached(
+                f"--max-calls {self._spec.max_calls} is too low: all batches together ask {asked}"
+            )
         cost = paid.cost_usd + sum(batch.cost_usd or 0.0 for batch in batches)
-        if limits.max_cost is not None and cost > limits.max_cost:
+        if self._spec.max_cost is not None and cost > self._spec.max_cost:
             all_of = f"all batches together would cost about ${cost:.4f}"
-            raise LimitReached(f"--max-cost {limits.max_cost:g} is too low: {all_of}")
+            raise LimitReached(f"--max-cost {self._spec.max_cost:g} is too low: {all_of}")
 
     async def _create(self, row: BatchRow, client: BatchClient, some: Sequence[Request]) -> None:
         """Create a batch at the provider; its row and its requests are stored before."""
@@ -265,6 +238,15 @@ class Round:
                 f"it is unknown whether a batch was created ({error}); run the command again to find out"
             )
             raise JudgeError(problem) from None
+
+
+def _models(judge: Judge) -> Iterator[LLMJudge]:
+    return filter(None, map(model_of, members_of(judge)))
+
+
+def endpoint_of(model: LLMJudge) -> tuple[str, str, str]:
+    """Return a model's provider, name and URL, as they are stored in the row of a batch."""
+    return model.service.provider, model.service.model, mask_urls(model.service.custom)
 
 
 def _split(requests: Iterable[Request]) -> Iterator[list[Request]]:
