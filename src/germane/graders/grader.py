@@ -72,9 +72,8 @@ Command = Annotated[_Words, PlainValidator(_command, json_schema_input_type=_Wor
 class GraderResult:
     """The result of a grader for one case.
 
-    Unless `status` is "ok", `score` is None and `why` is the reason. `bounds` are the bounds of an incomplete
-    score. `hits` and `misses` describe the checks that passed and failed. `details` is any further data of
-    the grader.
+    Unless `status` is "ok", `score` is None and `why` is the reason. `bounds` are those of an incomplete
+    score. `hits` and `misses` describe the checks that passed and failed.
     """
 
     score: float | None
@@ -99,10 +98,10 @@ class GraderResult:
 
     @classmethod
     def of_checks(cls, checks: Checks, what: str = "") -> GraderResult:
-        """Return a result whose score is the proportion of checks that passed.
+        """Return the proportion of checks that passed, or a skipped result if none counts.
 
-        `checks` are pairs of a result (None: the check does not count) and its description. If no check
-        counts, the result is skipped. `what` names the checks in the reasoning: "2/3 fields".
+        `checks` are pairs of a result (None: the check does not count) and its description. `what` names them
+        in the reasoning: "2/3 fields".
         """
         results = list(checks)
         hits = tuple(message for met, message in results if met)
@@ -198,10 +197,7 @@ class CaseGrader(YamlModel, ABC):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Add the fields that the file sets for all graders, or that the type implies, to `keys`.
-
-        `keys` are the keys of the grader's entry in the file. Afterwards, its unknown keys are reported.
-        """
+        """Add the fields that the file sets for all graders, or that the type implies, to `keys`."""
         values = keys.values
         values |= keys.context.get("fixed", {})
         keys.what = str(values.get("name") or values.get("test") or values.get("measure") or cls.what)
@@ -251,8 +247,7 @@ class CaseGrader(YamlModel, ABC):
     def compute(self, case: Case) -> Program[GraderResult]:
         """Compute the result of a case, as a generator that yields questions for the judge.
 
-        The verdict may be left out; `grade` then adds it by `min_score`. Raises Missing if a question has no
-        answer.
+        Without a verdict, `grade` adds one by `min_score`. Raises Missing if a question has no answer.
         """
 
     def missing(self, why: str) -> GraderResult:
@@ -262,7 +257,7 @@ class CaseGrader(YamlModel, ABC):
     def unanswered(self, case: Case) -> GraderResult | None:
         """Return a skipped result if the system's answer is unknown, else None.
 
-        Returns None with AgentV compatibility, which treats an unknown answer as an empty one.
+        With AgentV compatibility, an unknown answer is an empty one.
         """
         if self.agentv or is_answered(case):
             return None

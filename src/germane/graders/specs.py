@@ -56,13 +56,10 @@ class Where:
 def grader_of(
     spec: Json | Node, where: Where = Where(), faults: list[InputError] | None = None
 ) -> CaseGrader:
-    """Return the grader described by an entry of an eval file: a mapping, or a string that names a measure.
+    """Return the grader described by an entry of an eval file: a mapping, or the name of a measure.
 
-    Options may be written at the top level or under `config`, in snake_case, camelCase or kebab-case.
-
-    Raises:
-        InputError: The entry is invalid; the error has its location. If `faults` is given, further errors are appended
-            to it.
+    Options may be written at the top level or under `config`, in snake_case, camelCase or kebab-case. Raises
+    InputError with the location; further errors are appended to `faults` if given.
     """
     node = spec if isinstance(spec, Node) else node_of(spec, SourceLocation("grader"))
     try:
@@ -158,10 +155,7 @@ def _measure(text: str, node: Node, where: Where) -> tuple[Measure, Node]:
 
 
 def measure_named(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
-    """Return the measure called `text`; the arguments are those of `find_measure`.
-
-    Raises InputError if the name is unknown; the error may suggest a measure or grader with a similar name.
-    """
+    """Return the measure called `text`, as `find_measure` does; an error may suggest a similar name."""
     try:
         return find_measure(text, folder, lenient=lenient)
     except InputError as wrong:
@@ -190,8 +184,7 @@ def graders_of_specs(
     """Return the graders described by the entries of an eval file, with unique names.
 
     Raises InputError for the first error, or appends every error to `faults` if that is given. With `leave`,
-    no Python file is imported. Entries with measures from Python files are then left out, and `leave` is
-    called with the measure's name and the entry.
+    no Python file is imported: it is called with each measure from one, and its entry.
     """
     graders, listed = dict[str, Grader](), tuple(specs)
     written = {spec.name for spec in listed if spec.has_name}

@@ -111,7 +111,7 @@ def _with_expectations(measure: Measure, table: RankedLabels, found: Floats) -> 
 
 
 def fraction(measure: Measure, table: RankedLabels) -> tuple[Floats, Floats] | None:
-    """Return a measure's numerators and denominators, one per row; None if its formula is not a fraction."""
+    """Return a measure's numerators and denominators per row; None if its formula is not a fraction."""
     result: tuple[Floats, Floats] | Floats = measure.definition.compute(table, measure.settings, measure.k)
     return result if isinstance(result, tuple) else None
 
@@ -121,10 +121,10 @@ def bounds(
 ) -> tuple[float, float]:
     """Return the lowest and highest possible value of a measure for one sample with missing labels.
 
-    `table` holds the sample's rankings. `missing` has a value for each passage: -1 if its label is known,
-    else a number that identifies its missing label. Passages with the same number (the same text twice) get
-    the same label. All combinations of labels are tried: grades from 0 to `top` or, if `binary`, yes and no.
-    If there are too many combinations, the bounds are the measure's range.
+    `missing` has a value for each passage of the sample's rankings (`table`): -1 if its label is known, else
+    a number; passages with the same number (the same text twice) get the same label. All combinations are
+    tried: grades from 0 to `top` or, if `binary`, yes and no. With too many, the bounds are the measure's
+    range.
     """
     if measure.depth is not None:
         kept = table.rank <= measure.depth

@@ -118,10 +118,9 @@ _WORD = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 
 
 def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Measure, ...]:
-    """Return the distinct measures named in strings; each string is one or more names separated by spaces.
+    """Return the distinct measures named in strings of one or more names, as `find_measure` reads them.
 
-    `find_measure` explains names and `folder`. Raises MeasureError if parentheses are unmatched or nested, or
-    if a name is that of a grader.
+    Raises MeasureError if parentheses are unmatched or nested, or if a name is that of a grader.
     """
     result: dict[Measure, None] = {}
     for text in texts:
@@ -144,10 +143,9 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
 def find_measure(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
     """Return the measure with a name such as `nDCG@10` or `my_measures.py:first_hit(least=2)@5`.
 
-    `folder` is the folder of the eval file that names the measure. A relative path to a Python file starts
-    from `folder` or, without it, from the working directory. With `lenient`, a required cut-off may be
-    missing. Raises InputError if the measure is unknown, if its Python file is missing or fails to run, or if
-    the eval file is not trusted.
+    A relative path starts from `folder`, that of the eval file that names it, or the working directory. With
+    `lenient`, a required cut-off may be missing. Raises InputError if the measure is unknown, if its Python
+    file is missing or fails to run, or if the eval file is not trusted.
     """
     if FILE_MARK in text:
         if folder is not None:
@@ -209,10 +207,7 @@ def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
 
 
 def install(name: str | None = None) -> None:
-    """Load the installed add-on that defines the measure `name`, if any; None loads all, "" loads none.
-
-    Raises InputError if an add-on's entry point is not a measure.
-    """
+    """Load the installed add-on that defines the measure `name`; None loads all, "" none."""
     for own, target in all_of("measures", installed=True).items() if name != "" else ():
         if (name is None or own.casefold() == name.casefold()) and not isinstance(load(target), Measure):
             what = f"the entry point {own} = {target} of an add-on is not a measure"

@@ -40,7 +40,7 @@ def refusals(
 ) -> Broken:
     """Return {sample index: outcome (skipped or error)} of the samples that a measure cannot score.
 
-    `known` stores the result of each check. Pass the same dictionary for all measures of these samples.
+    `known` stores the result of each check: pass the same dictionary for all measures of these samples.
     """
     definition, labels, rel = measure.definition, measure.labels, measure.settings.get("rel", 0)
     ranked = definition.family == "ranked"

@@ -26,9 +26,8 @@ class Explanation:
     """The explanation of one score in words.
 
     `hits` are the items that raised the score and `misses` the others. `reasoning` is one line of text with
-    the score. For a ranked measure, `relevance_checks` describes each ranked context, and `working` gives the
-    precision at each rank. `band` is the quality of the score in words ("good"), or "" if the measure has no
-    such words.
+    the score. For a ranked measure, `relevance_checks` describes each ranked context, and `working` the
+    precision at each rank. `band` is the quality of the score in words ("good"), or "".
     """
 
     outcome: Outcome
@@ -71,10 +70,7 @@ class Explanation:
 
 
 def explain_ranked(measure: Measure, outcome: Outcome, places: Places, sample: int) -> Explanation:
-    """Return the explanation of a ranked measure's score: the label and the precision at each rank.
-
-    `outcome` has the score. `places` holds the labels, and `sample` is the sample's index in `places`.
-    """
+    """Return the explanation of a ranked measure's score for the sample with this index in `places`."""
     hits, misses = list[str](), list[str]()
     checks, working = list[FrozenDict](), list[FrozenDict]()
     rankings = places.spans_of(sample, measure.depth)
@@ -166,8 +162,7 @@ def _band(measure: Measure, value: float | None) -> str:
 def explain_judged(measure: Measure, outcome: Outcome, derived: Outcome | None = None) -> Explanation:
     """Return the explanation of a judged score by the items (such as claims) that were counted for it.
 
-    `outcome` has the score. If it is a stored score, it has no items; `derived` is then the same score with
-    its items, computed again from stored answers.
+    A stored outcome has no items; `derived` is then the same score, computed again from stored answers.
     """
     counted = derived or outcome
     misses = [_worded(item) for item in counted.items if item.held is False]
@@ -231,10 +226,7 @@ def as_json(definition: Definition) -> dict[str, Json]:
 
 
 def facts(definition: Definition) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) for each fact about a measure, such as its formula, its range and each parameter.
-
-    The name of a parameter is written as `name=default`.
-    """
+    """Yield (name, text) for each fact about a measure: its formula, ..., each parameter as `name=default`."""
     low, high = definition.range
     ends = f"{low:g} and up" if isinf(high) else f"{low:g} to {high:g}"
     gold = ("qrels",) if definition.family == "ranked" and definition.labels == "gold" else ()

@@ -71,8 +71,7 @@ DECLARED = FrozenDict(declared=True)
 def define_grader(name: str, formula: str = "what its check returns", reference: str = "") -> None:
     """Register a grader's name as a measure, so that its scores can be stored and shown.
 
-    `formula` and `reference` describe it. Nothing happens if this grader is registered already. Raises
-    MeasureError if a measure that is not a grader has this name.
+    Nothing happens if it is registered already. Raises MeasureError if a measure has this name.
     """
     if any(definition.compute is _never for definition in _REGISTRY.get(name, ())):
         return

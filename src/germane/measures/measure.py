@@ -26,7 +26,7 @@ Value: TypeAlias = str | int | float | bool
 class Param:
     """A parameter of a measure: its type, its default, its meaning and its allowed values.
 
-    A default of None depends on the labels. `choices` are the allowed words; `low` and `high` limit a number.
+    A default of None depends on the labels. `low` and `high` limit a number.
     """
 
     type: type
@@ -37,10 +37,7 @@ class Param:
     high: float = inf
 
     def check(self, measure: str, name: str, value: object) -> Value:
-        """Return the value in the parameter's type. Raises MeasureError if the value is not allowed.
-
-        `measure` and `name` are the names of the measure and the parameter, for the error.
-        """
+        """Return the value in the parameter's type. Raises MeasureError if the value is not allowed."""
         if self.type is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         wrong = type(value) is not self.type or (self.choices and value not in self.choices)
@@ -169,9 +166,9 @@ measures."""
 def define(new: Definition) -> Definition:
     """Add a measure's definition to the registry and return it.
 
-    Raises MeasureError if its name (with the same `when`) or an alias is taken, or if `needs` contains a name
-    that is not a field of a sample. In a notebook or an interactive session, a definition replaces an earlier
-    one with the same name, so that a cell can be run again.
+    Raises MeasureError if its name (with the same `when`) or an alias is taken, or if `needs` names no field
+    of a sample. In a notebook or an interactive session, a definition replaces an earlier one with the same
+    name, so that a cell can be run again.
     """
     if unknown := [need for need in new.needs if need not in Sample.__struct_fields__]:
         fix = f"write one of {', '.join(Sample.__struct_fields__)}"
@@ -272,18 +269,12 @@ class Declared(NamedTuple):
         return "higher" if self.higher else "lower"
 
     def type_of(self, name: str) -> str:
-        """Return the type name stored with scores: the measure's `name`, its range and the better direction.
-
-        `declared` reads the range and direction back.
-        """
+        """Return the type name stored with scores, from which `declared` reads this back."""
         return f"{name} [{self.range[0]!r} to {self.range[1]!r}, {self.better} is better]"
 
 
 def declared(canonical: str) -> Declared | None:
-    """Return the range and better direction of another program's measure, read from its stored type name.
-
-    Returns None if the name does not contain them.
-    """
+    """Return the range and direction in the stored type name of another program's measure, or None."""
     if canonical.endswith("]") and (found := _DECLARED.fullmatch(canonical)):
         return Declared((float(found["low"]), float(found["high"])), found["better"] == "higher")
     return None

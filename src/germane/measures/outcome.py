@@ -15,10 +15,9 @@ from germane.types import Context, Status
 class Item:
     """One item that a measure counts, such as a claim that the contexts may support.
 
-    `held` is the decision on the item: True (it raises the score), False, or None if the judge gave no
-    answer. `text` names the item in explanations, and `why` is the reason for the decision. `weight` is the
-    item's weight in the score. `worth` is the proportion of this weight that the item earns, for partial
-    credit; None means all of it if `held` is True, else nothing.
+    `held` is the decision on the item, or None if the judge gave no answer. `text` names the item, and `why`
+    is the reason for the decision. `weight` is its weight in the score, and `worth` the proportion of it that
+    it earns, for partial credit; None means all of it if `held` is True, else nothing.
     """
 
     text: str
@@ -38,9 +37,8 @@ class Outcome:
     """The result of a measure for one sample: a value, or a status with its reason.
 
     `bounds` are the lowest and highest possible value of an incomplete result. The other fields are only for
-    explanations: `items` are the counted items, `what` describes items that held ("claims supported by the
-    contexts"), and `lacking` describes the others. They are not stored with scores and do not affect
-    equality.
+    explanations, and are not stored: `items` are the counted items, `what` describes those that held ("claims
+    supported by the contexts"), and `lacking` the others.
     """
 
     value: float | None = None
@@ -85,7 +83,7 @@ def error(why: str) -> Outcome:
 def incomplete(why: str, bounds: tuple[float, float]) -> Outcome:
     """Return an incomplete outcome: answers are missing, and the score is somewhere within `bounds`.
 
-    `why` is the reason. If the bounds are equal, the score is certain, and the outcome is ok.
+    If the bounds are equal, the score is certain, and the outcome is ok.
     """
     if bounds[0] == bounds[1]:
         return Outcome(value=bounds[0], why=f"{why}; the missing answers cannot change the value")
@@ -102,10 +100,9 @@ def proportion(
 ) -> Outcome:
     """Return an outcome with the proportion (by weight) of the verdicts that are true.
 
-    Without verdicts, the outcome is skipped, with `nothing` as the reason. If some verdicts are missing
-    (Unanswered), it is incomplete, with the lowest and highest possible value as bounds; if all are missing,
-    it is an error. `hidden` are unanswered questions that asked for items to count: as the number of items is
-    unknown, the bounds are 0 and 1. `what` describes the true items in explanations, `lacking` the others.
+    Without verdicts it is skipped, for the reason `nothing`. If some are missing (Unanswered), it is
+    incomplete, with bounds; if all are, it is an error. `hidden` are unanswered questions for items to count:
+    the bounds are then 0 and 1. `what` describes the true items in explanations, `lacking` the others.
     """
     plain = (Item("", None, v.why) if isinstance(v, Unanswered) else v for v in verdicts)
     items = tuple(v if isinstance(v, Item) else Item("", v) for v in plain)
@@ -139,8 +136,7 @@ Result: TypeAlias = Outcome | float | int | bool
 def safely(name: str, start: Callable[[], Program[Result] | Result]) -> Program[Outcome]:
     """Run a measure's function and return its outcome; a missing answer or an exception becomes an error.
 
-    `start` calls the function, which returns a result or a generator of questions. `name` is the measure's
-    name for the error.
+    `start` calls the function, which returns a result or a generator of questions.
     """
     try:
         started = start()

@@ -199,10 +199,10 @@ def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
     row, rank, stops = table.row[graded], table.rank[graded], stops[graded]
     nth = so_far(table, graded)[graded]
     value, continues = np.zeros(table.rows), np.ones(table.rows)
-    for word in np.split(np.argsort(nth, kind="stable"), np.cumsum(np.bincount(nth))[1:-1]):
-        at = row[word]
-        value[at] += continues[at] * stops[word] / rank[word]
-        continues[at] *= 1.0 - stops[word]
+    for step in np.split(np.argsort(nth, kind="stable"), np.cumsum(np.bincount(nth))[1:-1]):
+        at = row[step]
+        value[at] += continues[at] * stops[step] / rank[step]
+        continues[at] *= 1.0 - stops[step]
     return value
 
 

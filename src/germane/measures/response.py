@@ -153,11 +153,11 @@ _WIDEST = 50
 
 
 def citing(response: str, contexts: Sequence[Context]) -> list[tuple[str, tuple[int, ...]]]:
-    """Return each sentence of a response and the positions in `contexts` that it cites.
+    """Return each sentence of a response, without citations, and the positions in `contexts` that it cites.
 
-    Citations are removed from the sentences. Positions count from 1, and 0 stands for a context that does not
-    exist. A citation is one of these in brackets: a position, a list or range of positions ([1, 3], [2-4],
-    【1】), or the id of a context ([d7]). A citation after the full stop belongs to the sentence before it.
+    Positions count from 1; 0 stands for a context that does not exist. A citation is a position, a list or
+    range of positions ([1, 3], [2-4], 【1】), or an id ([d7]), in brackets. A citation after the full stop
+    belongs to the sentence before it.
     """
     ids = {context.id: position for position, context in reversed(list(enumerate(contexts, 1))) if context.id}
     citings: list[tuple[str, tuple[int, ...]]] = []
@@ -279,10 +279,7 @@ _Nuggets: TypeAlias = tuple[tuple[str, bool], ...]
 
 
 def nuggets_of(value: Json) -> _Nuggets:
-    """Return the nuggets in `value`, the `nuggets` of a sample's metadata.
-
-    Raises ValueError if the value is malformed; the message shows the right format.
-    """
+    """Return the nuggets in the `nuggets` of a sample's metadata. Raises ValueError if they are malformed."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ValueError(f"nuggets must be a list; {_HOW}")  # noqa: TRY004 - the user's data, not our types
     nuggets = []

@@ -47,8 +47,7 @@ MOST_ASSIGNED = 4096
 class Job(Struct, kw_only=True):
     """A sample with the graders that score it.
 
-    `case` is the sample's case in the eval file; some graders read it. `labels` are people's labels of the
-    sample's passages that are not stored on its contexts.
+    `case` is the sample's case in the eval file. `labels` are people's labels that are not on its contexts.
     """
 
     sample: Sample
@@ -205,9 +204,9 @@ class Block:
         return scores
 
     def places(self, job: int, measure: Measure) -> tuple[Places, int] | None:
-        """Return the Places whose labels a ranked measure reads, and the index of the job in it.
+        """Return the Places whose labels a ranked measure reads for a job, and its index there, or None.
 
-        Returns None if the measure reads no labels for this job. Call `outcomes` first.
+        Call `outcomes` first.
         """
         columns = (column for column in self._columns[job] if column.grader.measure == measure)
         return (self._places[measure.choice], job) if any(job in c.read for c in columns) else None
@@ -237,8 +236,8 @@ class Block:
     def asking(self) -> Iterator[tuple[int, str, int, Sequence[int] | None]]:
         """Yield (job index, grader name, program index, new passages) for each grader that asks questions.
 
-        Ranked graders that read the same labels use the same program. Their new passages are the indices of
-        the passages that no earlier grader of the job reads; for other graders, the last value is None.
+        Ranked graders that read the same labels use the same program; their new passages are those (by index)
+        that no earlier grader of the job reads. For other graders, the last value is None.
         """
         for number, columns in enumerate(self._columns):
             read: dict[LabelChoice, set[int]] = {}
@@ -291,10 +290,9 @@ def reads_gold_alone(measure: Measure) -> bool:
 def between(measure: Measure, sample: Sample, settings: Settings) -> Outcome:
     """Return a gold measure's outcome for a sample with uncertain gold labels (`unsure`).
 
-    The measure is computed for all possible labels. If the values differ, the outcome is incomplete, with the
-    lowest and highest value as bounds. An uncertain document either has its grade or is not relevant. If its
-    id begins with *, the document is unknown: it may be any retrieved document without a grade, a document
-    that was not retrieved, or not exist.
+    The measure is computed for all possible labels; if the values differ, it is incomplete, with bounds. An
+    uncertain document either has its grade or is not relevant. If its id begins with *, it is unknown: it may
+    be any retrieved document without a grade, one that was not retrieved, or not exist.
     """
     qrels, choices = dict(sample.qrels or {}), []
     free = [context.id for context in sample.retrieved() if context.id is not None]
@@ -335,10 +333,9 @@ def _asked(questions: Passages) -> Program[tuple[Any, ...]]:
 class _Column:
     """The scores of one grader for the jobs of a batch.
 
-    `values` holds a score per job, nan if there is none. `jobs` are the indices of the jobs that are graded.
-    `noted` maps a job's index to its outcome if that is more than a value (a status other than ok, a note or
-    items). `programs` maps a job's index to the index of the program that returns its outcome. `read` are the
-    indices of the jobs whose scores are computed from ranked labels.
+    `values` holds a score per job, nan if there is none. `jobs` are the indices of the graded jobs, and
+    `read` those whose scores are computed from ranked labels. `noted` maps a job to its outcome if that is
+    more than a value, `programs` to the index of the program that returns its outcome.
     """
 
     def __init__(self, grader: Grader, jobs: int) -> None:

@@ -14,8 +14,8 @@ from germane.types import Context, PlaceRow, Sample
 class AskedItem(Struct, frozen=True, gc=False):
     """What one question is about.
 
-    `item` is the question's digest and `kind` its kind. `query` and `passage` are the texts that are judged;
-    each is None if the question has no such text. `parts` are the digests of its sub-questions.
+    `item` is the question's digest, `query` and `passage` are the texts that are judged (None: no such text),
+    and `parts` are the digests of its sub-questions.
     """
 
     item: str
@@ -34,9 +34,9 @@ class AskedItem(Struct, frozen=True, gc=False):
 def places_asked(sample: Sample, asked: Iterable[AskedItem]) -> Iterator[PlaceRow]:
     """Yield rows of places.jsonl: the ranks at which the passages in `asked` questions were retrieved.
 
-    For a question about a passage, there is one row for each rank of the passage in the sample's lists, if
-    the question's query is that of the sample or of the search. For any other question, there is one row
-    without a rank. Each sub-question gets a row too. A repeated question counts once.
+    A question about a passage has one row for each rank of the passage in the sample's lists, if its query is
+    that of the sample or of the search. Any other question, and each sub-question, has one row without a
+    rank. A repeated question counts once.
     """
     distinct: dict[str, AskedItem] = {}
     for asked_item in asked:

@@ -11,10 +11,9 @@ from germane.types import Context, Sample
 
 
 def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Context, ...]]]:
-    """Return (query, contexts) for each search of a sample.
+    """Return (query, contexts) for each search of a sample; a sample without `calls` is one search.
 
-    A sample without `calls` is one search; without contexts too, the result is empty. With `final`, return
-    only the last list: the sample's own `contexts` or, if it has none, the contexts of its last call.
+    With `final`, return only the last list: the sample's own `contexts`, or those of its last call.
     """
     if not sample.calls or (final and sample.contexts is not None):
         return [] if sample.contexts is None else [(sample.query, sample.contexts)]
@@ -32,9 +31,8 @@ def passage_key(context: Context) -> tuple[str, str | None]:
 def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]] | None:
     """Return the distinct document ids in the first `k` contexts (None = all) of each list.
 
-    With `over="union"`, the result is one list for all searches together; with "final", it is the last list;
-    otherwise it has one list per search. Returns None if no context has an id. If only some contexts have
-    ids, each of the others counts as a document that is not in the gold.
+    With `over="union"`, all searches are one list; with "final", only the last list is read. Returns None if
+    no context has an id. If only some have, each of the others counts as a document that is not in the gold.
     """
     lists = [contexts[:k] for _, contexts in rankings(sample, final=over == "final")]
     if any(lists) and not any(context.id for contexts in lists for context in contexts):
@@ -52,7 +50,7 @@ def relevant(sample: Sample, rel: int) -> list[str]:
 
 
 def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ...]:
-    """Return the distinct passages among the first `k` contexts (None = all) of each search, in order.
+    """Return the distinct passages in the first `k` contexts (None = all) of each search, in order.
 
     Contexts that are only in the sample's final list come last.
     """

@@ -70,8 +70,8 @@ class Places:
     def add(self, samples: Sequence[Sample], depths: Iterable[int | None] = repeat(None)) -> None:
         """Add the ranked lists of samples.
 
-        `depths` has a value per sample: how many ranks of each list are added (None = all, 0 = no list).
-        Lists with gold labels are not cut.
+        `depths` says per sample how many ranks of each list are added (None = all, 0 = no list). Lists with
+        gold labels are not cut.
         """
         lists: list[Rankings] = [
             rankings(sample, final=self.choice.final) if depth != 0 else []
@@ -274,10 +274,7 @@ class Places:
         return self._questions[sample]
 
     def take(self, sample: int, answers: Sequence[Grade | Unanswered]) -> None:
-        """Store the judge's answers to `questions(sample)`, in the same order, as labels of the rows.
-
-        If a question is Unanswered, the reason is stored in `failed`.
-        """
+        """Store the judge's answers to `questions(sample)`, in their order, as labels."""
         self._answers[sample] = answers
         for position in self.read(sample, None):
             if (cell := self.verdict[position]) < 0:
@@ -306,10 +303,7 @@ class Places:
 
     @cached_property
     def level(self) -> Floats:
-        """For each row, the value that is compared with `rel`: its grade, inf for a yes, 0 for a no.
-
-        The value is nan if the row has no label.
-        """
+        """For each row, what is compared with `rel`: its grade, inf for a yes, 0 for a no, or nan."""
         return np.array(self._level, dtype=np.float64)
 
     @cached_property
@@ -330,18 +324,14 @@ class Places:
 
     @cached_property
     def chances(self) -> Floats | None:
-        """The probabilities that each row's grade is >= 1, 2, 3, ..., in columns; see `chances_table`.
-
-        None if all labels are certain.
-        """
+        """The probabilities of grades >= 1, 2, ... (see `chances_table`); None if all are certain."""
         return chances_table(len(self.level), self.probabilities) if self.probabilities else None
 
     @cached_property
     def mixed(self) -> Bools:
         """True for each sample that has both yes/no labels and grades; its gains are then 1 or 0.
 
-        If a yes had a gain of 1 and grades kept theirs, a list with a yes above a grade of 3 would score
-        below 1 although all its passages are relevant.
+        Otherwise a yes (gain 1) above a grade of 3 would score below 1 although both passages are relevant.
         """
         mixed, yes = np.zeros(len(self.rows) - 1, dtype=np.bool_), self.labelled & self.binary
         if yes.any():
@@ -361,10 +351,7 @@ class Places:
 
     @cached_property
     def table(self) -> RankedLabels:
-        """The table of all labels from which ranked measures are computed.
-
-        With gold, the ideal rankings contain all gold grades of the query.
-        """
+        """The table of all labels; with gold, its ideal rankings contain all gold grades of the query."""
         pointers = np.array(self.pointers, dtype=np.int64)
         if self.choice.source != "gold":
             several = np.array(self._several) if any(self._several) else None
@@ -379,10 +366,7 @@ class Places:
 
     @cached_property
     def grades(self) -> Floats:
-        """The grade of each row; a yes is 1 and a no is 0.
-
-        It is the most probable grade if the label is uncertain, and nan without a label.
-        """
+        """The grade of each row, the most probable one if uncertain; a yes is 1, a no 0, no label nan."""
         grades: Floats = np.where(self.binary, self.worth, np.maximum(self.level, 0.0))
         for at, shares in self.probabilities.items():
             grades[at] = min(self.level[at], len(shares) - 1)
@@ -434,8 +418,8 @@ class Places:
     def missing_verdicts(self, sample: int, *, holes: bool) -> Ints:
         """Return a number for each row of a sample whose label is missing, and -1 for each other row.
 
-        A label is missing if it is in `failed`; with `holes`, unlabelled passages count as missing too. Rows
-        with the same passage have the same number if a judge labels them, because their label is the same.
+        Missing labels are those of `missing_in`. Rows with the same passage have the same number if a judge
+        labels them, because their label is the same.
         """
         numbers, seen = list[int](), dict[tuple[Any, ...], int]()
         qrels, lists = self.samples[sample].qrels, self.lists[self.rows[sample] : self.rows[sample + 1]]
@@ -454,9 +438,9 @@ class Places:
     # Explanations
 
     def exchange(self, sample: int, depth: int | None) -> Iterator[tuple[Relevance, Grade | Unanswered]]:
-        """Yield (question, answer) for the passages in the first `depth` ranks (None = all) of all lists.
+        """Yield (question, answer) for the distinct passages in the first `depth` ranks of all lists.
 
-        A repeated passage has one question. Yields nothing if `take` was not called for this sample.
+        Yields nothing if `take` was not called for this sample.
         """
         if sample in self._answers:
             questions = self.questions(sample)
@@ -464,10 +448,7 @@ class Places:
                 yield questions[cell], self._answers[sample][cell]
 
     def reason(self, at: int) -> str:
-        """Return the reason for the label of row `at`: the judge's reasoning, the gold grade, or a failure.
-
-        Returns "unjudged" for a row without a label, and "" if no reason is known.
-        """
+        """Return the reason for the label of row `at`: the judge's, a failure, "unjudged", ... or ""."""
         if at in self.failed:
             return self.failed[at]
         if not self.labelled[at]:

@@ -21,11 +21,10 @@ RUBRICS = ("trec", "usefulness")
 class Settings:
     """The settings for judging relevance, which are the same for all measures of an evaluation.
 
-    `against` names the field of the sample that a judge sees in addition to the query; "auto" is the
-    reference or, without one, the criterion. `scale` is "graded" (0-3) or "binary", and `rubric` is the
-    wording of the grades. `labels` are people's labels that are not stored on the contexts; they take
-    precedence over labels on contexts. `judged_by` names labels that replace a judge's verdicts: "labels"
-    (people's) or "gold". If it is "", a judge is asked.
+    `against` names the field of the sample that a judge sees beside the query; "auto" is the reference or,
+    without one, the criterion. `scale` is "graded" (0-3) or "binary", and `rubric` the wording of the grades.
+    `labels` are people's labels, which take precedence over those on contexts. `judged_by` names the labels
+    that replace a judge's verdicts: "labels" (people's), "gold", or "" (a judge is asked).
     """
 
     against: str = "auto"
@@ -53,10 +52,7 @@ class Settings:
         return made.with_judge(str((manifest.get("judge") or {}).get("source") or ""))
 
     def with_judge(self, name: str) -> Settings:
-        """Return these settings for the judge with this name.
-
-        The names "labels" and "gold" set `judged_by`; with any other name, a judge is asked.
-        """
+        """Return these settings for a judge; the names "labels" and "gold" set `judged_by`."""
         return replace(self, judged_by=cast("Any", name if name in {"labels", "gold"} else ""))
 
     @property
@@ -65,10 +61,7 @@ class Settings:
         return {"scale": self.scale, **({"rubric": self.rubric} if self.rubric != "trec" else {})}
 
     def shown_with(self, sample: Sample) -> dict[str, str]:
-        """Return {field: text} for the field that a judge sees in addition to the query and the passage.
-
-        `against` chooses the field. The result is empty if the sample lacks it or only the query is shown.
-        """
+        """Return {field: text} for the field that a judge sees beside the query and the passage, or {}."""
         names = ("reference", "criterion") if self.against == "auto" else (self.against,)
         texts = ((name, field_text(sample, name)) for name in names if name != "query")
         return next(({name: text} for name, text in texts if text), {})

@@ -24,10 +24,7 @@ LEVELS = 4
 
 
 def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats:
-    """Return, for each passage, True if its grade is at least `rel`, else False.
-
-    If `chances` is given, because some labels are uncertain, return the probability of this instead.
-    """
+    """Return whether each passage's grade is at least `rel`; with `chances`, the probability of this."""
     certain = level >= rel
     if chances is None:
         return certain
@@ -36,11 +33,11 @@ def reached(level: Floats, chances: Floats | None, rel: float) -> Bools | Floats
 
 
 def chances_table(places: int, probabilities: Mapping[int, Sequence[float]]) -> Floats:
-    """Return a table of the probabilities that the label of each row reaches a grade >= 1, 2, 3, ....
+    """Return the probabilities that the label of each row reaches a grade >= 1, 2, 3, ..., in columns.
 
-    `places` is the number of rows. `probabilities` maps a row to the probabilities of its grades from 0 up,
-    or of no and yes; other rows are nan. For a yes/no label, each column holds the probability of a yes. The
-    last column stands for a yes, which a grade never reaches: its probability is then 0.
+    `probabilities` maps a row to the probabilities of its grades from 0 up, or of no and yes; other rows are
+    nan. For a yes/no label, each column holds the probability of a yes. The last column stands for a yes,
+    which a grade never reaches.
     """
     columns = max(LEVELS, *map(len, probabilities.values())) if probabilities else LEVELS
     chances = np.full((places, columns), nan)
@@ -137,7 +134,7 @@ class RankedLabels:
 
     @cached_property
     def ideal_table(self) -> RankedLabels:
-        """A table of the ideal rankings: ranking r is the ideal of ranking r of this table."""
+        """A table whose ranking r is the ideal of ranking r of this table."""
         return replace(
             self,
             pointers=self.ideal_pointers,
@@ -163,9 +160,8 @@ class RankedLabels:
     def within(self, k: int | None) -> RankedLabels:
         """Return the table for a measure with the cut-off `k` (None = no cut-off).
 
-        With gold, the table is returned unchanged. Otherwise rankings are cut to `k` passages, and their
-        ideal is the best order of these passages. Passages below `k` are left out of the ideal, because they
-        have labels only if another measure needed them.
+        With gold, it is unchanged. Otherwise rankings are cut to `k` passages, whose best order is their
+        ideal: lower passages have labels only if another measure needed them.
         """
         near = self.rank <= (inf if k is None else k)
         return self if self.complete or near.all() else self.kept(near).over_retrieved
@@ -186,7 +182,7 @@ class RankedLabels:
         return replace(self, **self._columns(order))
 
     def _columns(self, chosen: Bools | Ints | slice) -> dict[str, Any]:
-        """Return the `chosen` values of each array that has a value per passage, by the array's name."""
+        """Return the `chosen` values of each array that has a value per passage and is not None, by name."""
         columns = ((name, getattr(self, name)) for name in ("gain", "level", "judged", "chances"))
         return {name: column[chosen] for name, column in columns if column is not None}
 
@@ -212,8 +208,8 @@ class RankedLabels:
         """Return a table of gold labels that contains only the judged passages.
 
         `row`, `rank` and `grade` have a value per judged passage, sorted by ranking (`row`) and rank.
-        `lengths` is the number of all passages of each ranking, and `judged` is the number of gold grades of
-        its query. `level` holds these gold grades, ranking by ranking.
+        `lengths` is the number of all passages of each ranking, `judged` the number of gold grades of its
+        query, and `level` holds these grades, ranking by ranking.
         """
         pointers = pointers_of(np.bincount(row, minlength=len(judged)))
         return replace(
@@ -228,11 +224,10 @@ class RankedLabels:
         *,
         rel: int = 1,
     ) -> RankedLabels:
-        """Return a table from `labels`, which holds a list of grades per ranking, best rank first.
+        """Return a table from a list of grades per ranking, best rank first (None: unjudged).
 
-        A grade of None is an unjudged passage. `gold` holds the list of all known grades of each ranking's
-        query. Without `gold`, the ideal ranking is made of the ranking's own grades. `rel` is the lowest
-        relevant grade.
+        `gold` holds all known grades of each ranking's query; without it, the ideal ranking is made of the
+        ranking's own. `rel` is the lowest relevant grade.
         """
         level = np.array([*chain.from_iterable(labels)], dtype=np.float64)
         known = None
@@ -253,11 +248,11 @@ class RankedLabels:
         chances: Floats | None = None,
         several: Bools | None = None,
     ) -> RankedLabels:
-        """Return a table from flat arrays with a level and a gain per passage; a level of nan is unjudged.
+        """Return a table from a level (nan: unjudged) and a gain per passage, in flat arrays.
 
-        `gold` is a pair: the number of known grades of each ranking's query, and all these grades in one
-        array. Without `gold`, the ideal ranking is made of the ranking's own labels. The other arguments are
-        those of the class.
+        `gold` is the number of known grades of each ranking's query, and all these grades in one array.
+        Without it, the ideal ranking is made of the ranking's own labels. The other arguments are those of
+        the class.
         """
         judged, rows = ~np.isnan(level), len(pointers) - 1
         if gold is None:
@@ -298,17 +293,14 @@ def pointers_of(lengths: Iterable[int] | Ints) -> Ints:
 
 
 def relevant_known(table: RankedLabels, *, rel: float) -> Ints:
-    """Return the number of known relevant documents (grade `rel` or higher) for each ranking.
-
-    With gold, this includes documents that were not retrieved.
-    """
+    """Return the number of known relevant documents for each ranking, with gold also those not retrieved."""
     return np.bincount(table.ideal_row[table.ideal_level >= rel], minlength=table.rows)
 
 
 def share_of(marked: Bools, of: Bools, row: Ints, rows: int) -> Floats:
-    """Return, for each row, the proportion of the entries in mask `of` that are also in mask `marked`.
+    """Return the proportion of the entries in mask `of` that are also in `marked`, for each row.
 
-    `row` is the row of each entry and `rows` the number of rows. The result is nan if `of` marks no entry.
+    `row` is the row of each entry. The result is nan if `of` marks no entry of a row.
     """
     whole = np.bincount(row[of], minlength=rows)
     count = np.bincount(row[of & marked], minlength=rows)
