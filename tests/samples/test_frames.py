@@ -14,7 +14,8 @@ import pytest
 
 from germane import Report, compare, evaluate
 from germane.errors import InputError
-from germane.samples.reading import read_questions
+from germane.samples.frames import records
+from germane.samples.reading import read_questions, samples_from
 from germane.types import Context, Sample
 
 ROWS: list[dict[str, Any]] = [
@@ -60,6 +61,14 @@ def test_answerable_as_pandas_reads_it(values: list[Any]) -> None:
     assert [one.answerable for one in read_questions(frame)] == [True, None, False]
     with pytest.raises(InputError, match="answerable"):
         list(read_questions([{"query": "a", "answerable": 0.5}]))
+
+
+def test_rows_of_a_table_keep_their_cells() -> None:
+    """Rows taken from a table by the caller are read as the table is: texts are parsed, 1.0 is a yes."""
+    table = pd.DataFrame([{"query": "a", "contexts": "['x', 'y']", "answerable": 1.0}])
+    wanted = [Sample(id="1", query="a", contexts=(Context(text="x"), Context(text="y")), answerable=True)]
+    assert list(samples_from(table)) == wanted
+    assert list(samples_from(list(records(table)))) == wanted
 
 
 def test_a_path_is_read(tmp_path: Path) -> None:
