@@ -6,9 +6,9 @@ verdicts.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from germane.lazy import lazily
 from germane.version import __version__
 
 if TYPE_CHECKING:
@@ -59,13 +59,8 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name on first use, so that `germane --help` does not load numpy."""
-    if name not in _WHERE:
-        raise AttributeError(f"module 'germane' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"germane.{_WHERE[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _WHERE)
+"""Public names are imported on first use, so that `germane --help` does not load numpy."""
 
 
 def __dir__() -> list[str]:

@@ -70,10 +70,7 @@ class SourceLocation:
 
 
 class GermaneError(Exception):
-    """Base class of all exceptions of germane.
-
-    Its message states the cause, so no chained traceback is shown.
-    """
+    """Base class of all exceptions; the message states the cause, so no chained traceback is shown."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
@@ -162,10 +159,7 @@ class AnswerError(GermaneError):
 
 
 class Miscounted(AnswerError):
-    """The error for an answer about several passages that lacks verdicts or mixes them up.
-
-    Each passage should then be judged in a request of its own.
-    """
+    """An answer lacks verdicts on passages or mixes them up, so that each passage must be judged alone."""
 
 
 class Unended(AnswerError):
@@ -185,10 +179,7 @@ class Interrupted(GermaneError):
 
 
 class LimitReached(Interrupted):
-    """Raised when a run reaches its limit of calls or cost, or the endpoint asks for a long wait.
-
-    Finished work is kept.
-    """
+    """Raised when a run reaches its limit of calls or cost, or the endpoint asks for a long wait."""
 
 
 def collect_or_raise(fault: InputError, faults: list[InputError] | None) -> None:
@@ -230,10 +221,7 @@ def excerpt(value: Any, most: int = 200) -> str:
 
 
 class NoneAnswered(LimitReached):
-    """Raised when all requests in a provider's batches failed.
-
-    Finished work is kept. The remaining requests must be sent without batches.
-    """
+    """Raised when all requests in a provider's batches failed; the rest must be sent without batches."""
 
 
 class AskedLater(LimitReached):

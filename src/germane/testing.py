@@ -19,7 +19,7 @@ from germane.encoding import canonical
 from germane.errors import GermaneError, InputError
 from germane.evaluation.choice import ledger_address, pick_judge
 from germane.evaluation.evaluate import asked_graders, evaluate
-from germane.evaluation.session import keeps_answers
+from germane.evaluation.evaluation import keeps_answers
 from germane.evaluation.spec import Spec, read_config
 from germane.folder.tables import BlockRows, merge
 from germane.judges import load_judge

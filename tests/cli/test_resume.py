@@ -143,6 +143,31 @@ def test_targets_are_not_asked_again(inside: Cli, tmp_path: Path) -> None:
     assert len((tmp_path / "asked.txt").read_text().splitlines()) == 6
 
 
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        ("--doc-id", "("),
+        ("--columns", "quer=q"),
+        ("--scale", "grades"),
+        ("--labels", "none.jsonl"),
+        ("--fail-under", "mean(P@5)>1"),
+        ("--baseline", "none"),
+        ("--judge", "nobody:test"),
+        ("--ledger", "nothing://x"),
+    ],
+)
+def test_a_mistake_in_a_flag_is_found_before_a_target_is_asked(
+    inside: Cli, tmp_path: Path, mistake: tuple[str, str]
+) -> None:
+    """Exit 2, and no query."""
+    target = {"name": "t", "provider": "cli", "command_template": "echo x >> asked; echo {PROMPT}"}
+    (tmp_path / "targets.yaml").write_text(json.dumps({"targets": [target]}))
+    write_jsonl(tmp_path / "s.jsonl", {"id": "q", "query": "q", "qrels": {"d": 1}})
+    words = [] if "--judge" in mistake else ["--judge", "lexical"]
+    ran = inside("run", "s.jsonl", "--target", "t", "-m", "context_precision", *words, *mistake)
+    assert (ran.code, (tmp_path / "asked").exists()) == (2, False), ran.err
+
+
 def test_answers_of_a_target_serve_only_their_own_evaluation(inside: Cli, tmp_path: Path) -> None:
     """The system changes between two runs: the second asks it again. A complete evaluation is resumed from its samples."""
 

@@ -192,6 +192,17 @@ def test_a_mistake_in_an_argument_leaves_the_report_as_it_was(
     assert {file.name: file.read_bytes() for file in (tmp_path / "r").iterdir()} == before
 
 
+def test_a_ledger_in_the_report_folder_stays(tmp_path: Path) -> None:
+    """What the caller names is not deleted with germane's own files when the report is complete."""
+    where: dict[str, Any] = {"folder": tmp_path / "r", "ledger": tmp_path / "r" / "ledger.sqlite"}
+    samples = [{"id": "q", "query": "q", "contexts": ["q"]}]
+    with ModelServer() as server:
+        for calls in (1, 0):
+            judge = LLMJudge("openai:test", base_url=server.url, api_key="k")
+            report = evaluate(samples, "context_precision", judge=judge, **where)
+            assert (report.judge.calls, where["ledger"].exists()) == (calls, True)
+
+
 def test_a_question_is_made_only_for_what_no_store_answers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -66,10 +66,7 @@ _AFTER_DEMO = (
 
 
 def shipped(name: str, folder: str = "examples") -> Path:
-    """Return the path of the file or folder `name` that is shipped with germane.
-
-    It is in the wheel, or in `folder` of the repository. Raises InputError if it is missing.
-    """
+    """Return the path of the file or folder `name` that is shipped with germane."""
     package = Path(__file__).resolve().parent.parent
     for path in (package / "_shipped" / name, package.parent.parent / folder / name):
         if path.exists():
@@ -80,10 +77,7 @@ def shipped(name: str, folder: str = "examples") -> Path:
 
 
 def write_shipped(name: str, folder: Path, *, force: bool = False) -> list[Path]:
-    """Copy the shipped folder `name` to `folder`, and return the copied files.
-
-    Raises InputError before anything is written if a file exists already, unless `force` is true.
-    """
+    """Copy the shipped folder `name` to `folder`, and return the copied files."""
     source = shipped(name)
     found = (path.relative_to(source) for path in sorted(source.rglob("*")) if path.is_file())
     files = [path for path in found if _LEFT_OUT.isdisjoint(path.parts)]

@@ -12,7 +12,8 @@ from germane.cli.init import shipped
 from germane.cli.output import print_document, print_lines, say
 from germane.errors import InputError, SourceLocation
 from germane.evalfiles.evalfile import EvalFile, GraderSpec, read_eval_file
-from germane.evaluation.plan import Plan, named_files
+from germane.evaluation.cases import named_files
+from germane.evaluation.plan import Plan
 from germane.evaluation.spec import Spec
 from germane.graders.specs import graders_of_specs
 from germane.labelling.testset.checks import SetCheck, ValidationDocument, check_test_set
@@ -105,11 +106,7 @@ def _noting(faults: list[InputError]) -> Iterator[None]:
 
 
 def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) -> list[InputError]:
-    """Return every fault of one file: an eval file, a targets file, or a file of samples.
-
-    An eval file is checked with its graders, gates, targets and data. Imports that would be necessary and
-    variables that are not set are added to `unchecked`.
-    """
+    """Return every fault of one file: an eval file, a targets file, or a file of samples."""
     if path.suffix not in _YAML:
         return faults_in(path)
     faults: list[InputError] = []
@@ -155,7 +152,7 @@ def _check_plan(path: Path) -> None:
     """Raise InputError if `germane run` would refuse the eval file before asking any judge."""
     judge = read_eval_file(path).judge or "lexical"  # a flag may name the judge instead
     plan = Plan.of(Spec.of(paths=[str(path)], judge=judge), lambda _: None, dry=True)
-    plan.check(() if plan.asks_targets else None)
+    plan.check(() if plan.cases.asks_targets else None)
 
 
 def _check_targets_file(path: Path, warn: Warn, faults: list[InputError], unchecked: dict[str, None]) -> None:

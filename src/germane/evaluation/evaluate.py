@@ -15,7 +15,7 @@ from msgspec import structs
 from germane.clean import counted
 from germane.encoding import encode_record
 from germane.errors import InputError, describe
-from germane.evaluation.session import Session, judged_by
+from germane.evaluation.evaluation import Session, judged_by
 from germane.folder.files import read_manifest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, Judges

@@ -29,8 +29,8 @@ from germane.errors import (
     NoneAnswered,
 )
 from germane.evaluation.choice import check_same_judge, ledger_of
+from germane.evaluation.evaluation import Session, answers_in, keeps_answers, open_ledger
 from germane.evaluation.plan import Plan, feasible
-from germane.evaluation.session import Session, answers_in, keeps_answers, open_ledger
 from germane.evaluation.spec import Callbacks, Spec
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
@@ -115,16 +115,16 @@ def dry_run(spec: Spec, callbacks: Callbacks | None = None) -> Forecast:
         for store in filter(None, (earlier, ledger)):
             opened.callback(store.close)
         forecaster = Forecaster(plan.judge, plan.settings, earlier, ledger)
-        cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.cases())
+        cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.cases.chosen())
         waits = False
-        if plan.asks_targets:
+        if plan.cases.asks_targets:
             answers = TargetAnswers(folder, resumed=True, replaces=stored.get("replaces", False))
-            cases = asyncio.run(answers_at_hand(list(plan.cases()), answers))
+            cases = asyncio.run(answers_at_hand(list(plan.cases.chosen()), answers))
             waits = not all(is_answered for _, is_answered in cases)
         made = ((plan.job(planned), is_answered) for planned, is_answered in cases)
         jobs = (job if is_answered else forecaster.waiting(job) for job, is_answered in made)
         # a measure may be possible for a sample that waits for its answer or belongs to another part
-        checked = jobs if waits or plan.share is not None else feasible(jobs, plan.settings, plan.gates)
+        checked = jobs if waits or plan.cases.share is not None else feasible(jobs, plan.settings, plan.gates)
         run_coroutine(forecaster.count(checked))
         return forecaster.forecast
 
@@ -160,7 +160,7 @@ class _Run:
 
     def __init__(self, plan: Plan, callbacks: Callbacks, stored: dict[str, Json], whole: Path | None) -> None:
         self.plan, self.callbacks, self.spec, self.whole = plan, callbacks, plan.spec, whole
-        self.judge, self.share, self.stored = plan.judge, plan.share, stored
+        self.judge, self.share, self.stored = plan.judge, plan.cases.share, stored
         self.created: str = self.stored.get("created") or now()
         if stored and not (self.spec.reask or self.spec.replay):
             check_same_judge(stored, self.judge)
@@ -186,17 +186,19 @@ class _Run:
         """Ask the targets and the judge, score the cases, and return the report."""
         if self.plan.defaults:
             self.callbacks.note(self.plan.defaults)
-        if self.plan.asks_targets:
-            self.cases = list(self.plan.cases())
+        if self.plan.cases.asks_targets:
+            self.cases = list(self.plan.cases.chosen())
         check_targets(self.cases or ())
         if self.spec.until:
             from germane.evaluation.sampling import Stages, goals_of  # few runs need it
 
-            goals = goals_of(self.spec.until, self.plan.all_graders())
-            everything = self.plan.cases() if self.cases is None else self.cases
-            of = None if self.plan.drawn is None else self.plan.drawn[1]["of"]
+            goals = goals_of(self.spec.until, self.plan.cases.all_graders())
+            everything = self.plan.cases.chosen() if self.cases is None else self.cases
+            of = None if self.plan.cases.drawn is None else self.plan.cases.drawn[1]["of"]
             self.stages = Stages(everything, goals, self.spec.seed, of)
-        self._open(Path(self.spec.resume) if self.spec.resume else new_folder(self.spec, self.plan.paths))
+        self._open(
+            Path(self.spec.resume) if self.spec.resume else new_folder(self.spec, self.plan.cases.paths)
+        )
         complete = False
         try:
             self._write_manifest("running")
@@ -217,7 +219,7 @@ class _Run:
             return report
         finally:
             self.session.close(complete=complete)
-            self.plan.stdin.delete_copy()
+            self.plan.cases.stdin.delete_copy()
 
     def _open(self, folder: Path) -> None:
         """Open the session in the report folder, with a ledger if a judge is asked or a ledger is named."""
@@ -286,7 +288,7 @@ class _Run:
     async def _open_questions(self) -> list[tuple[Judge, AnyQuestion]]:
         """Return the unanswered questions that depend only on known answers, each with its judge."""
         forecaster = self._forecaster()
-        jobs = map(self.plan.job, self.plan.cases()) if self.jobs is None else self.jobs
+        jobs = map(self.plan.job, self.plan.cases.chosen()) if self.jobs is None else self.jobs
         await forecaster.count(jobs)
         return forecaster.forecast.certain
 
@@ -295,7 +297,7 @@ class _Run:
 
     def _todo(self) -> Iterable[Job]:
         """Return the jobs of the current stage (all jobs without `--until`)."""
-        return map(self._job, self._in_stage(self.plan.cases())) if self.jobs is None else self.jobs
+        return map(self._job, self._in_stage(self.plan.cases.chosen())) if self.jobs is None else self.jobs
 
     async def _query(self) -> None:
         """Query the targets about the cases of the current stage, if there are targets."""
@@ -319,7 +321,7 @@ class _Run:
 
     def _job(self, planned: PlannedCase) -> Job:
         """Return a case as a job, and count it for the file that it comes from."""
-        if len(self.plan.paths) > 1:
+        if len(self.plan.cases.paths) > 1:
             self.counts[planned.source] += 1
         if self.share is not None:
             self.rows.append(planned.row)
@@ -343,14 +345,16 @@ class _Run:
     def _report(self) -> Report:
         """Return the finished report in its folder, with the gates decided."""
         plan, tables, over = self.plan, self.folder.tables, self.session.undecided
-        cases = (case for file in plan.files.values() for case in file.cases)
+        cases = (case for file in plan.cases.files.values() for case in file.cases)
         lines = {case.sample.id: [at.file, at.line] for case in cases if (at := case.location) is not None}
         made = self._manifest()
         if self.models:
             made["targets"] = self.models
         made |= {"places": lines, "by": self.spec.by}
         if self.share is not None:
-            made["part"] = self.share.entry(tables, self.rows, plan.count, plan.inputs, plan.gates)
+            made["part"] = self.share.entry(
+                tables, self.rows, plan.cases.count, plan.cases.inputs, plan.gates
+            )
         how = {"max_unmeasured": self.spec.max_unmeasured, "allow_stand_in": self.spec.allow_stand_in}
         gates = () if self.share else plan.gates
         report = self.session.report(made, gates, self.callbacks.warn, **how)
@@ -370,7 +374,7 @@ class _Run:
 
     def _manifest(self) -> dict[str, Json]:
         """Return the manifest's entries on the input and options, which a resumed run needs."""
-        plan, warnings = self.plan, list(map(str, self.plan.notices))
+        plan, warnings = self.plan, list(map(str, self.plan.cases.notices))
         ledger = (
             self.spec.first("ledger", "given", "report")[0]
             if self.session.ledger is None
@@ -384,14 +388,14 @@ class _Run:
             fields["sessions"] = self.session.usage_log.sessions
         if warnings:
             fields["warnings"] = warnings
-        if len(plan.paths) > 1 and plan.files:
-            fields["eval_files"] = [[str(path), self.counts[path]] for path in plan.paths]
+        if len(plan.cases.paths) > 1 and plan.cases.files:
+            fields["eval_files"] = [[str(path), self.counts[path]] for path in plan.cases.paths]
         if self.stages is not None:
             fields |= {"sampled": self.stages.sampled(), "until": self.stages.as_json()}
-        elif plan.drawn is not None:
-            fields["sampled"] = plan.drawn[1]
-        if plan.left_out:
-            fields["left_out"] = dict(plan.left_out)
+        elif plan.cases.drawn is not None:
+            fields["sampled"] = plan.cases.drawn[1]
+        if plan.cases.left_out:
+            fields["left_out"] = dict(plan.cases.left_out)
         return fields
 
     def _write_manifest(self, status: str) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from germane.errors import InputError, describe
 from germane.evaluation.choice import pick_judge
 from germane.evaluation.evaluate import aevaluate, asked_graders
-from germane.evaluation.session import Router, Session, keeps_answers, open_ledger
+from germane.evaluation.evaluation import Router, Session, keeps_answers, open_ledger
 from germane.evaluation.spec import Spec
 from germane.judges import load_judge
 from germane.judges.client.providers import PROVIDERS

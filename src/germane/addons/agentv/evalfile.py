@@ -55,10 +55,7 @@ def _rubrics(value: Any) -> tuple[GraderSpec, ...]:
 
 
 def assertions_in(value: Any) -> tuple[GraderSpec, ...]:
-    """Return the graders in a list of AgentV 4 assertions.
-
-    All assertions that are plain strings together become one rubric.
-    """
+    """Return the graders in a list of AgentV 4 assertions; all plain strings together are one rubric."""
     nodes = grader_nodes(value)
     stated = [node for node in nodes if node.pairs is None]
     kept = (node for node in nodes if node.pairs is not None or node is stated[0])
@@ -90,10 +87,7 @@ class GraderLists(YamlModel):
     assertions: Assertions = ()
 
     def graders(self, faults: list[InputError]) -> tuple[GraderSpec, ...]:
-        """Return the graders of all three lists.
-
-        If two different graders have the same name, an error is added to `faults`.
-        """
+        """Return the graders of all three lists."""
         return by_name((*self.measures, *self.evaluators, *self.assertions), faults)
 
 
@@ -137,11 +131,7 @@ class AgentVFile(EvalFile, GraderLists):
 def read_file(
     path: Path, root: Node, _: Callable[[Path], Node], warn: Warn | None, faults: list[InputError]
 ) -> EvalFile:
-    """Return the eval file at `path`, with its cases; `root` is the root of its YAML.
-
-    Errors in single cases or keys are added to `faults`. `warn` is called with warnings. Raises InputError if
-    the list of cases is invalid.
-    """
+    """Return the eval file at `path`, with its cases; `root` is the root of its YAML."""
     keys = [key for key, inner in (root.pairs or {}).items() if fold(key) in _CASES and not inner.is_null()]
     if len(keys) > 1:
         raise root.fault("an eval file has one list of cases, but this has two", "remove one of the lists")
@@ -213,10 +203,7 @@ class CaseEntry(GraderLists):
 
     @classmethod
     def complete(cls, keys: Keys) -> None:
-        """Store unknown keys as fields of a sample or as metadata.
-
-        An unknown key that resembles a known one is an error, and so is a key that germane does not support.
-        """
+        """Store unknown keys as fields of a sample or as metadata."""
         keys.values["others"] = keys.others
         for key in keys.others:
             location = keys.node.keys[key]

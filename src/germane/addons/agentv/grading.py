@@ -22,7 +22,7 @@ from germane.encoding import replace_surrogates
 from germane.errors import AnswerError, InputError, JudgeError, SourceLocation
 from germane.evaluation.choice import ledger_address, pick_judge
 from germane.evaluation.evaluate import evaluate
-from germane.evaluation.session import open_ledger
+from germane.evaluation.evaluation import open_ledger
 from germane.evaluation.spec import Spec
 from germane.graders import MeasureGrader, measure_named
 from germane.judges import Judge, LLMJudge
@@ -43,8 +43,7 @@ _IN_FLIGHT, _SECONDS = 4, 120.0
 def proxy_judge(url: str, token: str = "") -> LLMJudge:
     """Return a judge that sends its questions to an eval runner's proxy at `url`, with a bearer token.
 
-    A request is `POST /invoke {question, systemPrompt}`, and its response is `{rawText}`. Answers are not
-    stored for later runs, because the model behind the proxy is unknown.
+    Answers are not stored for later runs, because the model behind the proxy is unknown.
     """
     judge = LLMJudge(_Runner(url, token), concurrency=_IN_FLIGHT)
     judge.name, judge.kept, judge.stored = "proxy", True, False
@@ -112,10 +111,7 @@ def _options(document: Mapping[str, Json], warn: Warn | None = None) -> GradeOpt
 
 
 def document_sample(document: Mapping[str, Json], options: Mapping[str, Json]) -> Sample:
-    """Return the sample in `document`: what AgentV sends to a code judge, or a sample as a JSON object.
-
-    `options` are the options that the document's `config` may contain, such as `contexts`.
-    """
+    """Return the sample in `document`: what AgentV sends to a code judge, or a sample as a JSON object."""
     return _sample(document, _options({"config": options}))[0]
 
 

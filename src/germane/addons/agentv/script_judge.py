@@ -71,11 +71,7 @@ class Loopback(ThreadingHTTPServer):
         self.server_close()
 
     def answer(self, asked: str, authorization: str, body: bytes) -> Json:
-        """Return the JSON response to a request; called in a thread of the server.
-
-        `asked` is the method and path, such as `POST /invoke`, and `authorization` the header with the token.
-        Raises _Denied to refuse the request.
-        """
+        """Return the JSON response to a request; called in a thread of the server."""
         if not hmac.compare_digest(authorization.encode(), f"Bearer {self._token}".encode()):
             raise _Denied(HTTPStatus.UNAUTHORIZED, "Unauthorized")
         if asked == "GET /info":

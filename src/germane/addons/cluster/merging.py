@@ -73,10 +73,7 @@ def merge(
 
 
 def open_parts(folders: Sequence[Path]) -> tuple[list[StoredTables], list[array[int]]]:
-    """Return the parts ordered by number, and the positions of each part's samples among all samples.
-
-    Raises InputError if a part is missing or given twice, or if the parts belong to different evaluations.
-    """
+    """Return the parts ordered by number, and the positions of each part's samples among all samples."""
     parts = sorted(map(_opened, folders), key=lambda part: _entry(part)["number"])
     rows = [read_rows(part.path) for part in parts]
     first = parts[0]

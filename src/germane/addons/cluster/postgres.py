@@ -105,10 +105,7 @@ class PostgresLedger(Ledger):
 
     @staticmethod
     def password_apart(url: str) -> str:
-        """Return `url` without its password, and set PGPASSWORD to the password.
-
-        The variable is set for this process and its children.
-        """
+        """Return `url` without its password, and set PGPASSWORD to the password."""
         place, password = _split(url)
         if password:
             os.environ["PGPASSWORD"] = password

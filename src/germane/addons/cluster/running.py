@@ -23,9 +23,9 @@ from germane.addons.cluster.share import Share
 from germane.encoding import now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, MissingPart, install_extra
 from germane.evaluation.choice import ledger_of
+from germane.evaluation.evaluation import keeps_answers, open_ledger
 from germane.evaluation.plan import Plan
 from germane.evaluation.run import command_to_resume, new_folder, run
-from germane.evaluation.session import keeps_answers, open_ledger
 from germane.evaluation.spec import Callbacks, Spec
 from germane.folder.files import write_manifest
 from germane.folder.writer import FolderWriter
@@ -50,11 +50,7 @@ def parse_engine(text: str) -> tuple[str, str]:
 
 @contextmanager
 def executor_of(text: str) -> Iterator[tuple[Executor, int]]:
-    """Start the engine `text`; yield its executor and the number of parts that it runs at the same time.
-
-    Raises MissingPart if the engine's extra is not installed, and InputError if the engine is unknown or its
-    cluster cannot be reached.
-    """
+    """Start the engine `text`; yield its executor and the number of parts that it runs at the same time."""
     kind, rest = parse_engine(text)
     if kind == "dask":
         with _dask_client(rest) as client:
@@ -108,12 +104,7 @@ _PARTS = "parts"
 def run_part(
     spec: Spec, options: Mapping[str, Json], cwd: Path, whole: Path, host: str, share: Share
 ) -> None:
-    """Run the part `share`, or continue it without asking answered questions again.
-
-    `options` are the options of the whole evaluation, which are written to the part's manifest; `spec`
-    contains only the options of this session. `whole` is the report folder of the evaluation. Paths are
-    relative to `cwd`. `host` is the machine on which the evaluation began. Raises the same errors as `run`.
-    """
+    """Run the part `share`, or continue it without asking answered questions again."""
     here, ledger = socket.gethostname(), str(options.get("ledger") or "")
     if not (whole.is_dir() and cwd.is_dir()):
         problem = f"the worker on {here} cannot access {whole} and {cwd}"
@@ -132,11 +123,7 @@ def run_part(
 
 
 def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData | None]:
-    """Run an evaluation in as many parts as its engine has workers; return the report and any baseline.
-
-    With `resume`, all parts are continued. Raises the same errors as `run`, InputError also if the engine
-    cannot be used, and JudgeError also if a worker is killed.
-    """
+    """Run an evaluation in as many parts as its engine has workers; return the report and any baseline."""
     resumed, stored = spec.resumed()
     with resumed.confined():
         plan = Plan.of(resumed, callbacks.warn)
@@ -144,7 +131,7 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
             callbacks.note(plan.defaults)
         engine = str(plan.spec.get("engine") or "")
         _check(plan, parse_engine(engine)[0])
-        whole = Path(spec.resume) if spec.resume else new_folder(plan.spec, plan.paths)
+        whole = Path(spec.resume) if spec.resume else new_folder(plan.spec, plan.cases.paths)
         target = FolderWriter(whole).lock()
         try:
             if not (stored or spec.force):
@@ -174,7 +161,7 @@ def _check(plan: Plan, kind: str) -> None:
     if spec.headers and kind != "processes":
         problem = "--header cannot be sent to other machines, since it may contain a key"
         raise InputError(problem, fix="set the key in the environment of the workers, as OPENAI_API_KEY")
-    if keeps_answers(plan.judge) and not plan.asks_targets:
+    if keeps_answers(plan.judge) and not plan.cases.asks_targets:
         plan.check(None)
 
 

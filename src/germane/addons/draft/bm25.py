@@ -18,10 +18,7 @@ _K1, _B = 1.2, 0.75
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of a text: its words of letters and digits, case folded.
-
-    In scripts without spaces, the terms are the overlapping pairs of characters.
-    """
+    """Return the terms of a text: its words of letters and digits, case folded."""
     found: list[str] = []
     for run in _TERM.findall(folded(text)):
         paired = len(run) > 2 and _UNSPACED.match(run)

@@ -71,10 +71,7 @@ def language_of(text: str) -> tuple[str, Counter[str]]:
 
 
 def other_language(question: str, passage: str, wanted: str) -> bool:
-    """Return True if a question is recognisably not in the language `wanted`; "" means the passage's.
-
-    A language that cannot be recognised counts as the wanted one.
-    """
+    """Return True if a question is recognisably not in the language `wanted` ("": the passage's)."""
     script, hits = language_of(question)
     named = next((one for one in _languages() if one.name == wanted.strip().lower()), None)
     if wanted and named is None:  # a language that the table lacks cannot be recognised
@@ -112,10 +109,7 @@ def words_to_avoid(passage: str) -> tuple[str, ...]:
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
-    """Return the span (start, end) of whole words in a text that equals the quote, except for white space.
-
-    Returns None if the text does not contain the quote.
-    """
+    """Return the span (start, end) of whole words in a text that equals the quote, except for white space."""
     pattern = r"\s+".join(re.escape(piece) for piece in quote.split())
     if not is_unspaced(quote):
         pattern = rf"(?<!\w){pattern}(?!\w)" if quote[:1].isalnum() else rf"{pattern}(?!\w)"
@@ -159,10 +153,7 @@ def unsupported(candidate: Candidate) -> str:
 
 
 def is_copied(question: str, passage: str) -> bool:
-    """Return True if the passage contains eight consecutive words of the question.
-
-    In scripts without spaces, sixteen consecutive pairs of characters take the place of eight words.
-    """
+    """Return True if the passage contains eight consecutive words of the question."""
     listed, whole = terms(question), f" {' '.join(terms(passage))} "
     size = COPIED * (1 + is_unspaced(question))
     return any(f" {' '.join(listed[at : at + size])} " in whole for at in range(len(listed) - size + 1))
@@ -177,12 +168,7 @@ def faults(
     answerable: bool,
     allow_personal: bool,
 ) -> Iterator[tuple[str, str]]:
-    """Yield (fault, the text that shows it) for each fault of a candidate, the most serious fault first.
-
-    `avoid` are words that the question must not contain. `language` is the language that it must be in; ""
-    means the passage's. `answerable` is false for a near-miss (a question that the passage must not answer),
-    whose answer is not checked. With `allow_personal`, personal data are no fault.
-    """
+    """Yield (fault, the text that shows it) for each fault of a candidate, the most serious fault first."""
     question = candidate.question
     if answerable:
         yield from _faults_of_answer(candidate, passage)
@@ -225,11 +211,7 @@ def _pointing(question: str) -> str:
 
 
 def repeat_of(candidate: Candidate, texts: set[str], bags: list[frozenset[str]]) -> str:
-    """Return in words how a candidate repeats an earlier one (its question or a quote); "" if it does not.
-
-    `texts` holds the questions and quotes of earlier candidates, `bags` the sets of words of their questions.
-    A candidate that is no repeat is added to both.
-    """
+    """Return how a candidate repeats an earlier one ("" if it does not), and add it to `texts` and `bags`."""
     listed = terms(candidate.question)
     question, bag = " ".join(listed), frozenset(listed)
     quotes = [f"quote: {' '.join(terms(quote))}" for quote in candidate.quotes]

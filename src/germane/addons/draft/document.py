@@ -144,10 +144,7 @@ class DraftDocument(Struct, kw_only=True):
 
 
 def spending(attempts: Iterable[Attempt]) -> dict[str, Any]:
-    """Return the `calls`, `tokens` and `cost_usd` of all answers of models that the attempts used.
-
-    Each answer is counted once. The cost is None if the price of an answer is unknown.
-    """
+    """Return the `calls`, `tokens` and `cost_usd` of all answers of models that the attempts used."""
     answers: dict[str, Judgement] = {one.key: one for attempt in attempts for one in attempt.judgements}
     usages = [one.usage for one in answers.values()]
     costs = [usage.cost_usd for usage in usages if usage.requests]
@@ -181,10 +178,7 @@ def read_document(folder: Path) -> dict[str, Any] | None:
 
 
 def check_folder(folder: Path, source: DraftCorpus) -> dict[str, Any]:
-    """Return the folder's draft.json, or {} if it has none.
-
-    Raises InputError if the folder's samples were not drafted from this corpus.
-    """
+    """Return the folder's draft.json, or {} if it has none."""
     fix = "name another folder with -o"
     before = read_document(folder)
     if before is None:
@@ -230,10 +224,7 @@ def settle_rows(
 
 
 def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | None:
-    """Return how many questions people labelled (`n`), how many as bad, and the proportion's interval.
-
-    Returns None if there are no labels besides "unsure".
-    """
+    """Return how many questions people labelled (`n`), how many as bad, and the proportion's interval."""
     newest = {row["item"]: row["answer"] for row in labels}
     answers = [answer for answer in newest.values() if answer not in (None, "unsure")]
     if not answers:
@@ -243,10 +234,7 @@ def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | 
 
 
 def reason_counts(attempts: Iterable[Attempt]) -> dict[str, dict[str, int]]:
-    """Return the number of rejected attempts by step of the checks and reason: {step: {reason: n}}.
-
-    An attempt counts under the step and reason that rejected the candidate that passed most steps.
-    """
+    """Return the number of rejected attempts by step of the checks and reason: {step: {reason: n}}."""
     ended = [attempt.dropped for attempt in attempts if attempt.dropped and not attempt.row]
     last = [max(rows, key=lambda row: _STEPS.index(row["step"])) for rows in ended]
     counts = Counter((row["step"], row["reason"]) for row in last)

@@ -146,10 +146,7 @@ class Drafter:
         return [attempt for attempt in self.attempts if attempt.row]
 
     async def run(self) -> None:
-        """Draft questions until enough are accepted, no attempts are left, or the first 20 all fail.
-
-        Attempts run concurrently, but are accepted or rejected in the order in which they were started.
-        """
+        """Draft questions until enough are accepted, no attempts are left, or the first 20 all fail."""
         try:
             while not self.stopped:
                 self._begin_ahead()

@@ -34,12 +34,7 @@ def forecast(
     examples: Sequence[str],
     others: Sequence[Passage],
 ) -> dict[str, Json]:
-    """Estimate the calls, tokens and cost of drafting n questions, for several assumed acceptance rates.
-
-    Prompts are built from the first of `turns` to count their tokens, with `examples` shown to the writer and
-    the passages `others` shown to the judge. `judges` are the judge and the writer. The result has an
-    estimate under the name of each assumption: low, typical or high cost.
-    """
+    """Estimate the calls, tokens and cost of drafting n questions, for several assumed acceptance rates."""
     judge, writer = judges
     first, texts = turns[:_LOOKED_AT], tuple(passage.text for passage in others[:20])
     misses = sum(turn.kind == "near-miss" for turn in turns) / len(turns) if turns else 0.0
@@ -100,11 +95,7 @@ class MeasuredQuestion(NamedTuple):
 
 
 def measured(query: str, gold: Sequence[str], search: Search) -> MeasuredQuestion:
-    """Search the corpus for the question `query`, and return how easily BM25 finds its gold.
-
-    `gold` holds the ids of the question's gold documents. The `overlap` with a gold document is that with its
-    most similar passage, and the result's is the mean over the gold documents.
-    """
+    """Search the corpus for the question `query`, and return how easily BM25 finds its gold."""
     present = [doc for doc in gold if doc in search.of_doc]
     mine, shares, listed = content_words(query), list[float](), terms(query)
     for doc in present if mine else ():
@@ -127,12 +118,7 @@ def _share(values: Sequence[float], clusters: Sequence[str] | None = None) -> di
 
 
 def summary(questions: Sequence[MeasuredQuestion], clusters: Sequence[str] | None = None) -> dict[str, Json]:
-    """Return how easy a set of questions is, such as for what proportion BM25 ranks a gold document first.
-
-    Proportions are given as mean, interval and number of questions; those about gold are over the questions
-    that have gold. `clusters` names the cluster of each question, for the intervals of `bm25_at_1` and
-    `bm25_at_10`: questions of a cluster depend on each other.
-    """
+    """Return how easy a set of questions is, such as for what proportion BM25 ranks a gold document first."""
     with_gold = [at for at, question in enumerate(questions) if question.has_gold]
     ranks = [questions[at].rank or np.inf for at in with_gold]
     theirs = None if clusters is None else [clusters[at] for at in with_gold]
@@ -166,10 +152,7 @@ def _difference(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str,
 
 
 def compared(drafted: Mapping[str, Json], real: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the `differences` in ease, drafted minus real questions, and the `verdict` which are easier.
-
-    The arguments are results of `summary`. `verdict` is None if the difference in `bm25_at_1` may be 0.
-    """
+    """Return the `differences` in ease, drafted minus real questions, and the `verdict` which are easier."""
     names = ("bm25_at_1", "bm25_at_10", "overlap", "without_question_words", "known_words", "bm25_margin")
     differences = {name: _difference(drafted[name], real[name]) for name in names}
     low, high = (differences["bm25_at_1"] or {"interval": (0, 0)})["interval"]
@@ -180,10 +163,7 @@ def compared(drafted: Mapping[str, Json], real: Mapping[str, Json]) -> dict[str,
 def of_set(
     rows: Sequence[Mapping[str, Any]], clusters: Sequence[str], real: Sequence[Sample], search: Search
 ) -> dict[str, Json]:
-    """Return how easy drafted questions are for keyword search, compared with `real` questions if given.
-
-    `rows` are the samples of the drafted questions; `clusters` names the cluster of each (its document).
-    """
+    """Return how easy drafted questions are for keyword search, compared with `real` questions if given."""
     drafted = [measured(row["query"], list(row.get("qrels") or ()), search) for row in rows]
     own = summary(drafted, clusters)
     if not real:
@@ -200,8 +180,7 @@ def of_set(
 def precision(clusters: Sequence[str]) -> dict[str, Any]:
     """Return how precise a mean over drafted questions is; `clusters` names each question's document.
 
-    `share_half_width` is half the width of the interval of a proportion of 0.7 in the worst case, where all
-    questions of a document have the same result.
+    In the worst case, all questions of a document have the same result.
     """
     n, sizes = len(clusters), list(Counter(clusters).values())
     effect = sum(size * size for size in sizes) / n if n else 1.0

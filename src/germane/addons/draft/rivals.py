@@ -53,18 +53,12 @@ class Search:
         return [doc for doc, text in texts if all(q in text and find_quote(q, text) for q in folded)]
 
     def rank(self, query: str, docs: Sequence[str]) -> int | None:
-        """Return the best BM25 rank of these documents among all documents.
-
-        Returns None if none of them contains a term of the query.
-        """
+        """Return the best BM25 rank of these documents among all documents."""
         found = dict.fromkeys(self.passages[at].doc for at in self.index.search(query, 0))
         return next((rank for rank, doc in enumerate(found, 1) if doc in docs), None)
 
     async def top(self, name: str, query: str, k: int) -> list[tuple[str, str]]:
-        """Return the top `k` passages of BM25, of stored results (`runs`) and of the target, each once.
-
-        Each passage is (document id, text). `name` is the id of the question, `query` its text.
-        """
+        """Return the top `k` passages of BM25, of stored results (`runs`) and of the target, each once."""
         found = [(self.passages[at].doc, self.passages[at].text) for at in self.index.search(query, k)]
         pooled = self._runs[name] if name in self._runs else self._runs.get(_normal(query), [])
         live = await self._of_target(name, query)

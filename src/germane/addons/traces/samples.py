@@ -28,11 +28,7 @@ from germane.types import Json
 
 
 def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
-    """Yield a sample for each trace that contains a retrieval, once all spans are read.
-
-    Each of `rows` describes a span, or a document that a span returned. `warn` is called with notices on how
-    many traces lack a retrieval, a query or documents.
-    """
+    """Yield a sample for each trace that contains a retrieval, once all spans are read."""
     if (first := next(rows, None)) is not None:
         rows = chain([first], rows)
         documents = is_document_row(first[1])

@@ -123,12 +123,7 @@ _OTHERS = frozenset({"system", "developer", "tool", "function"})
 def text_in(
     value: Json, names: tuple[str, ...], levels: int = 4, speaker: frozenset[str] = _USER
 ) -> str | None:
-    """Return the text of an input or output: the value itself, or the value under one of the `names`.
-
-    For messages, it is the last text of one of the roles in `speaker`. For a recorded call (`args`,
-    `kwargs`), it is the first argument. The search goes at most `levels` deep. Returns None if there is no
-    text.
-    """
+    """Return the text of an input or output: the value itself, or the value under one of the `names`."""
     value = parsed(value)
     if isinstance(value, str) or not levels:
         return value if isinstance(value, str) and value.strip() else None
@@ -203,10 +198,7 @@ def listed_under(holder: Json, key: str) -> list[Json]:
 
 
 def seconds_of(value: Any) -> float:
-    """Return a time in seconds since 1970; 0 if the value is not a time.
-
-    The value is a datetime, an ISO string, or a number of milliseconds, as pandas writes it.
-    """
+    """Return a datetime, an ISO string or milliseconds as seconds since 1970; 0 if it is not a time."""
     if isinstance(value, datetime.datetime):
         return value.replace(tzinfo=value.tzinfo or datetime.UTC).timestamp()
     if (number := number_of(value)) is not None:
@@ -256,10 +248,7 @@ _OF_SAMPLES = {"query", "question", "contexts", "retrieved_contexts"}
 
 
 def spans_in(row: Json) -> Iterator[Span]:
-    """Yield the spans of a row, which is either one span or an OTLP document with many spans.
-
-    Raises Invalid if a span has no trace id, or the row is neither.
-    """
+    """Yield the spans of a row, which is either one span or an OTLP document with many spans."""
     row = row if isinstance(row, dict) else {}
     if isinstance(row.get("resourceSpans"), list):
         wrong = Invalid("contains a span without a trace id", 'write "traceId" and "spanId"')
@@ -288,10 +277,7 @@ def is_document_row(row: Json) -> bool:
 
 
 def samples_of_documents(rows: Rows) -> Rows:
-    """Yield a sample for each retriever span, given rows that are documents of spans.
-
-    The samples are in the order of their first rows. Raises InputError if a row is not such a document.
-    """
+    """Yield a sample for each retriever span, given rows that are documents of spans."""
     spans: dict[str, tuple[Callable[..., Any], list[tuple[float, dict[str, Json]]]]] = {}
     for _, row, where in rows:
         span = name_of(_first(row, _SPAN)) if is_document_row(row) else ""

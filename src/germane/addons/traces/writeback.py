@@ -70,11 +70,7 @@ def _annotation(span: str, context: Any, label: Any, judge: str, kind: str) -> d
 
 
 def langfuse(report: ReportData) -> Iterator[str]:
-    """Yield a line of JSON per score of each trace, for Langfuse.
-
-    If a trace contains a single search, the score belongs to the observation of this search; otherwise it
-    belongs to the trace.
-    """
+    """Yield a line of JSON per score for Langfuse: of the observation if a trace has one search."""
     basis = {(row.measure, row.system): row.basis.source for row in report.summaries}
     for sample, spans, scores in _traces(report):
         for score in (score for score in scores if score.value is not None):

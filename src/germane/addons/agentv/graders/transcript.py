@@ -26,10 +26,7 @@ def question_of(case: Case) -> str:
 
 
 def answer_of(case: Case) -> str:
-    """Return the system's answer: the response or, without it, the last text in the system's messages.
-
-    Returns "" if there is neither.
-    """
+    """Return the system's answer: the response or, without it, the last text in the system's messages."""
     if case.sample.response is not None:
         return case.sample.response
     texts = (content_text(m.content) for m in reversed(case.sample.messages) if m.role == "assistant")
@@ -69,19 +66,13 @@ def cost_of(case: Case) -> float | None:
 
 
 def duration_of(case: Case) -> float | None:
-    """Return the duration of the answer in milliseconds: as reported or, without a report, as measured.
-
-    Returns None if it is unknown.
-    """
+    """Return the duration of the answer in milliseconds: as reported or, without a report, as measured."""
     reported = _number(_reported(case, "duration_ms"))
     return _number(_reported(case, "ms")) if reported is None else reported
 
 
 def tokens_of(case: Case) -> dict[str, float] | None:
-    """Return the number of tokens of the answer for each of the keys `input`, `output` and `cached`.
-
-    A number that was not reported is 0. Returns None if neither input nor output tokens were reported.
-    """
+    """Return the number of tokens of the answer for each of the keys `input`, `output` and `cached`."""
     usage = _reported(case, "token_usage")
     if not isinstance(usage, Mapping):
         return None
@@ -92,11 +83,7 @@ def tokens_of(case: Case) -> dict[str, float] | None:
 
 
 def trace_summary(case: Case) -> dict[str, Json] | None:
-    """Return a summary of the answer's tool calls, cost and duration, with the keys of AgentV 2 and 4.
-
-    It is made from the messages. If they contain no tool calls, a summary that the target reported is used.
-    Returns None if there are neither messages nor such a summary.
-    """
+    """Return a summary of the answer's tool calls, cost and duration, with the keys of AgentV 2 and 4."""
     own = case.sample.metadata.get("trace_summary")
     calls = Counter(call.tool for call in tool_calls(case))
     if not case.sample.messages and not isinstance(own, Mapping):
@@ -114,10 +101,7 @@ def trace_summary(case: Case) -> dict[str, Json] | None:
 
 
 def json_in(text: str) -> Json:
-    """Return the JSON value in a text, which may also contain code fences or prose.
-
-    Raises ValueError if there is no JSON value.
-    """
+    """Return the JSON value in a text, which may also contain code fences or prose."""
     bare = _FENCE.sub("", text).strip()
     match = _OBJECT.search(bare)
     try:
@@ -131,10 +115,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the JSON document that a grading script reads on stdin, with the keys of AgentV 2 and 4.
-
-    `config` holds the options for the script.
-    """
+    """Return the JSON document that a grading script reads on stdin, with the keys of AgentV 2 and 4."""
     sample, answer, reference = case.sample, answer_of(case), reference_of(case)
     criteria = criteria_of(case) or reference
     lines = list(map(message_json, sample.messages))
@@ -194,10 +175,7 @@ def value_at(value: Json, path: str) -> Json:
 
 
 def same(first: Json, other: Json) -> bool:
-    """Return True if two JSON values are equal and have the same type.
-
-    1 equals 1.0, but it does not equal "1" or true.
-    """
+    """Return True if two JSON values are equal and of one type: 1 equals 1.0, but not "1" or true."""
     if isinstance(first, bool) or isinstance(other, bool):
         return first is other
     if isinstance(first, int | float) and isinstance(other, int | float):
