@@ -16,6 +16,7 @@ from germane.judges import FakeJudge, Judge, LLMJudge, PanelJudge, Reply
 from germane.judging.asker import Asker
 from germane.questions import AnyQuestion, ContextSetQuestion, PayloadModel, Question, Reason, Whole, YesNo
 from germane.questions.kinds import Support
+from germane.questions.relevance import Relevance
 from germane.types import Json, Judgement
 from tests.server import ModelServer
 
@@ -204,3 +205,33 @@ def test_the_reason_of_a_panel_is_of_the_vote_next_to_its_verdict() -> None:
     (claim,) = question.parse(verdict.answer)
     assert set(claim.contexts) == set(question.ranked((1, 2)))  # which were shown in another order
     assert claim.reasoning in {"said (2, 1)", "said (1, 2)"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dated(Relevance):
+    """Relevance, with a date that the prompt shows too."""
+
+    context_fields: ClassVar[tuple[str, ...]] = (*Relevance.context_fields, "date")
+
+    date: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatedKind(Dated):
+    """The same under a name of its own."""
+
+    kind: ClassVar[str] = "dated"
+
+
+@pytest.mark.parametrize("own", [Dated, DatedKind])
+def test_a_subclass_changes_no_key_of_the_kind_whose_prompt_it_uses(own: type[Dated]) -> None:
+    """Whichever is asked first: else paid answers would not be found."""
+    usual = Relevance(query="q", passage="p")
+    expected = LLMJudge("openai:m").key(usual)
+    judge = LLMJudge("openai:m")
+    first = judge.key(own(query="q", passage="p", date="1990"))
+    assert judge.key(usual) == expected
+    assert judge.key(own(query="q", passage="p", date="1990")) == first
+    later = LLMJudge("openai:m")
+    later.key(usual)
+    assert later.key(own(query="q", passage="p", date="1990")) == first

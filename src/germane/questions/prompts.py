@@ -168,7 +168,10 @@ class Prompts(dict[str, Prompt]):
         if (own := question.wording) is not None:
             return _worded(own)
         if (name := question.prompt) not in self:
-            self[name] = load(name, question=type(question))
+            # the type that the prompt is named after, and no subclass of it, decides on the hash
+            kinds: list[Any] = [kind for kind in reversed(type(question).__mro__) if "kind" in vars(kind)]
+            owner = next((kind for kind in kinds if f"{name}_".startswith(f"{kind.kind}_")), None)
+            self[name] = load(name, question=owner)
         return self[name]
 
 
