@@ -143,9 +143,10 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[S
         InputError: The measure is not a ranked measure of quality, or the report lacks the labels that it
             needs.
     """
-    blames = blame_of(report)
+    labels = settings_of(report), StoredAnswers(report.tables.judgements)
+    blames = _blames(report, *labels)
     try:
-        diagnoses = list(_diagnoses(report, _measure(report, measure)))
+        diagnoses = list(_diagnoses(report, _measure(report, measure), *labels))
     except InputError:
         if measure is not None or not any(map(is_shown, blames.values())):
             raise
@@ -156,12 +157,10 @@ def diagnose(report: ReportData, measure: str | Measure | None = None) -> list[S
     return diagnoses
 
 
-def _diagnoses(report: ReportData, measure: Measure) -> Iterator[SystemDiagnosis]:
-    settings, answers, systems = (
-        settings_of(report),
-        StoredAnswers(report.tables.judgements),
-        dict[str, list[Sample]](),
-    )
+def _diagnoses(
+    report: ReportData, measure: Measure, settings: Settings, answers: StoredAnswers
+) -> Iterator[SystemDiagnosis]:
+    systems: dict[str, list[Sample]] = {}
     for sample in report.samples():
         systems.setdefault(sample.system, []).append(sample)
     if not systems:
@@ -301,13 +300,14 @@ def is_shown(blame: Blame | None) -> TypeGuard[Blame]:
     return blame is not None and len(blame["unknown"].add or ()) < len(_NEEDED)
 
 
-def blame_of(report: ReportData) -> dict[str, Blame]:
+def _blames(report: ReportData, settings: Settings, answers: StoredAnswers) -> dict[str, Blame]:
     """Return, for each system, its queries by outcome (e.g. not retrieved), from stored verdicts.
 
     Queries without a reference or a response are left out. A system without other queries is left out too.
     """
-    measures, settings = _needed(report), settings_of(report)
-    answers = StoredAnswers(report.tables.judgements)
+    own = {(known.name, known.settings.get("text")): known for known in reversed(_measures_of(report))}
+    needed = map(Measure.parse, _NEEDED)  # with their parameters in the report, if it has them
+    measures = [own.get((measure.name, measure.settings.get("text")), measure) for measure in needed]
     graders, cases = graders_of(tuple(measures)), defaultdict[str, list[_Case]](list)
     answered = (sample for sample in report.samples() if sample.reference and sample.response)
     samples = (sample for sample in answered if sample.answerable is not False and not sample.failed)
@@ -322,13 +322,6 @@ def blame_of(report: ReportData) -> dict[str, Blame]:
 def _measures_of(report: ReportData) -> list[Measure]:
     """Return the report's measures that germane defines, without graders from elsewhere."""
     return list(filter(None, (known_measure(report[name].type) for name in report.measures)))
-
-
-def _needed(report: ReportData) -> list[Measure]:
-    """Return the measures named in `_NEEDED`, each with its parameters in the report if the report has it."""
-    own = {(known.name, known.settings.get("text")): known for known in reversed(_measures_of(report))}
-    needed = map(Measure.parse, _NEEDED)
-    return [own.get((measure.name, measure.settings.get("text")), measure) for measure in needed]
 
 
 def _by_kind(measures: Sequence[Measure], cases: Sequence[_Case]) -> Blame:
