@@ -7,16 +7,18 @@ import hashlib
 import json
 import re
 from binascii import Error, unhexlify
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Self, TypeAlias, TypeVar
 
 import msgspec
 import orjson
 from msgspec import UNSET, structs
 
-__all__ = ["canonical", "decode", "digest", "encode", "now", "replace_surrogates", "short_name"]
+__all__ = ["batched", "canonical", "decode", "digest", "encode", "now", "replace_surrogates", "short_name"]
 
+T = TypeVar("T")
 Json: TypeAlias = Any
 """A value of JSON."""
 
@@ -48,6 +50,18 @@ def encode_records(records: Sequence[msgspec.Struct]) -> bytes:
         return _encoder.encode_lines(records)
     except UnicodeEncodeError:
         return b"".join(encode_record(record) + b"\n" for record in records)
+
+
+def batched(rows: Iterable[T], size: int = 1000) -> Iterator[list[T]]:
+    """Yield the rows in lists of `size`; the last may be shorter (`itertools.batched` of Python 3.12)."""
+    remaining = iter(rows)
+    while some := list(islice(remaining, size)):
+        yield some
+
+
+def json_lines(rows: Iterable[msgspec.Struct]) -> Iterator[bytes]:
+    """Yield the rows as JSON Lines; each bytes object contains many lines."""
+    return map(encode_records, batched(rows))
 
 
 _LONE = re.compile("[\ud800-\udfff]")

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from germane.comparison.corrected import DecidedPair, how_judged, verdicts_of
+from germane.encoding import batched
 from germane.judging.recorded import StoredAnswers
 from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
@@ -27,7 +28,6 @@ from germane.reports.explain import settings_of
 from germane.reports.pairing import PairedSystems, Side
 from germane.reports.summary import known_measure
 from germane.statistics.comparison import DifferenceParts
-from germane.tables.columns import batched
 from germane.types import Context, Sample
 
 MOST_SPLIT = 20_000

@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias, TypeGuard, get_args
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from germane.encoding import Line
+from germane.encoding import Line, batched
 from germane.errors import InputError
 from germane.judging.recorded import StoredAnswers
 from germane.measures.bounds import least_level, open_holes, sample_means
@@ -41,7 +41,6 @@ from germane.reports.explain import settings_of
 from germane.reports.summary import is_diagnostic, known_measure
 from germane.statistics.comparison import holm, paired_difference
 from germane.statistics.intervals import SAME, IntervalEnds, mean_interval
-from germane.tables.columns import batched
 from germane.types import Sample
 
 _Changed: TypeAlias = tuple["ChangeRow", Floats]

@@ -21,6 +21,7 @@ from msgspec import structs
 
 from germane.addons import load
 from germane.clean import counted, mask_urls
+from germane.encoding import batched
 from germane.folder.files import SESSION, earlier_judgements, write_manifest
 from germane.folder.tables import BlockRows, Tables, check_digest
 from germane.folder.writer import FolderWriter
@@ -38,7 +39,6 @@ from germane.questions.relevance import Passages, examples_of
 from germane.reports.data import dump_grader
 from germane.reports.explain import result_row
 from germane.reports.report import Report
-from germane.tables.columns import batched
 from germane.tables.labels import add_labels
 from germane.targets.answers import PlannedCase, TargetAnswers, ask_targets
 from germane.types import Json

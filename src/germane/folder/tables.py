@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from germane.encoding import canonical, encode
+from germane.encoding import canonical, encode, json_lines
 from germane.errors import InputError
 from germane.folder.files import (
     APPEND,
@@ -34,7 +34,6 @@ from germane.folder.files import (
     torn_bytes,
     with_texts,
 )
-from germane.tables.columns import json_lines
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked
 from germane.tables.labels import Label, by_people
 from germane.tables.scores import SampleKey, ScoreTable

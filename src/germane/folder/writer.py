@@ -10,7 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Self
 
-from germane.encoding import encode_records, short_name
+from germane.encoding import batched, encode_records, json_lines, short_name
 from germane.errors import InputError
 from germane.folder.files import (
     APPEND,
@@ -34,7 +34,6 @@ from germane.folder.files import (
     sync,
 )
 from germane.folder.tables import StoredTables, Tables, numbered
-from germane.tables.columns import batched, json_lines
 from germane.tables.judgements import AskedCounts, count_asked, judgement_line
 from germane.tables.labels import Label
 from germane.tables.scores import ScoreTable

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from msgspec import structs
 
-from germane.encoding import now
+from germane.encoding import batched, now
 from germane.errors import InputError
 from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
@@ -28,7 +28,6 @@ from germane.reports.correction.terms import BLOCK, claim_verdicts, reads_verdic
 from germane.reports.data import ReportData
 from germane.reports.explain import settings_of
 from germane.statistics.correction import Design, drawing_order
-from germane.tables.columns import batched
 from germane.tables.labels import TAKEN_BACK, UNSURE, Label, time_of
 from germane.types import FrozenDict, Sample
 

@@ -24,10 +24,9 @@ from germane.measures.measure import Measure
 from germane.reports.gates import Gate, GateResult, Verdict, decide
 from germane.reports.summary import MeasureSummary, canonical_name, higher_is_better, slices_of, summarise
 from germane.tables.cases import CaseScores
-from germane.tables.columns import Frame, to_frame
 from germane.tables.judgements import JudgeLine
 from germane.tables.labels import Label
-from germane.tables.scores import SampleKey
+from germane.tables.scores import Frame, SampleKey, to_frame
 from germane.types import Json, Judgement, PlaceRow, Sample, Score, freeze
 
 if TYPE_CHECKING:

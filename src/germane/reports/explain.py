@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, json
 
+from germane.encoding import batched
 from germane.errors import InputError
 from germane.judging.recorded import StoredAnswers
 from germane.measures.bounds import fraction, least_level
@@ -25,7 +26,6 @@ from germane.reports.data import ReportData
 from germane.reports.summary import known_measure
 from germane.reports.text import explanation as explained
 from germane.reports.text.explanation import ExplainDocument, ExplainedLine, LabelLine
-from germane.tables.columns import batched
 from germane.tables.judgements import GRADED, result_item
 from germane.tables.labels import LabelBook, by_people
 from germane.tables.scores import SampleKey

@@ -20,9 +20,8 @@ from germane.reports.summary import MeasureSummary
 from germane.reports.text.overview import markdown, notes_of, render_plain
 from germane.samples.files import whole_file, write_whole
 from germane.show.table import csv_lines
-from germane.tables.columns import to_frame
 from germane.tables.judgements import JudgeLine
-from germane.tables.scores import SampleKey, ScoreRow, dump_score
+from germane.tables.scores import SampleKey, ScoreRow, dump_score, to_frame
 from germane.types import Json
 
 

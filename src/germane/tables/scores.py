@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from itertools import chain, repeat
-from typing import Annotated, Literal, NamedTuple, Self, TypeAlias, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias, get_args
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from germane.encoding import Line, encode
-from germane.errors import InputError, SourceLocation
-from germane.tables.columns import batched
+from germane.encoding import Line, batched, encode
+from germane.errors import InputError, MissingPart, SourceLocation, install_extra
 from germane.types import Json, Score, Status
 
 __all__ = ["STATUSES", "Bounds", "Noted", "SampleKey", "ScoreRow", "ScoreTable", "dump_score"]
@@ -331,3 +331,27 @@ def dump_score(score: Score) -> dict[str, Json]:
     """Return a score as the JSON object of scores.jsonl and of `--json` documents."""
     fields = {name: getattr(score, name) for name in ScoreRow.__struct_fields__}
     return {**fields, "bounds": score.bounds and list(score.bounds)}
+
+
+Library: TypeAlias = Literal["pandas", "polars"]
+Frame: TypeAlias = Any
+"""A DataFrame of pandas or polars; germane imports either library only when a frame is requested."""
+
+
+def to_frame(columns: Mapping[str, Sequence[Json]], library: Library) -> Frame:
+    """Return the columns as a DataFrame of `library`; nested values are written as JSON strings.
+
+    Raises MissingPart if the library is not installed.
+    """
+    flat = {
+        name: [
+            encode(value).decode() if isinstance(value, dict | list | tuple) else value for value in values
+        ]
+        for name, values in columns.items()
+    }
+    try:
+        module = import_module(library)
+    except ImportError:
+        fix = install_extra("tables") if library == "polars" else f"pip install {library}"
+        raise MissingPart(f"{library} is not installed", fix=fix) from None
+    return module.DataFrame(flat, strict=False) if library == "polars" else module.DataFrame(flat)

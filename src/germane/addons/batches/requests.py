@@ -17,7 +17,7 @@ import msgspec
 from msgspec import structs
 
 from germane.clean import mask_urls
-from germane.encoding import decode, digest, encode
+from germane.encoding import batched, decode, digest, encode
 from germane.errors import AnswerError, InputError, SourceLocation
 from germane.judges import Judge, LLMJudge, Price, Reply
 from germane.judges.client.chat import MODES, PROMPT, Completion, completion_in
@@ -30,7 +30,6 @@ from germane.questions import AnyQuestion
 from germane.questions.fusing import Ask, FusedRequest, render_request
 from germane.questions.question import known_kinds
 from germane.samples.files import numbered_lines, opened, shown_name
-from germane.tables.columns import batched
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze
 
 FILE = ""

@@ -28,7 +28,7 @@ from germane.addons.batches.requests import (
     split_trivial,
 )
 from germane.clean import counted, mask_urls
-from germane.encoding import now
+from germane.encoding import batched, now
 from germane.errors import AskedLater, InputError, JudgeError, LimitReached, NoneAnswered
 from germane.evaluation.spec import Callbacks, Spec
 from germane.judges import Judge, LLMJudge
@@ -37,7 +37,6 @@ from germane.judges.judge import members_of
 from germane.judges.llm import model_of
 from germane.judging.spending import UsageLog
 from germane.ledger.store import Ledger
-from germane.tables.columns import batched
 
 GRACE = 60.0
 """Seconds after which a batch that the provider does not list counts as never created."""

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.encoding import batched
 from germane.folder.tables import Tables
 from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
@@ -23,7 +24,6 @@ from germane.questions.asking import Unanswered, replay
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS
 from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS
-from germane.tables.columns import batched
 from germane.tables.labels import LabelBook
 from germane.tables.scores import SampleKey
 from germane.types import Sample

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import UNSET, to_builtins
 
 from germane.clean import counted, some_of
-from germane.encoding import encode, relevance_items
+from germane.encoding import batched, encode, relevance_items
 from germane.errors import InputError
 from germane.folder.tables import BlockRows, Tables
 from germane.measures.measure import Measure
@@ -34,7 +34,6 @@ from germane.reports.summary import (
 from germane.reports.text.explanation import ExplainDocument, ExplainedLine, LabelLine
 from germane.reports.text.overview import notes_of, remarks_of
 from germane.statistics.correction import drawing_order
-from germane.tables.columns import batched
 from germane.tables.judgements import JudgementTable, result_item
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Json, Sample

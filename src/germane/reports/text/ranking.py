@@ -14,8 +14,7 @@ from germane.reports.data import ReportData
 from germane.reports.summary import higher_is_better, in_digits, means_table
 from germane.samples.files import whole_file, write_whole
 from germane.show.table import Table, csv_lines
-from germane.tables.columns import to_frame
-from germane.tables.scores import SampleKey
+from germane.tables.scores import SampleKey, to_frame
 
 
 def ranked_table(report: ReportData) -> Table:
