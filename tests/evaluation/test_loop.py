@@ -165,7 +165,7 @@ def test_a_library_call_goes_on_in_its_folder(tmp_path: Path) -> None:
     again = evaluate(samples, "context_relevance", judge=judge, folder=tmp_path / "r")
     assert (again["context_relevance"].n, server.count) == (6, 6)  # nothing is asked again
     for others in (samples[:5], [{**samples[0], "contexts": ["x"]}, *samples[1:]]):
-        with pytest.raises(InputError, match="holds the report of another evaluation"):
+        with pytest.raises(InputError, match="already holds a report"):
             evaluate(others, "context_precision", judge=judge, folder=tmp_path / "r")
 
 

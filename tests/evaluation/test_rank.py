@@ -298,6 +298,13 @@ def test_data_frames_are_ranked_as_they_are(library: str, run: dict[str, Any]) -
     assert [score.value for score in got.scores()] == [0.5, 1.0]
 
 
+@pytest.mark.parametrize("measures", ["RR AP", ["RR", "AP"], [Measure.parse("RR"), "AP"], ["RR AP"]])
+def test_measures_are_named_or_given(measures: Any) -> None:
+    """In a list too, as `evaluate` takes them."""
+    report = rank({"q": {"d": 1.0}}, {"q": {"d": 1}}, measures)
+    assert [line.measure for line in report.summaries] == ["RR", "AP"]
+
+
 def test_parquet_is_ranked_like_its_table(tmp_path: Path) -> None:
     """Run and gold, by the file's extension; what is none is refused with its name."""
     polars.DataFrame(LONG).write_parquet(tmp_path / "run.parquet")

@@ -170,7 +170,7 @@ def test_the_same_call_goes_on_in_its_folder(tmp_path: Path) -> None:
     for _ in range(2):
         report = evaluate(QUESTIONS, "RR", target=counted, folder=tmp_path / "r")
         assert (report["RR"].mean, len(asked)) == (1.0, 2)
-    with pytest.raises(InputError, match="another evaluation"):
+    with pytest.raises(InputError, match="already holds a report"):
         evaluate(
             [{**QUESTIONS[0], "question": "x"}, QUESTIONS[1]], "RR", target=counted, folder=tmp_path / "r"
         )

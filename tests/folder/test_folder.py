@@ -18,6 +18,7 @@ from germane.tables.judgements import JudgementTable
 from germane.tables.labels import Label
 from germane.tables.scores import ScoreTable
 from germane.types import Judgement, Sample, Score
+from tests.command import invoke
 
 ROWS = [
     {"id": f"q{n}", "query": "a", "contexts": [{"text": f"a {n} {k}"} for k in range(3)]} for n in range(4)
@@ -107,11 +108,23 @@ def test_another_evaluations_report_is_not_overwritten(tmp_path: Path) -> None:
     saved(tmp_path)
     before = contents(tmp_path)
     other = evaluate(ROWS[:1], "context_precision@3", judge="lexical")
-    with pytest.raises(InputError, match=r"holds the report of another evaluation.*--force"):
+    with pytest.raises(InputError, match=r"already holds a report.*--force"):
         other.save(tmp_path)
     assert contents(tmp_path) == before
     other.save(tmp_path, force=True)
     assert len(list(Report.open(tmp_path).samples())) == 1
+
+
+def test_an_unfinished_evaluation_is_to_be_continued(tmp_path: Path) -> None:
+    """Who starts it again is told how to keep the answers that it has."""
+    report, data = tmp_path / "report", tmp_path / "data.jsonl"
+    data.write_text(json.dumps({"query": "q", "contexts": [{"id": "d"}], "qrels": {"d": 1}}))
+    saved(report)
+    write_manifest(report, {}, "interrupted")
+    ran = invoke("run", data, "-m", "RR", "-o", report)
+    assert ran.code == 2
+    assert "holds an unfinished evaluation" in ran.err
+    assert f"germane run --resume {report}" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ import pytest
 import germane
 from germane.errors import InputError
 from germane.evaluation.rank import rank
-from germane.samples import read_samples
+from germane.samples import read_samples, samples_from
+from germane.types import Sample
 from tests.command import invoke
 
 TIDE, BREAD, CATS = "The tide is high at noon.", "Bread needs flour and yeast.", "Cats sleep all day."
@@ -328,6 +329,55 @@ def test_contexts_without_any_id_are_skipped_for_gold(tmp_path):
         assert "2 x no context has a document id" in ran.out + ran.err
     assert invoke("validate", path).code == 0
     assert germane.evaluate(str(path), "RR")["RR"].mean == 0.5
+
+
+@pytest.mark.parametrize("measure", ["RR", "group_recall"])
+def test_no_gate_passes_where_the_ids_of_most_samples_are_lost(measure, tmp_path):
+    """A gate on the samples that still have ids would be on others than those that should be measured."""
+    path = tmp_path / "rows.jsonl"
+    gold = {"qrels": ["d1"], "gold": [["d1"]]}
+    rows = [
+        {"query": f"q{n}", "contexts": [{"text": "t", "metadata": {"key": "d1"}}], **gold} for n in range(9)
+    ]
+    rows.append({"query": "kept", "contexts": [{"id": "d1", "text": "t"}], **gold})
+    rows.append({"query": "without gold", "contexts": ["t"]})
+    path.write_text("\n".join(map(json.dumps, rows)))
+    flags = ("-m", measure, "--fail-under", f"mean({measure})>=0.5", "-o", tmp_path / "report", "--force")
+    ran = invoke("run", path, *flags)
+    assert ran.code == 3
+    assert "9 of 10 scores could not be computed (90%, more than 5% allowed)" in ran.out
+    assert invoke("run", path, *flags, "--max-unmeasured", "0.9").code == 0
+
+
+def samples(rows: Any) -> list[Sample]:
+    return list(read_samples(rows) if isinstance(rows, Path) else samples_from(rows))
+
+
+HEADINGS = {"id": "ID", "query": "Query", "retrieved_contexts": "Retrieved Contexts", "gold_ids": "Gold-IDs"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_headings_are_read_in_any_case_and_with_blanks(kind, tmp_path):
+    """Spreadsheets have headings for people; a heading that is a known name as it stands counts before others."""
+    rows = [{"id": "a", "query": "q", "retrieved_contexts": '["t"]', "gold_ids": "d1"}]
+    titled = [{HEADINGS[name]: cell for name, cell in row.items()} for row in rows]
+    sample = samples(source(kind, titled, tmp_path))[0]
+    assert (sample.id, sample.query, dict(sample.qrels or {})) == ("a", "q", {"d1": 1})
+    assert [context.text for context in sample.contexts or ()] == ["t"]
+    both = samples(source(kind, [{"Question": "other", "question": "q"}], tmp_path))[0]
+    assert (both.query, dict(both.metadata)) == ("q", {"Question": "other"})
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "parquet"])
+@pytest.mark.parametrize("name", ["gold_ids", "retrieved_context_ids"])
+def test_a_single_numeric_id_in_a_column_of_numbers(kind, name, tmp_path):
+    """A column with missing values holds floats; the id 7.0 is the id 7, and a missing one is none."""
+    rows: list[dict[str, Any]] = [{"query": "a", name: 7.0}, {"query": "b", name: None}]
+    first, second = samples(source(kind, rows, tmp_path))
+    if name == "gold_ids":
+        assert (first.qrels, second.qrels) == ({"7": 1}, None)
+    else:
+        assert ([one.id for one in first.contexts or ()], second.contexts) == (["7"], None)
 
 
 @pytest.mark.parametrize("word", ["nan", "None"])

@@ -200,7 +200,7 @@ class Outputs:
         """Raise InputError if there is already a report at the URL `store`, unless `replace` is true."""
         if self.store and not replace and with_urls("is_there")(f"{self.store}/manifest.json"):
             fix = "name a new URL, or give --force to replace it"
-            raise InputError(f"{mask_urls(self.store)} holds the report of another evaluation", fix=fix)
+            raise InputError(f"{mask_urls(self.store)} already holds a report", fix=fix)
 
     def put(self, report: Report, store: str | None = None) -> None:
         """Upload the written files, and then the report's folder, to their URLs.

@@ -46,7 +46,7 @@ DocumentId: TypeAlias = Callable[[str], str]
 def rank(
     run: Any,
     qrels: Any,
-    measures: str | Iterable[Measure] = DEFAULT_MEASURES,
+    measures: str | Iterable[Measure | str] = DEFAULT_MEASURES,
     *,
     system: str = "",
     missing: Literal["zero", "skip"] = "zero",
@@ -78,7 +78,7 @@ def rank(
 def rank_part(
     run: Any,
     qrels: Any,
-    measures: str | Iterable[Measure] = DEFAULT_MEASURES,
+    measures: str | Iterable[Measure | str] = DEFAULT_MEASURES,
     *,
     system: str = "",
     missing: Literal["zero", "skip"] = "zero",
@@ -216,9 +216,10 @@ def ranked_report(
     return Report.build(merged, manifest, gates=gates)
 
 
-def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
+def _checked(measures: str | Iterable[Measure | str]) -> tuple[Measure, ...]:
     """Return the parsed measures, each once; the residual of RBP is added after RBP."""
-    values = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
+    listed = [measures] if isinstance(measures, str) else measures
+    values = [m for one in listed for m in (parse_measures([one]) if isinstance(one, str) else [one])]
     if not values:
         raise MeasureError("no measure is given", fix=f"write -m '{DEFAULT_MEASURES}'")
     result: dict[Measure, None] = {}

@@ -19,7 +19,6 @@ from germane.measures.gold import NO_GOLD, TOGETHER
 from germane.measures.measure import Param, one_of
 from germane.measures.outcome import (
     NO_CONTEXT,
-    NO_IDS,
     Decided,
     Item,
     Outcome,
@@ -43,6 +42,7 @@ from germane.places.settings import Settings
 from germane.questions.asking import Program, Unanswered, ask, ask_all
 from germane.questions.kinds import Claims, Entities, StatementRelevance, Sufficiency, Support, Supported
 from germane.questions.text import folded
+from germane.tables.scores import NO_IDS
 from germane.types import Context, Sample
 
 

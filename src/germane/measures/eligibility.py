@@ -13,6 +13,7 @@ from germane.places.lists import field_text
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import LabelChoice
+from germane.tables.scores import WITHOUT_IDS
 from germane.types import Context, Sample
 
 _ABSENT = {
@@ -21,7 +22,6 @@ _ABSENT = {
     "forbidden": "the sample has no forbidden ids",
 }
 NO_QRELS, NOTHING_RELEVANT = "the sample has no qrels", "the sample's qrels have no relevant document"
-WITHOUT_IDS = "no context has a document id to compare with the gold ids"
 _COUNTS = {"num_ret", "num_rel"}
 """The ranked measures that count results or gold and need no ids."""
 _OF_IDS = {"gold", "forbidden"}

@@ -12,7 +12,6 @@ from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.measure import Param, one_of
 from germane.measures.outcome import (
     NO_CONTEXT,
-    NO_IDS,
     Decided,
     Item,
     Outcome,
@@ -23,6 +22,7 @@ from germane.measures.outcome import (
 )
 from germane.places.lists import distinct_contexts, documents, passage_key, rankings, relevant
 from germane.questions.text import folded_with_offsets, words
+from germane.tables.scores import NO_IDS
 from germane.types import Context, Evidence, Sample
 
 TOGETHER = one_of("several searches: all of them together, or the final list alone", "union", "final")
@@ -238,7 +238,7 @@ def _cover(sample: Sample, k: int | None) -> Coverage:
     if not contexts:
         raise Decided(NO_CONTEXT)
     if not any(context.id for context in contexts) and any(piece.doc for piece in sample.evidence or ()):
-        raise Decided(skipped("the contexts have no document ids"))
+        raise Decided(skipped(NO_IDS))
     try:
         return cover(sample.evidence or (), contexts)
     except ValueError as wrong:

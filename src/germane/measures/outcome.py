@@ -66,8 +66,6 @@ class Decided(Exception):
 
 
 NO_CONTEXT = ok(0.0, items=[Item("No context retrieved", held=False)])
-NO_IDS = "the contexts have no document ids"
-"""The reason for skipping a sample whose contexts have no ids: they cannot be compared with gold ids."""
 
 
 def skipped(why: str) -> Outcome:

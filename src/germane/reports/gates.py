@@ -28,6 +28,7 @@ from germane.reports.summary import (
     slices_of,
 )
 from germane.tables.cases import CaseScores
+from germane.tables.scores import NO_IDS, WITHOUT_IDS
 from germane.types import Json, Sample
 
 __all__ = ["Gate"]
@@ -439,17 +440,21 @@ def decide(
 
     The exit code is the first that applies. 2: a measure could not be computed for any sample, unless a gate
     failed or the measure is a required grader. 3: a limit was exceeded (`over` names it), more than
-    `max_unmeasured` of the scores are missing, or a gate is undecided. 1: a gate failed. 0: otherwise.
+    `max_unmeasured` of the scores are missing, or a gate is undecided. 1: a gate failed. 0: otherwise. With
+    gates, the scores of samples whose contexts have no ids to compare with their gold count as missing too.
     """
     results = tuple(gates)
-    due, lost = sum(s.scores for s in summaries), sum(s.failed for s in summaries)
+    skipped = [reason for s in summaries for reason in s.why] if results else []
+    without_ids = sum(count for why, count in skipped if why.startswith((WITHOUT_IDS, NO_IDS)))
+    due, lost = (sum(getattr(s, name) for s in summaries) + without_ids for name in ("scores", "failed"))
     absent = [s for s in summaries if s.total and s.skipped == s.total]
     causes = [f"{s.measure} could not be computed for any sample: {s.why[0][0]}" for s in absent]
     causes = [over, *causes] if over else causes
     never = {f"{REQUIRED}{s.measure}" for s in absent} - {g.gate for g in results}
     below = any(g.outcome == "failed" and not g.detail.startswith(UNMEASURED) for g in results)
     if too_much := bool(due) and lost / due > max_unmeasured:
-        shares = f"{lost / due:.0%}, more than {max_unmeasured:.0%} allowed"
+        digits = 0 if f"{lost / due:.0%}" != f"{max_unmeasured:.0%}" else 1
+        shares = f"{lost / due:.{digits}%}, more than {max_unmeasured:.{digits}%} allowed"
         causes.append(f"{lost:,} of {counted(due, 'score')} could not be computed ({shares})")
     outcomes = {gate.outcome for gate in results}
     undecided = bool(over) or too_much or "undecided" in outcomes

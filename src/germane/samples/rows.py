@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any, TypeAlias
 
 from msgspec import structs
@@ -70,6 +71,7 @@ class RowReader:
         self._taken = set(self._mapped.values())
         self._absent = set(self._mapped)
         self._plan = functools.lru_cache(maxsize=1000)(self._plan_of)
+        self._headings = functools.lru_cache(maxsize=1000)(self._headings_of)
         self._cells, self._table_rows = CellCounts(), 0
 
     def field_of(self, key: str, among: Iterable[str] = ()) -> str | None:
@@ -90,6 +92,8 @@ class RowReader:
         if not isinstance(row, dict):
             fix = 'write {"id": "q1", "query": "..."}'
             raise InputError(f"this sample is {describe(row)}, not an object", fix=fix, place=where(()))
+        if isinstance(row, TableRow):
+            row = TableRow(zip(self._headings(tuple(row)), row.values(), strict=True))
         among, plan = tuple(row), None
         try:
             if isinstance(row, TableRow):
@@ -111,6 +115,15 @@ class RowReader:
                 _explain(wrong, plan, row)
             raise wrong.error(where(wrong.path)) from None
 
+    def _headings_of(self, names: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return a table's headings; one like `Retrieved Contexts` becomes the known name `retrieved_contexts`."""
+        known, result = {fold(key): key for key in reversed(SPELLINGS)}, dict[Any, None]()
+        for name in names:
+            kept = name in SPELLINGS or name in self._mapped or not isinstance(name, str)
+            heading = name if kept else known.get(fold(name), name)
+            result[name if heading in (*names, *result) else heading] = None
+        return tuple(result)
+
     def _values(self, row: TableRow, where: Locate) -> dict[str, Json]:
         """Parse the cells of a table's row; return their values by column."""
         self._table_rows += 1
@@ -126,6 +139,8 @@ class RowReader:
                     self._cells.add(doubt, name, where((name,)))
             elif field == "answerable":
                 values[name] = yes_no(cell)
+            elif field in _OF_IDS and isinstance(cell, Real):
+                values[name] = [cell]  # a single id
         return values
 
     def _plan_of(self, keys: tuple[Any, ...], among: tuple[Any, ...]) -> KeyPlan:

@@ -27,6 +27,9 @@ Noted: TypeAlias = "tuple[Status, str | None, tuple[float, float] | None]"
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 """The statuses of scores; the code of a status is its index."""
+WITHOUT_IDS = "no context has a document id to compare with the gold ids"
+"""The start of the reason of a score that is skipped, although the sample has gold; so is `NO_IDS`."""
+NO_IDS = "the contexts have no document ids"
 _NAN = math.nan
 _PLAIN_END = b',"status":"ok","why":null,"bounds":null}\n'
 Bounds: TypeAlias = (
