@@ -8,6 +8,7 @@ import pytest
 from germane.errors import InputError, SourceLocation, TargetError
 from germane.samples import Notices
 from germane.targets import find_targets_file, open_target
+from germane.targets.targetsfile import check_target
 from germane.types import Context, Sample
 
 QUERY = Sample(id="q1", query="why?", reference="r", contexts=None)
@@ -119,7 +120,7 @@ def test_unknown_keys(tmp_path):
     ):
         open_target("a", write(tmp_path, f"{entry}    respons: x\n"))
     notices = Notices()
-    open_target("a", write(tmp_path, f"{entry}    colour: red\n    model: m\n"), warn=notices)
+    check_target("a", write(tmp_path, f"{entry}    colour: red\n    model: m\n"), warn=notices)
     assert [str(n.place) for n in notices] == [f"{tmp_path}/targets.yaml:{at}" for at in ("5:5", "6:5")]
 
 
@@ -128,7 +129,8 @@ def test_the_models_inside_a_system_are_kept(tmp_path):
     models = "{generator: gpt-4o, re-ranker: bge, embedder: e5}"
     path = write(tmp_path, f"targets: [{{name: a, provider: mock, response: x, models: {models}}}]")
     notices = Notices()
-    found = open_target("a", path, warn=notices).models
+    check_target("a", path, warn=notices)
+    found = open_target("a", path).models
     assert (found.generator, found.reranker, found.rewriter) == ("gpt-4o", "bge", None)
     assert ["embedder" in notice.problem for notice in notices] == [True]
     plain = write(tmp_path, "targets: [{name: a, provider: mock, response: x}]", "plain.yaml")

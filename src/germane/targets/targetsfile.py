@@ -27,16 +27,16 @@ PROVIDERS: Mapping[str, type[Target]] = {
 NAMES = (".agentv/targets.yaml", "targets.yaml", ".agentv/targets.yml", "targets.yml")
 
 
-def open_target(name: str, where: str | Path, *, warn: Warn | None = None) -> Target:
+def open_target(name: str, where: str | Path) -> Target:
     """Open the target called `name` in the targets file and return it, ready to answer queries.
 
     `where` is the targets file, or a folder; then the nearest targets file in or above the folder is used.
-    `${{ NAME }}` in the target's entry is replaced by the environment variable. `warn` is called with
-    warnings about the entry. Raises InputError, with file, line and column, if the target cannot be opened.
+    `${{ NAME }}` in the target's entry is replaced by the environment variable. Raises InputError, with file,
+    line and column, if the target cannot be opened.
     """
     entry, path, kind = check_asked(name, where)
     folder = path.resolve().parent
-    target = read_model(kind, with_environment(entry), folder=folder, warn=warn)
+    target = read_model(kind, with_environment(entry), folder=folder)
     target.open(entry.location, folder)
     return target
 
