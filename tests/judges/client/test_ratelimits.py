@@ -224,6 +224,14 @@ class TestRateLimiter:
         asyncio.run(use(limiter, 0))
         assert clock.now - began == pytest.approx(MINUTE * 1.5)
 
+    def test_a_server_that_reports_billions_of_tokens_delays_a_minute(self, clock: Clock) -> None:
+        """Not for ever."""
+        limiter, began = RateLimiter(tpm=1000), clock.now
+        asyncio.run(use(limiter, 10))
+        limiter.correct(10**12)
+        asyncio.run(use(limiter, 10))
+        assert clock.now - began <= 2 * MINUTE
+
     def test_who_waits_queues_and_who_is_cancelled_leaves_no_trace(self) -> None:
         """The first in the queue is called back, and one behind it: the next is served in its order."""
 

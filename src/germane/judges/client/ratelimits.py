@@ -147,7 +147,7 @@ class RateLimiter:
     def correct(self, tokens: float, requests: int = 0) -> None:
         """Add to the tokens and requests that count as used, once the actual numbers are known."""
         self._free_at[0] += requests * self._seconds[0]
-        self._free_at[1] += tokens * self._seconds[1]
+        self._free_at[1] += min(tokens * self._seconds[1], MINUTE)  # the numbers are the server's
 
     def release(self) -> None:
         """Count one request less in flight."""
