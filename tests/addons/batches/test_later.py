@@ -375,3 +375,60 @@ def test_a_damaged_file_of_answers_counts_what_is_whole(monkeypatch: pytest.Monk
     assert invoke("questions", *words, "-o", "rest.jsonl").code == 0
     Path("rest.back.jsonl").write_bytes(lines[1] + b"\n")
     assert invoke("answers", "rest.back.jsonl", "--ledger", "d.sqlite").code == 0
+
+
+def test_a_server_that_ignores_after_is_not_asked_for_pages_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A batch that it does not list was not created, and is sent again."""
+    usual, pages = OpenAIBatchServer.route, []
+
+    def route(self: OpenAIBatchServer, method: str, path: str, *rest: Any) -> Any:
+        if (method, path) != ("GET", "/v1/batches"):
+            return usual(self, method, path, *rest)
+        pages.append(path)
+        assert len(pages) < 9
+        return 200, {"data": [{"id": "another", "metadata": None}], "has_more": True}
+
+    monkeypatch.setattr(OpenAIBatchServer, "route", route)
+    with OpenAIBatchServer() as server:
+        with monkeypatch.context() as killed:
+            killed.setattr(AskedTable, "sent", lambda *_: None)
+            start(server, "--later")
+        assert [row.name for row in open_batches()] == [""]
+        assert resume(server, "--later").code == 3
+        assert len(pages) == 2
+        assert [bool(row.name) for row in open_batches()] == [True]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/files", {"object": "file"}),
+        ("POST", "/v1/batches", {"id": None}),
+        ("GET", "/v1/batches/", {"status": "failed", "errors": "no quota"}),
+        ("GET", "/v1/batches/", {"status": "failed", "errors": {"data": ["no quota", None]}}),
+        ("GET", "/v1/batches", {"data": {"batch": 1}}),
+        ("GET", "/v1/batches", {"data": [None, 7, {"id": "x", "metadata": "y"}]}),
+    ],
+)
+def test_another_answer_than_documented_is_no_internal_error(
+    monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: Any
+) -> None:
+    """A gateway may give any; the run can be continued once it answers as it should."""
+    usual = OpenAIBatchServer.route
+    with OpenAIBatchServer() as server:
+        with monkeypatch.context() as odd:
+            odd.setattr(AskedTable, "sent", AskedTable.sent if path.endswith("/") else lambda *_: None)
+            odd.setattr(
+                OpenAIBatchServer,
+                "route",
+                lambda self, verb, at, *rest: (
+                    (200, body)
+                    if verb == method and at.startswith(path) and (path.endswith("/") or at == path)
+                    else usual(self, verb, at, *rest)
+                ),
+            )
+            for ran in (start(server, "--later"), resume(server, "--later")):
+                assert "internal error" not in ran.err
+        assert values(finish(server)) == live()[0]

@@ -53,28 +53,39 @@ class BatchClient:
         """Upload the requests and create a batch named `batch`; return the server's name of it."""
         content = b"\n".join(request.line for request in requests) + b"\n"
         parts = {"file": (f"{batch}.jsonl", content, "application/jsonl")}
-        file = (await self._call("POST", "files", data={"purpose": "batch"}, files=parts))["id"]
-        body = {"input_file_id": file, "endpoint": URL, "completion_window": "24h"}
-        body["metadata"] = {_METADATA: batch}
-        return str((await self._call("POST", "batches", json=body))["id"])
+        file = await self._create("files", data={"purpose": "batch"}, files=parts)
+        body: dict[str, Json] = {
+            "input_file_id": file,
+            "endpoint": URL,
+            "completion_window": "24h",
+            "metadata": {_METADATA: batch},
+        }
+        return await self._create("batches", json=body)
+
+    async def _create(self, path: str, **more: Any) -> str:
+        name = (await self._call("POST", path, **more)).get("id")
+        if not isinstance(name, str):
+            raise TransportError(f"POST {mask_urls(self._service.at(path))} returned no id")
+        return name
 
     async def find(self, batch: str) -> str | None:
         """Return the server's name of the batch that germane named `batch`, or None if there is none."""
         query: dict[str, str | int] = {"limit": 100}
         while True:
             page = await self._call("GET", "batches", params=query)
-            for value in page["data"]:
-                if (value.get("metadata") or {}).get(_METADATA) == batch:
-                    return str(value["id"])
-            if not page.get("has_more") or not page["data"]:
-                return None
-            query["after"] = page["data"][-1]["id"]
+            rows = [row for row in _list(page.get("data")) if isinstance(row, dict) and row.get("id")]
+            for row in rows:
+                if _object(row.get("metadata")).get(_METADATA) == batch:
+                    return str(row["id"])
+            if not page.get("has_more") or not rows or rows[-1]["id"] == query.get("after"):
+                return None  # in the last case, the server has pages but ignores `after`
+            query["after"] = rows[-1]["id"]
 
     async def end_of(self, name: str) -> str | None:
         """Return why an ended batch failed as a whole, "" if it did not; None if it still runs."""
         result = await self._call("GET", f"batches/{name}")
-        errors = ((result.get("errors") or {}).get("data") or []) if result.get("status") == "failed" else []
-        why = "; ".join(dict.fromkeys(str(error.get("message") or error) for error in errors[:5]))
+        errors = _list(_object(result.get("errors")).get("data")) if result.get("status") == "failed" else []
+        why = "; ".join(dict.fromkeys(str(_object(error).get("message") or error) for error in errors[:5]))
         return why if result.get("status") in _ENDED else None
 
     async def answers(self, name: str) -> Iterator[Json]:
@@ -130,3 +141,11 @@ class BatchClient:
         if status >= 500 or status in _UNSURE:
             raise TransportError(message)
         raise AbsentBatch(message) if status == 404 else JudgeError(message)
+
+
+def _object(value: Json) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
