@@ -69,10 +69,7 @@ class BM25:
         return result
 
     def search(self, query: str, k: int) -> list[int]:
-        """Return the positions of the `k` best texts (0 = all) that contain a term of the query, best first.
-
-        Texts with the same score are in the order of their positions.
-        """
+        """Return the positions of the `k` best texts (0: all) with a term of the query, best first."""
         scores = self.scores(query)
         among = np.flatnonzero(scores > 0)
         return [int(at) for at in among[np.argsort(-scores[among], kind="stable")][: k or None]]

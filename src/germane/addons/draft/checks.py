@@ -60,10 +60,7 @@ def scripts_in(text: str) -> Counter[str]:
 
 
 def language_of(text: str) -> tuple[str, Counter[str]]:
-    """Return the script of most letters of a text, and the number of function words in each of its languages.
-
-    The script is "" if the text contains no letters.
-    """
+    """Return the script of most letters of a text ("": none), and its function words in each language."""
     script = next((name for name, _ in scripts_in(text).most_common(1)), "")
     listed = re.findall(r"[^\W\d_]+", folded(text))
     own = (language for language in _languages() if language.script == script)

@@ -80,14 +80,9 @@ class Dropped(Exception):
 class Attempt:
     """An attempt to draft a question, and its result.
 
-    Attributes:
-        turn: The passage, and the kind and style of the question.
-        row: The sample if a question was accepted, else {}.
-        dropped: The rejected candidates, with the reasons.
-        judgements: The answers of the writer and the judge that the attempt used.
-        searched: The positions of the passages in which no answer was found.
-        rivals: The number of other documents that may answer the question.
-        candidate: The first candidate that passed the checks that need no call.
+    `row` is the sample if a question was accepted, else {}. `searched` are the positions of the passages in
+    which no answer was found, and `rivals` is the number of other documents that may answer the question.
+    `candidate` is the first one that passed the checks that need no call.
     """
 
     turn: Turn
@@ -108,21 +103,11 @@ class Attempt:
 
 @dataclass
 class Drafter:
-    """Drafts questions until enough are accepted, or no passages are left to try.
+    """Drafts questions until enough are accepted, no passages are left, or the first 20 attempts all failed.
 
-    Drafting also ends if none of the first 20 attempts is accepted.
-
-    Attributes:
-        pool: Asks the writer and the judge, through the ledger.
-        search: Finds other passages that may answer a question.
-        order: The order of the attempts.
-        progress: Called after each attempt with the number of attempts so far.
-        seed: The random seed; another seed asks the writer again.
-        language: The language of the questions; "" means the language of the passage.
-        examples: Real questions, which the writer is shown.
-        ahead: The number of attempts that may run at the same time.
-        attempts: The attempts that were accepted or rejected, in order.
-        stopped: The reason why drafting ended early, or "".
+    `pool` asks the writer and the judge, and `progress` is called with the number of attempts so far. With
+    another `seed`, the writer is asked again. `language` "" means that of the passage. Up to `ahead` attempts
+    run at the same time. `stopped` is the reason why drafting ended early, or "".
     """
 
     pool: Asker
@@ -184,10 +169,7 @@ class Drafter:
             attempt.drop(Dropped("check", "repeat", what), candidate)
 
     async def _ask(self, question: Question[A], attempt: Attempt) -> A:
-        """Ask a model a question, add its answer to the attempt's `judgements`, and return the parsed answer.
-
-        Raises Dropped if the model gave no usable answer; the next run then asks again.
-        """
+        """Return a model's answer, which is added to the attempt's; raise Dropped if it is unusable."""
         (answer,) = await self.pool.judge([question])
         attempt.judgements.append(answer.judgement)
         if isinstance(answer.value, Unanswered):
@@ -215,11 +197,7 @@ class Drafter:
         return result
 
     def _check(self, attempt: Attempt, payload: DraftPayload, avoid: tuple[str, ...]) -> None:
-        """Set the attempt's `candidate` to the first one in the writer's answer (`payload`) without a fault.
-
-        Candidates before it are rejected. Only checks that need no call are made; a question must not contain
-        the words in `avoid`. Raises Dropped if the writer gave no candidates.
-        """
+        """Set `candidate` to the writer's first one without a fault; no calls are made."""
         if not payload.candidates:
             raise Dropped("write", "unsuitable", payload.unsuitable)
         turn = attempt.turn
@@ -232,10 +210,7 @@ class Drafter:
             attempt.drop(Dropped("check", *fault), candidate)
 
     async def _look_for_answer(self, attempt: Attempt, candidate: Candidate) -> None:
-        """Accept a near-miss if the judge twice finds no answer in the top 20 passages, shown in two orders.
-
-        Accepting sets the attempt's `row`. Raises Dropped if the passages answer the question.
-        """
+        """Accept a near-miss if the judge finds no answer in the top 20 passages, in two orders."""
         found = await self.search.top(attempt.turn.id, candidate.question, LOOKED_AT)
         texts = tuple(text for _, text in found)
         for question in (Sufficiency, SufficiencyReversed):

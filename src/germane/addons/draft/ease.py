@@ -75,15 +75,11 @@ _COPIED = 0.8
 
 
 class MeasuredQuestion(NamedTuple):
-    """Figures on how easily a question's gold is found in the corpus, to compute the ease of a set.
+    """How easily a question's gold is found in the corpus.
 
-    Attributes:
-        query: The question.
-        has_gold: True if the corpus contains a gold document of the question.
-        rank: The best BM25 rank of a gold document; None if no gold document contains a term of the question.
-        overlap: The proportion of the question's content words that its gold contains; None if unknown.
-        known: The proportion of the question's terms that occur in the corpus.
-        margin: The difference of the first and second BM25 score, divided by the first score.
+    `rank` is the best BM25 rank of a gold document, `overlap` the proportion of the question's content words
+    that its gold contains, `known` that of its terms that occur in the corpus, and `margin` the difference of
+    the first and second BM25 score, divided by the first.
     """
 
     query: str
@@ -140,10 +136,7 @@ def summary(questions: Sequence[MeasuredQuestion], clusters: Sequence[str] | Non
 
 
 def _difference(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Return the difference of two independent means, with an interval computed from theirs (Newcombe 1998).
-
-    Returns None if a mean has no interval.
-    """
+    """Return the difference of two independent means, with an interval made of theirs (Newcombe 1998)."""
     if one["interval"] is None or other["interval"] is None:
         return None
     (low, high), (low2, high2), a, b = one["interval"], other["interval"], one["mean"], other["mean"]

@@ -97,11 +97,9 @@ def draw(
 
 @dataclass
 class TurnOrder:
-    """Decides which passage and kind of question to try next.
+    """Decides which passage and kind of question to try next: at most four attempts per wanted question.
 
-    `slots` holds the kind of each wanted question; at most four attempts are made for one. `turns` are the
-    possible attempts of each kind, in order. `begun` counts the slots for which attempts were made, `tried`
-    the attempts and `kept` the accepted questions of each kind.
+    `slots` holds the kind of each wanted question, and `begun` counts those for which attempts were made.
     """
 
     turns: Mapping[str, list[Turn]]
@@ -175,11 +173,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class DraftCorpus:
-    """A corpus in memory: the text of each document, and its passages.
-
-    `usable` are the passages from which questions may be written. `skipped` counts the other passages, by
-    reason.
-    """
+    """A corpus in memory. Questions are written from `usable` passages; others are counted by reason."""
 
     digest: str
     name: str
@@ -281,11 +275,9 @@ def _sort_out(passages: Sequence[Passage], documents: dict[str, str]) -> tuple[l
 
 
 def _is_near(words: Sequence[str], shingles: list[np.ndarray], by_value: dict[int, list[int]]) -> bool:
-    """Return True if a text (its `words`) is nearly the same as an earlier text; else record it as a new one.
+    """Return True if the shingles of a text have a Jaccard similarity of 0.9 with an earlier text's.
 
-    Two texts are nearly the same if their Jaccard similarity of shingles is at least 0.9. Such texts almost
-    always have one of their eight smallest shingles in common. `shingles` holds the shingles of each earlier
-    text, and `by_value` maps each of these smallest shingles to the earlier texts that contain it.
+    Such texts almost always share one of their eight smallest shingles; `by_value` finds texts by these.
     """
     joined = (" ".join(words[at : at + _SHINGLE]) for at in range(len(words) - _SHINGLE + 1))
     own = np.unique(np.fromiter((crc32(text.encode()) for text in joined), np.uint32))

@@ -204,10 +204,7 @@ def _real_questions(path: Path) -> list[Sample]:
 
 
 def _warn(writer: Judge, judge: Judge, order: TurnOrder, target: Target | None) -> None:
-    """Print notes if one model is writer and judge, or the writer's family is that of a model of the target.
-
-    Also prints a note for each kind of question for which `order` has too few passages.
-    """
+    """Print notes on a writer that is the judge or of the target's family, and on too few passages."""
     if writer.name == judge.name:
         say(f"note: {writer.name} checks its own questions; name another model with --writer or --judge")
     for kind, wanted in Counter(order.slots).items():
@@ -227,11 +224,7 @@ def _dry_run(
     shown: Sequence[str],
     judges: tuple[Judge, Judge],
 ) -> tuple[dict[str, Json], str]:
-    """Return the document and the text that --dry-run prints: the expected calls and cost, and what is sent.
-
-    `turns` are the possible attempts by kind, `n` is the number of wanted questions. `shown` are real
-    questions for the writer, `judges` the judge and the writer. No calls are made.
-    """
+    """Return the document and the text of --dry-run: the expected calls and cost, and what is sent."""
     listed = [turn for some in zip(*(some for some in turns.values() if some), strict=False) for turn in some]
     guess = ease.forecast(n, listed, judges, shown, source.passages)
     models = sorted({one.name for one in judges})
