@@ -9,7 +9,7 @@ import shutil
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import partial
@@ -132,12 +132,16 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
         engine = str(plan.spec.get("engine") or "")
         _check(plan, parse_engine(engine)[0])
         whole = Path(spec.resume) if spec.resume else new_folder(plan.spec, plan.cases.paths)
+        again = command_to_resume(whole, plan.spec)
         target = FolderWriter(whole).lock()
         try:
             if not (stored or spec.force):
                 target.refuse_other()
-            begin = partial(_write_start, plan, stored, target, spec)
-            shares = _run_parts(engine, begin, callbacks, command_to_resume(whole, plan.spec))
+            with executor_of(engine) as (executor, workers):
+                of = int(stored.get("parts") or workers)
+                shares = [Share(number, of) for number in range(1, of + 1)]
+                work = _write_start(plan, stored, target, spec, of)
+                _wait_for([executor.submit(work, share) for share in shares], callbacks, again)
             parts = open_parts([target.path.absolute() / _PARTS / share.folder for share in shares])
             own = {"outputs": list(plan.spec.outputs), "store": plan.spec.store}
             report, before = merge_parts(*parts, target, own)
@@ -145,7 +149,7 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
             target.close()
     shutil.rmtree(whole / _PARTS, ignore_errors=True)
     if any(field in {"errors", "failed"} for _, field, _ in report.tables.asked):
-        callbacks.on_failures(command_to_resume(whole, plan.spec))
+        callbacks.on_failures(again)
     return report, before
 
 
@@ -166,12 +170,11 @@ def _check(plan: Plan, kind: str) -> None:
 
 
 def _write_start(
-    plan: Plan, stored: Mapping[str, Json], target: FolderWriter, given: Spec, workers: int
-) -> tuple[Callable[[Share], None], list[Share]]:
-    """Write the whole evaluation's manifest to `target`; return the function that runs a part, and the parts.
+    plan: Plan, stored: Mapping[str, Json], target: FolderWriter, given: Spec, of: int
+) -> Callable[[Share], None]:
+    """Write the whole evaluation's manifest, with `of` parts, and return the function that runs a part.
 
-    `stored` is the manifest of the evaluation to resume ({} for a new one), and `given` are the options of
-    this session. A new evaluation gets as many parts as there are `workers`.
+    `stored` is the manifest of the evaluation to resume, and `given` are the options of this session.
     """
     spec, address = plan.spec, None
     if keeps_answers(plan.judge) and not spec.no_cache:
@@ -183,48 +186,37 @@ def _write_start(
         ledger.close()
     if not stored:
         shutil.rmtree(target.path / _PARTS, ignore_errors=True)
-    of = int(stored.get("parts") or workers)
     cwd = stored.get("cwd") or str(Path.cwd())
     options = {**spec.as_json(), "folder": str(target.path), "ledger": address}
     made = {"created": stored.get("created") or now(), "cwd": cwd, "options": options, "parts": of}
     write_manifest(target.path, made, "running")
     own = given.but(folder=None, outputs=None, engine=None, ledger=None, store=None, force=True)
-    work = partial(run_part, own, options, Path(cwd), target.path.absolute(), socket.gethostname())
-    return work, [Share(number, of) for number in range(1, of + 1)]
+    return partial(run_part, own, options, Path(cwd), target.path.absolute(), socket.gethostname())
 
 
-def _run_parts(
-    engine: str,
-    begin: Callable[[int], tuple[Callable[[Share], None], list[Share]]],
-    callbacks: Callbacks,
-    again: str,
-) -> list[Share]:
-    """Run the parts that `begin` returns, and return them."""
-    with executor_of(engine) as (executor, workers):
-        work, shares = begin(workers)
-        futures: list[Future[None]] = [executor.submit(work, share) for share in shares]
-        callbacks.on_progress("running in parts", 0, len(shares))
-        try:
-            for done, _ in enumerate(as_completed(futures), 1):
-                callbacks.on_progress("running in parts", done, len(shares))
-        except KeyboardInterrupt:
-            _kill_workers(futures)
-            raise Interrupted(f"interrupted; continue with: {again}") from None
-        errors = [error for future in futures if (error := future.exception()) is not None]
-        if any(not isinstance(error, GermaneError) for error in errors):
-            _kill_workers(futures)
-    if not errors:
-        return shares
-    error = next((error for error in errors if isinstance(error, InputError)), errors[0])
+def _wait_for(futures: Sequence[Future[None]], callbacks: Callbacks, again: str) -> None:
+    """Wait until all parts have ended, and raise the error of one that failed, which names how to continue."""
+    callbacks.on_progress("running in parts", 0, len(futures))
+    try:
+        for done, _ in enumerate(as_completed(futures), 1):
+            callbacks.on_progress("running in parts", done, len(futures))
+    except KeyboardInterrupt:
+        _kill_workers(futures)
+        raise Interrupted(f"interrupted; continue with: {again}") from None
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    if any(not isinstance(error, GermaneError) for error in errors):
+        _kill_workers(futures)
+    error = next((error for error in errors if isinstance(error, InputError)), next(iter(errors), None))
     if isinstance(error, InputError):
         raise error
     if isinstance(error, GermaneError):
         raise type(error)(f"{error}; continue with: {again}")
-    what = f"{type(error).__name__}: {error}"
-    raise JudgeError(f"a worker ended before its part did ({what}); continue with: {again}")
+    if error is not None:
+        what = f"{type(error).__name__}: {error}"
+        raise JudgeError(f"a worker ended before its part did ({what}); continue with: {again}")
 
 
-def _kill_workers(futures: list[Future[None]]) -> None:
+def _kill_workers(futures: Sequence[Future[None]]) -> None:
     """Kill all workers and cancel waiting parts: a pool that has lost a worker would wait forever."""
     for future in futures:
         future.cancel()
