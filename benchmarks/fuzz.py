@@ -515,7 +515,7 @@ def use_samples(_: Bench, path: Path) -> None:
 
 def use_run(_: Bench, path: Path) -> None:
     run = RowSource(path, together=True)
-    for lists in run.again(lambda: list(run.lists())):
+    for lists in run.lists():
         for first, end in itertools.pairwise(lists.starts.tolist()):
             missing = np.isnan(lists.rows.number[first:end])
             check(missing.all() or not missing.any(), "NaN was taken")

@@ -312,7 +312,7 @@ def outcome(source: Any, kind: Kind) -> Any:
         rows = RowSource(source, kind, together=True)
         found = [
             (list(some.rows.doc), repr(some.rows.number.tolist()), list(some.queries), some.starts.tolist())
-            for some in rows.again(lambda: list(rows.lists()))
+            for some in rows.lists()
         ]
     except InputError as fault:
         return str(fault)

@@ -21,7 +21,7 @@ GOLD = {"q1": {"b": 1, "z": 0}, "q2": {"c": 2}}
 def read_run(path: Path, **how: Any) -> RowSource:
     """The run in a file, all of which can be read."""
     run = RowSource(path, **how, together=True)
-    run.again(lambda: list(run.lists()))
+    assert list(run.lists())
     return run
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from germane.errors import InputError, SourceLocation
 from germane.samples.runs.columns import Lists, Texts, has_duplicates, numbered
 from germane.samples.runs.formats import EXAMPLES, Floats, Numbers
-from germane.samples.runs.source import RowSource
+from germane.samples.runs.source import Again, RowSource
 
 __all__ = ["read_run"]
 
@@ -59,7 +59,7 @@ def read_run(source: Any, **how: Any) -> dict[str, list[str]]:
     """
     run = RowSource(source, **how, together=True)
     ranked: dict[str, list[str]] = {}
-    for lists in run.again(lambda: list(run.lists())):
+    for lists in run.lists():
         order = np.argsort(lists.starts[lists.of] + _places(lists))
         docs, ends = list(lists.rows.doc[order]), lists.starts.tolist()
         ranked |= zip(lists.queries, map(docs.__getitem__, map(slice, ends, ends[1:])), strict=True)
@@ -78,7 +78,10 @@ def find_hits(
     `doc_id` maps a chunk id in the run to its document id. A document listed twice for a query is an error,
     or, if `duplicates` is "first", its better rank counts.
     """
-    return run.again(lambda: _hits(run, gold, duplicates, doc_id))
+    try:
+        return _hits(run, gold, duplicates, doc_id)
+    except Again:  # now with all rows together
+        return _hits(run, gold, duplicates, doc_id)
 
 
 def _hits(

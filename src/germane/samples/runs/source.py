@@ -8,14 +8,13 @@ on the size of the block and not on that of the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -43,8 +42,6 @@ from germane.samples.runs.formats import (
     format_of,
     frame_roles,
 )
-
-T = TypeVar("T")
 
 BLOCK = 1 << 20
 """The number of bytes that are parsed in one step."""
@@ -113,12 +110,6 @@ class RowSource:
             return replace(lists, rows=lists.rows.compact())
         what = "table" if self.file is None else "file"
         raise InputError(f"this {what} has no gold", fix=GOLD.trec, place=SourceLocation(self.name))
-
-    def again(self, read: Callable[[], T]) -> T:
-        """Call `read` until it no longer raises Again, and return its result."""
-        while True:
-            with suppress(Again):
-                return read()
 
     def read_together(self) -> None:
         """Set `together`, so that all rows are read before the first query is returned, and raise Again."""
