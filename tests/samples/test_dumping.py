@@ -14,9 +14,14 @@ from germane.types import Call, Context, Evidence, FrozenDict, Message, Sample, 
 words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(str.strip)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 maybe = st.none()
-metadata = st.dictionaries(
-    st.sampled_from(["colour", "size", "depth"]), st.integers() | words, max_size=2
-).map(FrozenDict)
+values = st.recursive(
+    maybe | st.booleans() | st.integers() | words,
+    lambda inner: (
+        st.lists(inner, max_size=2).map(tuple) | st.dictionaries(words, inner, max_size=2).map(FrozenDict)
+    ),
+    max_leaves=4,
+)
+metadata = st.dictionaries(st.sampled_from(["colour", "size", "depth"]), values, max_size=2).map(FrozenDict)
 contexts = st.builds(
     Context,
     text=words,

@@ -67,7 +67,7 @@ def test_rows_of_a_table_keep_their_cells() -> None:
     """Rows taken from a table by the caller are read as the table is: texts are parsed, 1.0 is a yes."""
     table = pd.DataFrame([{"query": "a", "contexts": "['x', 'y']", "answerable": 1.0}])
     wanted = [Sample(id="1", query="a", contexts=(Context(text="x"), Context(text="y")), answerable=True)]
-    assert list(samples_from(table)) == wanted
+    assert list(read_questions(table)) == wanted
     assert list(samples_from(list(records(table)))) == wanted
 
 

@@ -33,7 +33,7 @@ from germane.measures.graders import needs_judge
 from germane.measures.scoring import Job
 from germane.places.settings import Settings
 from germane.reports.report import Report
-from germane.samples.frames import fields_of
+from germane.samples.frames import fields_of, records
 from germane.samples.reading import read_questions, samples_from
 from germane.types import Json, Judgement, Sample, Score
 
@@ -124,7 +124,7 @@ class SharedJudge:
 
         `against` is what relevance is judged against, as for `--against`: auto, query, reference, ...
         """
-        samples = list(samples_from([row]))
+        samples = list(samples_from(records([row])))
         return _measured(await self.areport(samples, measures, against), *samples)
 
     async def areport(

@@ -40,16 +40,15 @@ def records(source: Any) -> Iterator[Any]:
     elif not isinstance(source, Iterable) or isinstance(source, bytes):
         problem = f"the samples are given as {type(source).__name__}, not as a list of samples"
         raise InputError(problem, fix=LIST)
-    tabular = rows is not source
-    return (_plain_row(row, tabular=tabular) if isinstance(row, Mapping) else row for row in rows)
+    kind = dict if rows is source else TableRow
+    return (kind(_mapping(row)) if isinstance(row, Mapping) else row for row in rows)
 
 
-def _plain_row(row: Mapping[Any, Any], *, tabular: bool) -> dict[str, Json]:
-    cells = {
+def _mapping(row: Mapping[Any, Any]) -> dict[str, Json]:
+    return {
         str(key): plain(cell.to_dict() if SPELLINGS.get(key) == "qrels" and _holds_grades(cell) else cell)
         for key, cell in row.items()
     }
-    return TableRow(cells) if tabular or isinstance(row, TableRow) else cells
 
 
 def is_table(value: Any) -> bool:

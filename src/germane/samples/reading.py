@@ -153,7 +153,10 @@ def read_questions(
             problem = f"{shorten(source, 40)!r} is not the path of a file of samples"
             raise InputError(problem, fix=fix)
         return read_samples(path, warn=warn)
-    return samples_from(source, warn=warn, asked=asked)
+    rows = records(source)
+    if asked:
+        rows = ({"query": row} if isinstance(row, str) else row for row in rows)
+    return samples_from(rows, warn=warn)
 
 
 def suffix_of(path: Path) -> str:
@@ -162,29 +165,25 @@ def suffix_of(path: Path) -> str:
 
 
 def samples_from(
-    rows: Iterable[Mapping[str, Json] | Sample | str],
+    rows: Iterable[Mapping[str, Json] | Sample],
     *,
     columns: Columns | None = None,
     warn: Warn | None = None,
-    asked: bool = False,
 ) -> Iterator[Sample]:
-    """Return an iterator over the Samples built from a list or a DataFrame; a Sample stays unchanged.
+    """Return an iterator over the Samples built from `rows`; a Sample stays unchanged.
 
-    Mappings are read like lines of JSON Lines. `columns` and `warn` are as in `read_samples`, and `asked` as
-    in `read_questions`.
+    Mappings are read like lines of JSON Lines. `columns` and `warn` are as in `read_samples`.
     """
-    located = _as_samples(_located(records(rows), asked=asked), warn)
+    located = _as_samples(_located(rows), warn)
     return _samples(located, RowReader(columns, warn), SourceLocation("samples"), "row")
 
 
-def _located(rows: Iterable[Any], *, asked: bool = False) -> Iterator[Row]:
+def _located(rows: Iterable[Any]) -> Iterator[Row]:
     """Yield a Row (number from 1, value, function for locations) per value, without lone surrogates."""
     for number, row in enumerate(rows, 1):
-        made: Json = {"query": row} if asked and isinstance(row, str) else row
-        if isinstance(row, Sample):
-            made = without_surrogates(row)
-        elif isinstance(made, dict):
-            made = type(made)(replace_surrogates(dict(made)))
+        made: Json = without_surrogates(row) if isinstance(row, Sample) else row
+        if isinstance(row, Mapping):
+            made = (TableRow if isinstance(row, TableRow) else dict)(replace_surrogates(dict(row)))
         yield number, made, functools.partial(_at, SourceLocation("samples", number))
 
 
