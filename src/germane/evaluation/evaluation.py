@@ -30,7 +30,8 @@ from germane.judging.asker import Asker
 from germane.judging.spending import Budget, Spent, UsageLog, manifest_of
 from germane.measures.graders import no_judge
 from germane.measures.scoring import Block, Job
-from germane.places.lists import AskedItem, places_asked, rankings, turns
+from germane.places.asked import AskedItem, places_asked
+from germane.places.lists import rankings, turns
 from germane.places.settings import Settings
 from germane.questions.asking import AskJudge, FindAnswers, Running, finish, start
 from germane.questions.question import AnyQuestion
