@@ -12,7 +12,8 @@ import pytest
 import germane
 from germane.errors import InputError
 from germane.evaluation.rank import rank
-from germane.samples import read_samples, samples_from
+from germane.samples import read_samples
+from germane.samples.reading import read_questions
 from germane.types import Sample
 from tests.command import invoke
 
@@ -350,7 +351,7 @@ def test_no_gate_passes_where_the_ids_of_most_samples_are_lost(measure, tmp_path
 
 
 def samples(rows: Any) -> list[Sample]:
-    return list(read_samples(rows) if isinstance(rows, Path) else samples_from(rows))
+    return list(read_questions(rows))
 
 
 HEADINGS = {"id": "ID", "query": "Query", "retrieved_contexts": "Retrieved Contexts", "gold_ids": "Gold-IDs"}
