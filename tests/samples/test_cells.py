@@ -420,3 +420,13 @@ def test_notes_on_runs_name_the_column(name, column, tmp_path):
         frame.to_json(path, orient="records", lines=True)
     report = rank(frame if name == "frame" else path, {"8": {"d80": 1}}, "RR")
     assert [f"'{column}' looks like several ids" in note for note in report.manifest["notes"]][:1] == [True]
+
+
+def test_validate_warns_of_what_run_warns_of(tmp_path):
+    """A file that is valid and still not read as meant is seen before anything is evaluated."""
+    path = tmp_path / "rows.csv"
+    path.write_text("question,doc_ids,gold_ids,referenze\nq,d1 | d2,d1,x\n")
+    ran = invoke("validate", path)
+    assert ran.code == 0
+    assert "looks like several ids joined" in ran.err
+    assert "did you mean 'reference'?" in ran.err

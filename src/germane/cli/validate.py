@@ -108,7 +108,7 @@ def _noting(faults: list[InputError]) -> Iterator[None]:
 def faults_of(path: Path, warn: Warn, unchecked: dict[str, None] | None = None) -> list[InputError]:
     """Return every fault of one file: an eval file, a targets file, or a file of samples."""
     if path.suffix not in _YAML:
-        return faults_in(path)
+        return faults_in(path, warn=warn)
     faults: list[InputError] = []
     unchecked = {} if unchecked is None else unchecked
     with _noting(faults):
@@ -144,7 +144,7 @@ def _check_eval_file(
         except InputError as fault:
             faults.append(fault.at(SourceLocation(str(file.path))))
     for data in file.data:
-        faults += faults_in(data, dict(file.columns))
+        faults += faults_in(data, dict(file.columns), warn)
     unchecked |= dict.fromkeys(unset_variables(parse_yaml(read_text(file.path), str(file.path))))
 
 

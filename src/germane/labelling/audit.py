@@ -213,7 +213,7 @@ def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[JudgeAgree
         yield f"{problem}; run germane run SAMPLES --judge JUDGE"
         return
     yield from _not_counted(read.left_out)
-    if not kinds:
+    if not kinds and not read.left_out:
         yield "there are no people's labels to compare the judge with; run germane label REPORT --budget 100"
     for line in kinds:
         yield from (f"{line.kind}: {warning}" for warning in _few_items(line.n, "label is", "labels are"))

@@ -59,7 +59,7 @@ def import_labels(
     and labels that change nothing. Raises InputError if no row is about an item of the report.
     """
     kinds, documents = _labelable(report)
-    (answered, unfilled), results, others = _rows_of(path), list[Label](), 0
+    (answered, unfilled), results, others = _rows_of(path), list[Label](), list[SourceLocation]()
     for location, row in answered:
         answer, scale = _answer(row, location)
         texts = {name: row.get(name) or None for name in ("who", "reason")}
@@ -74,9 +74,9 @@ def import_labels(
             fields |= {"kind": kinds[item], **({} if drawn else {"queue": "import", "design": None})}
             labels = [row]
         results += [load_label({**label, **fields}, location) for label in labels]
-        others += not labels
+        others += [] if labels else [location]
     if not results:
-        problem = f"{path}: no row of {others} names a passage or claim of this report"
+        problem = f"{path}: no row of {len(others)} names a passage or claim of this report"
         fix = "write a row for an item of the report, or for a sample's id and a document's id"
         if unfilled and not others:
             problem, fix = f"{path}: none of its {counted(unfilled, 'row')} has an answer", _WRITE_GRADE
@@ -94,7 +94,8 @@ def import_labels(
     )
     notes = []
     if others:
-        notes.append(f"{counted(others, 'row does', 'rows do')} not name a passage or claim of this report")
+        rows = counted(len(others), "row does", "rows do")
+        notes.append(f"{rows} not name a passage or claim of this report (the first: {others[0]})")
     if unfilled:
         notes.append(f"{counted(unfilled, 'row has', 'rows have')} no answer yet")
     if unchanged:

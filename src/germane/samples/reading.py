@@ -96,13 +96,16 @@ def _is_beir(path: Path) -> bool:
     return (path / "qrels").is_dir() and bool(dataset_files(path, "queries"))
 
 
-def faults_in(path: Path, columns: Columns | None = None) -> list[InputError]:
-    """Return the first error of each row in a file or folder of samples, at most MOST_FAULTS per file."""
+def faults_in(path: Path, columns: Columns | None = None, warn: Warn | None = None) -> list[InputError]:
+    """Return the first error of each row in a file or folder of samples, at most MOST_FAULTS per file.
+
+    `warn` is called with a Notice for each suspicious field.
+    """
     faults: list[InputError] = []
     try:
         if path.is_dir() and not _is_beir(path):
-            return [fault for file in data_files(path) for fault in faults_in(file, columns)]
-        deque(_read_file(path, RowReader(columns), faults), maxlen=0)
+            return [fault for file in data_files(path) for fault in faults_in(file, columns, warn)]
+        deque(_read_file(path, RowReader(columns, warn), faults), maxlen=0)
     except InputError as fault:
         faults.append(fault)
     return faults
