@@ -97,12 +97,7 @@ def _xml(text: str, clean: Callable[[str], str] = clean) -> str:
 
 
 def github_commands(report: ReportData, workspace: Path | None = None) -> Iterator[str]:
-    """Yield GitHub workflow commands: an annotation for each failed case and for each gate that did not pass.
-
-    At most ten cases are annotated. A failed case is an error if a required grader failed, otherwise a
-    warning. Texts are escaped, so that a text cannot end a command or begin another. File names are relative
-    to `workspace` if they are inside it, and otherwise unchanged.
-    """
+    """Yield GitHub annotations, escaped, of gates that did not pass and of up to ten failed cases."""
     places: Mapping[str, Sequence[Json]] = report.manifest.get("places") or {}
     for case in islice((case for case in report.cases() if case.failed), _MOST):
         at = " title=germane"

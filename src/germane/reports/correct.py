@@ -120,11 +120,7 @@ def chance_of(draws: Iterable[Draw], case: str, item: str) -> float:
 
 
 def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
-    """Group labels by queue, design and seed; yield each group as the `Draw` of its items from `pool`.
-
-    A draw is left out if `pool` contains none of its items or, if whole queries were drawn, if no query is
-    completely labelled.
-    """
+    """Yield the labels of each queue, design and seed as the `Draw` of its items from `pool`, if any."""
     groups: dict[tuple[object, ...], list[Label]] = defaultdict(list)
     for label in labels:
         design = label.design or {}
@@ -276,11 +272,9 @@ class Corrections:
         )
 
     def human(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> Floats | str:
-        """Return each case's score computed from the labels in `book`, nan if a label is missing.
+        """Return each case's score from the labels in `book` (nan = a label is missing), or why it has none.
 
-        `rows` contains the items to label. Returns a reason instead if the measure cannot be computed from
-        people's labels. A label "unsure" counts as the answer that gives the lowest score if `unsure` is 0,
-        and the highest score if it is 1.
+        A label "unsure" counts as the answer with the lowest score if `unsure` is 0, the highest if it is 1.
         """
         labels = rows.people(rows.items, book, unsure)
         if not np.isnan(rows.weight).any():

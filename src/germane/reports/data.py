@@ -77,10 +77,9 @@ class CaseResult(Line, kw_only=True, rename=internal("undecided_required")):
 def case_of(
     key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader], open_to: Collection[str]
 ) -> CaseResult:
-    """Return a case's score over all graders, and its verdict; `key` is its id, system and trial.
+    """Return a case's score over all graders, and its verdict.
 
-    `scores` are the case's scores, and `graders` maps measures to graders. `open_to` names the measures
-    judged by a stand-in for a model; a verdict that depends on them is undecided.
+    `open_to` names measures judged by a stand-in for a model; a verdict that depends on them is undecided.
     """
     from germane.measures.graders import BORDERLINE, PASS, STRICT  # not at the top: `germane rank` needs none
 

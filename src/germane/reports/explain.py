@@ -53,11 +53,9 @@ def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judge
 
 
 def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
-    """Yield (strip, score, query) for each score.
+    """Yield (strip, score, query) for each score; a strip has a sign per passage, and "|" between searches.
 
-    A strip is a string with one sign per retrieved passage, which shows its label; "|" separates searches.
-    Labels are the labels that the first score's measure uses or, if it is not a ranked measure, the report's
-    first ranked measure. Without a ranked measure, strips are "".
+    It shows the labels that the first score's measure uses, or else the report's first ranked measure.
     """
     if not scores:
         return
@@ -89,10 +87,7 @@ def _sign(places: Places, at: int, least: float) -> str:
 
 
 def explain_query(report: ReportData, query: str | None, measure: str | None = None) -> ExplainDocument:
-    """Return the explanation of the scores of the sample with the id or query text `query`.
-
-    If `measure` is given, only its score is explained. Raises InputError if there is no such sample or score.
-    """
+    """Return the explanation of the sample with this id or query. Raises InputError if there is none."""
     named = (sample for sample in report.tables.samples if query in {sample.id, sample.query})
     sample = None if query is None else next(named, None)
     if sample is None:
@@ -145,11 +140,9 @@ class Explainer:
     def explain(
         self, score: Score, sample: Sample | None
     ) -> tuple[Explanation, tuple[Places, int] | None, Sequence[tuple[AnyQuestion, Any]] | None]:
-        """Return a score's explanation, the ranking behind the score, and the judge's questions and answers.
+        """Return a score's explanation, its ranking (`Places`, index) or None, and the judge's answers.
 
-        The ranking is (`Places`, the sample's index in it), or None if the measure is not ranked. The ranking
-        and the questions are both None if the score cannot be recomputed because it was skipped or its sample
-        or measure is unknown.
+        The ranking and the answers are None if the score cannot be recomputed.
         """
         outcome = Outcome(score.value, score.status, score.why, score.bounds)
         measure = known_measure(score.type)
@@ -273,11 +266,7 @@ def missing_gold(sample: Sample) -> list[explained.MissingLine]:
 
 
 def numbers_of(measure: Measure, places: Places, sample: int, value: float | None) -> str | None:
-    """Return a ranked measure's formula with the numbers of a sample, such as "2 / 5".
-
-    `sample` is the sample's index in `places`, `value` its score. Returns None if the formula is not a
-    fraction of two numbers or does not give `value`.
-    """
+    """Return a ranked measure's formula with a sample's numbers, such as "2 / 5", if it gives `value`."""
     table = places.table_of(sample)
     if value is None or table.rows != 1 or measure.settings.get("holes", "zero") != "zero":
         return None

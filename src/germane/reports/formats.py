@@ -178,11 +178,9 @@ def format_of(path: Path) -> str:
 
 
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
-    """Write a report to a file, in the format given by the file's extension.
+    """Write a report to a file, in the format of its extension; pages and pictures show the `baseline`.
 
-    HTML pages and pictures compare the report with `baseline`. `page` contains further arguments:
-    `comparison` for Markdown, or the sections of `html`. Raises InputError if the extension is unknown, or if
-    `path` is one of the report folder's own files.
+    Raises InputError if the extension is unknown, or `path` is one of the report folder's own files.
     """
     kind = format_of(path)
     if report.folder is not None and is_own(path, report.folder):

@@ -121,11 +121,7 @@ class Gate:
         return cls(how, measure, result["op"], number, where, mean_of=mean_of, share=share, by=by)
 
     def check_named(self, measured: Iterable[str]) -> None:
-        """Raise InputError if the gate's measure cannot be used.
-
-        It cannot be used if it is not in `measured`, if its mean mixes the labels of people and the judge, or
-        if its range is smaller than the change in the gate.
-        """
+        """Raise InputError if the measure is not in `measured`, mixes labels or cannot change so much."""
         names = dict.fromkeys(measured)
         if self.measure in names:
             measure = known_measure(self.measure)
@@ -226,12 +222,9 @@ def check_gate(
     samples: Iterable[Sample],
     keep: NDArray[np.int64] | None = None,
 ) -> list[GateResult]:
-    """Decide a gate and return one result per system.
+    """Decide a gate on the samples `keep` (None = all), and return one result per system.
 
-    `summaries` are the means and `cases` the single scores that the gate can be on. `samples` are only read
-    if the gate is on slices. `keep` contains the indices of the samples that `summaries` are over; None means
-    all samples. Raises InputError if the measure was not computed, its mean mixes labels, or no case is in a
-    slice.
+    `samples` are read only for slices. Raises InputError without the measure or a slice, or for mixed labels.
     """
     gate.check_named(name for summary in summaries for name in (summary.measure, summary.type))
     mine = [summary for summary in summaries if gate.measure in {summary.measure, summary.type}]
@@ -390,10 +383,7 @@ class Verdict:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The causes, then the undecided gates, then the failed gates.
-
-        If there are none, the only reason is that the gates passed or that no gates are declared.
-        """
+        """The causes, then the undecided and failed gates; else that gates passed or none are declared."""
         outcomes: tuple[GateOutcome, ...] = ("undecided", "failed")
         gates = [gate for outcome in outcomes for gate in self.gates if gate.outcome == outcome]
         texts = [f"gate {gate.outcome}: {gate.sentence or f'{gate.gate} ({gate.detail})'}" for gate in gates]

@@ -19,10 +19,7 @@ __all__ = ["judge_in_all", "models_in"]
 
 
 def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """Join several evaluations' manifest entries on the judge into one; counts and costs are summed.
-
-    The cost is None if it is unknown for any evaluation. The other fields are the first entry's.
-    """
+    """Join entries on the judge: counts and costs are summed (None if unknown), the rest is the first's."""
     counts = {name: sum(of[name] for of in entries) for name in JUDGE_COUNTS}
     tokens = {name: sum(of["tokens"][name] for of in entries) for name in ("input", "output")}
     costs = [of["cost_usd"] for of in entries]

@@ -121,10 +121,7 @@ class MeasureComparison(
 
     @property
     def deciding(self) -> tuple[float | None, Interval, float | None]:
-        """The difference on which the outcome is based, its interval and its p-value.
-
-        They are corrected by people's labels if there is a corrected difference.
-        """
+        """The deciding difference (corrected by labels if possible), its interval and its p-value."""
         if self.corrected is None:
             return self.difference, self.interval, self.p
         return self.corrected.difference, self.corrected.interval, self.corrected.p
@@ -149,10 +146,7 @@ class MeasureComparison(
 
     @property
     def figure(self) -> str:
-        """The deciding difference and its interval as text, such as "+0.03 (95% interval +0.01 to +0.05)".
-
-        If people's labels correct the difference, the corrected difference is returned.
-        """
+        """The deciding difference with its interval, such as "+0.03 (95% interval +0.01 to +0.05)"."""
         difference, interval, _ = self.deciding
         if difference is None:
             return "not measured"
@@ -339,11 +333,7 @@ class PairedSystems:
     def compare(
         self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
     ) -> MeasureComparison:
-        """Return the comparison of the systems by one measure.
-
-        `keep` is a mask of A's cases that restricts the comparison to a slice, and `name` is the slice's
-        name.
-        """
+        """Return the comparison by one measure; `keep` masks A's cases in the slice with this `name`."""
         ours, theirs = self.values(measure)
         if keep is not None:
             chosen = np.flatnonzero(keep[ours.case])

@@ -41,11 +41,7 @@ _MOST_SYSTEMS = 8  # systems that get a chart of relevance by rank
 
 
 def tag(name: str, *children: str, **attributes: object) -> str:
-    """Return an SVG element as a string; `children` are strings of SVG elements, and attributes are escaped.
-
-    An underscore in an attribute's name is written as a hyphen. `color` is a key of `_COLOURS`, which
-    contains a light and a dark variant of each colour.
-    """
+    """Return an SVG element with escaped attributes; `color` is a key of `_COLOURS`, `_` in a name is `-`."""
     if (colour := attributes.pop("color", None)) is not None:
         attributes = {"class_": f"c-{colour}", "color": _COLOURS[str(colour)][0], **attributes}
     written = ""
@@ -192,10 +188,7 @@ def _ranks(counts: Sequence[Counter[str | None]], title: str) -> Chart:
 
 
 def differences(report: ReportData, baseline: ReportData, measure: str, system: str | None = None) -> Chart:
-    """Return a chart of each query's change from the baseline, largest first, with the mean and its interval.
-
-    `system` None means the first system. Raises InputError if no query is scored in both reports.
-    """
+    """Return a chart of each query's change from the baseline, largest first, with the mean and interval."""
     system = report.systems[0] if system is None else system
     other = system if system in baseline.systems else baseline.systems[0]
     pair = PairedSystems(Side("the baseline", baseline, other), Side("this report", report, system))
@@ -253,11 +246,7 @@ def charts_of(report: ReportData, baseline: ReportData | None = None) -> list[Ch
 
 
 def write_picture(report: ReportData, path: Path, baseline: ReportData | None = None) -> None:
-    """Write the charts of a report to a .svg or .png file.
-
-    Raises InputError if there is nothing to draw, and MissingPart if the package for .png files is not
-    installed.
-    """
+    """Write a report's charts to a .svg or .png file. Raises MissingPart without the package for .png."""
     drawn = document(charts_of(report, baseline))
     if path.suffix.lower() != ".png":
         write_whole(path, drawn.encode())

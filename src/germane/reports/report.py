@@ -334,11 +334,9 @@ def open_together(
     ranges: Mapping[str, tuple[float, float]],
     directions: Mapping[str, bool],
 ) -> tuple[list[ReportData], list[str]]:
-    """Return several reports, opened without correcting their means, and notes on guesses about measures.
+    """Return reports or paths as reports with uncorrected means, and notes on guesses about measures.
 
-    `values` are reports or paths. `ranges` and `directions` (True if higher is better) describe measures in
-    result files of other programs. For other measures, range and direction are guessed from the names and the
-    values.
+    `ranges` and `directions` (True if higher is better) describe measures in files of other programs.
     """
     from germane.results.naming import types_of  # not at the top: `germane rank` reads no such files
     from germane.results.reading import read_results

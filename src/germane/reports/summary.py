@@ -215,10 +215,7 @@ def range_of(canonical: str) -> tuple[float, float]:
 
 
 def check_change(canonical: str, change: float, problem: str, location: SourceLocation | None = None) -> None:
-    """Raise InputError if `change` exceeds the width of a measure's range.
-
-    The message begins with `problem`, and `location` is where the change is written.
-    """
+    """Raise an InputError that begins with `problem` if `change` exceeds the width of a measure's range."""
     low, high = range_of(canonical)
     if abs(change) > high - low:
         name = canonical.partition(" [")[0]
@@ -244,11 +241,7 @@ def summarise(
     clusters: Mapping[str, str] | None = None,
     keep: NDArray[np.int64] | None = None,
 ) -> list[MeasureSummary]:
-    """Return one summary per system and measure, in order of first appearance.
-
-    `clusters` maps cases that depend on one another to their common cluster. If `keep` is given, only the
-    samples with these indices, in ascending order, are summarised.
-    """
+    """Return a summary per system and measure, in order of appearance, over the samples `keep`."""
     cases = scores
     if not isinstance(cases, CaseScores):
         cases = CaseScores(cases if isinstance(cases, ScoreTable) else ScoreTable(cases))
@@ -315,11 +308,7 @@ def _summary(
 def interval_of_cases(
     values: CaseValues, clusters: NDArray[np.generic] | None, span: tuple[float, float], *, times: float = 1.0
 ) -> Interval:
-    """Return the confidence interval of the mean over cases; `span` is the measure's range.
-
-    `clusters` contains the cluster of each case; None means that cases are independent. `times` other than 1
-    estimates the interval for `times` as many cases.
-    """
+    """Return the interval of the mean over cases, or over `times` as many; `span` is the measure's range."""
     bounds, limits = (values.low, values.high), limits_of(span, values)
     if not np.isfinite(values.high).all():
         why = "missing scores could have any value"
@@ -419,11 +408,7 @@ _STYLES = {"corrected": "bold", "mean": "bold", "skipped": "dim", "incomplete": 
 def means_table(
     summaries: Sequence[MeasureSummary], counts: Sequence[str] | None = None, of_all: str = "n"
 ) -> Table:
-    """Return the table of means, one row per summary; columns name slices and systems if there are several.
-
-    `counts` names the columns of `COUNTS` to show; None means the columns that are not all 0. `of_all` is the
-    heading of the column with the number of cases.
-    """
+    """Return the table of means; `counts` names the columns of counts (None = those that are not all 0)."""
     zero = "0" if counts else "-"
     if counts is None:
         counts = [name for name in COUNTS if any(getattr(summary, name) for summary in summaries)]

@@ -73,11 +73,7 @@ class CaseScores:
         return distinct[np.argsort(first)]
 
     def groups(self, keep: Ints | None = None) -> Iterator[tuple[str, int, Ints]]:
-        """Yield (system, index of the measure, indices of its scores) for each system and measure.
-
-        Groups are in order of first appearance. If `keep`, indices of samples, is given, only the scores of
-        these samples are returned.
-        """
+        """Yield (system, measure's index, rows) in order of appearance, over the samples `keep`."""
         sample, measure = self.table.sample, self.table.measure
         width = max(1, len(self.measures))
         kept = np.arange(len(sample)) if keep is None else np.flatnonzero(np.isin(sample, keep))
@@ -101,10 +97,7 @@ class CaseScores:
         return self.values_of(rows if keep is None else rows[np.isin(self.table.sample[rows], keep)], span)
 
     def values_of(self, rows: Ints, span: tuple[float, float]) -> CaseValues:
-        """Return the scores by case for the rows with these indices, which are of one system and one measure.
-
-        `span` is the measure's lowest and highest value, which bound a missing score.
-        """
+        """Return the scores by case of these rows of one system and measure; `span` bounds missing ones."""
         score_rows = self.table.taken(rows)
         due = score_rows.status != _SKIPPED
         ok = score_rows.status[due] == _OK
@@ -130,20 +123,14 @@ class CaseScores:
         )
 
     def counts(self, rows: Ints, status: NDArray[np.uint8]) -> Ints:
-        """Return how many trials of each case have each status, as an array of shape (cases, statuses).
-
-        `rows` are indices in the table, and `status` is the status code of each. Cases are in index order.
-        """
+        """Return how many trials of each case have each status, shape (cases, statuses), in index order."""
         codes = np.unique(self.case[self.table.sample[rows]], return_inverse=True)[1]
         size = len(STATUSES)
         cells = np.bincount(codes * size + status, minlength=size * (codes.max(initial=-1) + 1))
         return cells.reshape(-1, size)
 
     def clusters_of(self, case: Ints, clusters: Mapping[str, str] | None) -> NDArray[np.generic] | None:
-        """Return the cluster number of each case in `case`; a case without a cluster gets a unique number.
-
-        Returns None if `clusters`, which maps case ids to clusters, is empty or None.
-        """
+        """Return the cluster number of each case, unique for one without; None if there are no `clusters`."""
         if not clusters:
             return None
         numbers: dict[str, int] = {}

@@ -129,10 +129,7 @@ def asked_counts(row: Mapping[str, Mapping[str, Any]]) -> AskedCounts:
 
 
 def dump_judgement(judgement: Judgement) -> dict[str, Json]:
-    """Return a judgement as a flat JSON object that includes its provenance; empty fields are left out.
-
-    The key is the first field, so that a reader can skip a line after its first bytes.
-    """
+    """Return a judgement with its provenance as a flat JSON object without empty fields, the key first."""
     fields: dict[str, Json] = to_builtins(judgement)
     if judgement.usage == Usage():
         fields.pop("usage", None)

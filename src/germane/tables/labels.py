@@ -67,10 +67,7 @@ _decode = msgspec.json.Decoder(Label).decode
 
 
 def decode_label(line: bytes) -> Label:
-    """Return the label in a line of labels.jsonl. Raises ValueError or InputError if the label is invalid.
-
-    To save memory, equal strings of different labels are stored once.
-    """
+    """Return the label in a line, equal strings stored once. Raises ValueError or InputError if invalid."""
     label = _checked(_decode(line), None)
     for name in ("item", "kind", "scale", "sample"):
         force_setattr(label, name, intern(getattr(label, name)))
@@ -78,10 +75,7 @@ def decode_label(line: bytes) -> Label:
 
 
 def load_label(row: Json, location: SourceLocation | None = None) -> Label:
-    """Return the label in a JSON object or in a CSV row of strings.
-
-    Raises InputError if the label is invalid. `location` is the file and line named in the error.
-    """
+    """Return the label in a JSON object or CSV row. Raises InputError with `location` if it is invalid."""
     try:
         label = msgspec.convert(row, Label, strict=False)
     except msgspec.ValidationError as error:
@@ -94,10 +88,7 @@ _OLDEST = datetime.min.replace(tzinfo=UTC)
 
 
 def time_of(label: Label, location: SourceLocation | None = None) -> datetime:
-    """Return the label's time in UTC; the earliest possible time if the label has no time.
-
-    Raises InputError if the time is not in ISO 8601.
-    """
+    """Return the label's time in UTC, the earliest one if it has none. Raises InputError if not ISO 8601."""
     text = (label.at or "").strip()
     if not text:
         return _OLDEST
@@ -124,10 +115,7 @@ def _checked(label: Label, location: SourceLocation | None) -> Label:
 
 
 def scale_ends(scale: str, location: SourceLocation | None = None) -> tuple[int, int]:
-    """Return the lowest and highest grade of a scale, such as (0, 3) for "graded".
-
-    Raises InputError if the scale is unknown.
-    """
+    """Return the ends of a scale, such as (0, 3) for "graded". Raises InputError if it is unknown."""
     ends = _ends(scale)
     if ends is None:
         problem, fix = f"unknown scale {scale[:40]!r}", "write graded, binary, or grades such as 0-4"
@@ -200,10 +188,7 @@ class LabelBook:
         return len(self._unsure.get(item, ()))
 
     def people(self, items: Iterable[str]) -> tuple[str | None, ...]:
-        """Return the people who labelled these items or were unsure about them, sorted by name.
-
-        Returns () if no item has several labels and no person was unsure.
-        """
+        """Return who labelled these items or was unsure; () if each has one label and no one was unsure."""
         distinct = dict.fromkeys(items)
         people = [self._people.get(item, ()) for item in distinct]
         if all(sum(map(len, some)) < 2 for some in people) and distinct.keys().isdisjoint(self._unsure):

@@ -62,12 +62,9 @@ class LabelTarget:
 def choose_targets(
     report: ReportData, kind: str | None, design: Design | None
 ) -> tuple[list[LabelTarget], list[str]]:
-    """Return the label targets of a report, and the judged measures that they do not correct.
+    """Return the label targets of a report, of this `kind` and `design`, and the judged measures left out.
 
-    If `kind` or `design` is given, only targets of this kind or design are returned. Measures that depend on
-    the order of the passages need labels of whole queries, and other ranked measures need labels of some
-    passages. context_recall and faithfulness need labels of single claims. context_sufficiency needs one
-    answer per query.
+    Measures of order need labels of whole queries, others of some passages, of claims or one per query.
     """
     wanted: dict[str, dict[str, bool]] = {"relevance": {}, "support": {}, "sufficiency": {}}
     never: dict[str, bool] = {}
@@ -103,11 +100,7 @@ def choose_targets(
 def shared_budget(
     targets: Sequence[LabelTarget], orders: Sequence[Sequence[str]], budget: int | None
 ) -> list[int]:
-    """Return how many answers of `budget` each target gets, so that enough are left for later targets.
-
-    `orders` contains, for each target, the query of each item to label, in the order drawn. `budget` None
-    means as many answers as there are items to label.
-    """
+    """Return how many answers of `budget` (None = all) each target gets, with enough left for later ones."""
     needed = [target.answers_needed(cases) for target, cases in zip(targets, orders, strict=True)]
     left, shares = sum(map(len, orders)) if budget is None else budget, list[int]()
     for at, cases in enumerate(orders):

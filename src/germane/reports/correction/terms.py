@@ -41,12 +41,9 @@ def reads_verdicts(measure: Measure, settings: Settings) -> bool:
 def claim_verdicts(
     measure: Measure, sample: Sample, settings: Settings, answers: StoredAnswers
 ) -> Iterator[tuple[AnyQuestion, str, int, float, float]]:
-    """Yield the yes/no verdicts on a sample whose mean is the measure's score.
+    """Yield (question, item, claim, verdict, weight) for each yes/no verdict that the score adds up.
 
-    The verdicts are on single claims, or on whether the contexts are sufficient. Each is (question, item,
-    claim, verdict, weight). `claim` is the claim's number in the question, from 1, or 0 for the whole
-    question. `verdict` is 1 for yes, 0 for no, and nan if the judge failed. A verdict yes adds `weight` to
-    the score. Nothing is yielded for other measures.
+    `claim` is its number in the question, 0 for the whole question; `verdict` is nan if the judge failed.
     """
     if measure.name not in VERDICT_MEANS:
         return

@@ -170,10 +170,9 @@ _MOST_OUTCOMES, _MOST_GATES, _MOST_MEANS, _MOST_CASES, _MOST_LINES = 3, 6, 8, 10
 
 
 def markdown(report: ReportData, comparison: Mapping[str, Json] | None = None) -> Iterator[str]:
-    """Yield the report as Markdown for a pull request: verdict, gates, means and the ten worst queries.
+    """Yield the report as Markdown for a pull request, with the outcomes of `comparison` at the top.
 
-    At most 60 lines are visible; notes are in a collapsed section. `comparison` is the document of `germane
-    compare --json`, whose outcomes are shown at the top.
+    At most 60 lines are visible; notes are in a collapsed section.
     """
     if comparison:
         sentences = [row["sentence"] for row in comparison["comparisons"] if row["sentence"]]
