@@ -1,9 +1,8 @@
 """Correct the means of judged measures with people's labels of some of the judged passages or claims.
 
 A draw is a set of labels with the same queue, design and seed. Its items come from one pool: all judged items
-of a kind in a report or, for `germane label A B`, the items that only one of the two reports judged.
-Probabilities are computed from the labels that were given, not from the budget, so a session that stops early
-is a smaller draw.
+of a kind in a report. Probabilities are computed from the labels that were given, not from the budget, so a
+session that stops early is a smaller draw.
 """
 
 from __future__ import annotations
@@ -54,8 +53,7 @@ Pool: TypeAlias = Mapping[str, frozenset[str]]  # the items that can be drawn, b
 
 def is_drawn(label: Label) -> bool:
     """Return True if the labelled item was drawn at random from all items that one report judged."""
-    design = label.design or {}
-    return label.queue == "random" and bool(design) and "between" not in design
+    return label.queue == "random" and bool(label.design)
 
 
 def pool_of(tables: Tables, kind: str) -> Pool:
@@ -67,10 +65,10 @@ def pool_of(tables: Tables, kind: str) -> Pool:
     return {case: frozenset(items) for case, items in result.items()}
 
 
-def fingerprint(*pools: Pool) -> str:
-    """Return a short hash of the items in one report's pool, or in two reports' pools in either order."""
-    names = sorted(digest(sorted(item for items in pool.values() for item in items)) for pool in pools)
-    return digest(names)[:16]
+def fingerprint(pool: Pool) -> str:
+    """Return a short hash of the items in a pool."""
+    items = sorted(item for items in pool.values() for item in items)
+    return digest([digest(items)])[:16]
 
 
 @dataclass(frozen=True)
@@ -100,8 +98,6 @@ class Draw:
     @cached_property
     def _chances(self) -> Mapping[str, float]:
         """By case id, the probability that an item of the query was drawn."""
-        if not self.pool:
-            return {}
         if self.whole:
             share = sum(items <= self.items for items in self.pool.values()) / len(self.pool)
             return dict.fromkeys(self.pool, share)
