@@ -278,3 +278,9 @@ def test_gold_without_groups_says_what_to_write_instead() -> None:
         list(samples_from([{"query": "q", "gold": ["a", "b"]}]))
     (sample,) = samples_from([{"query": "q", "gold": [["a"], ["b", "c"]]}])
     assert sample.gold == (("a",), ("b", "c"))
+
+
+def test_contexts_without_an_order_are_an_error():
+    """A set of passages is no ranking."""
+    with pytest.raises(InputError, match="contexts is a value of type set"):
+        list(samples_from([{"query": "q", "contexts": {"a"}}]))

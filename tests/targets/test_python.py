@@ -12,6 +12,7 @@ import pytest
 from germane.errors import TargetError
 from germane.evalfiles import Case
 from germane.targets import Target, open_target
+from germane.targets.python import PythonTarget
 from germane.types import Call, Context, Message, Sample
 
 MODULE = """
@@ -317,3 +318,24 @@ def test_a_function_that_leaves_is_the_samples_error(tmp_path, function):
     document = json.loads(done.stdout)
     assert (document["exit_code"], done.returncode) == (3, 3), done.stderr
     assert "SystemExit: 3" in document["scores"][0]["why"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ({"contexts": {"a"}}, "contexts is a value of type set"),
+        ({"contexts": ["a"], "messages": range(2)}, "the answer"),
+        ({"response": b"x", "calls": [{"query": {1}, "contexts": [object()]}]}, "the answer"),
+    ],
+)
+def test_an_answer_of_odd_values_is_an_error_of_its_sample(answer: object, problem: str) -> None:
+    """Not of the whole run."""
+    target = PythonTarget.calling(lambda _query: answer)
+    with pytest.raises(TargetError, match=problem):
+        asyncio.run(target.answer(Sample(id="a", query="q")))
+
+
+def test_an_error_that_json_cannot_represent_is_the_error() -> None:
+    """As Python writes it."""
+    target = PythonTarget.calling(lambda _query: {"error": {"codes": {7}}})
+    assert asyncio.run(target.answer(Sample(id="a", query="q"))).error == "{'codes': {7}}"

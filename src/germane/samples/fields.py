@@ -321,7 +321,11 @@ def failure(value: Json) -> str | None:
         return "the system reported an error without a reason"
     if not value or (isinstance(value, str) and not value.strip()):
         return None
-    return str(value) if isinstance(value, str) else encode(value).decode()
+    if isinstance(value, str):
+        return value
+    with suppress(TypeError, ValueError):
+        return encode(value).decode()
+    return str(value)  # a value of Python that JSON cannot represent
 
 
 def failure_of(answer: Mapping[str, Json]) -> str | None:
@@ -463,6 +467,8 @@ def _followed(steps: str, values: Any) -> tuple[list[Step], Json]:
     """
     path: list[Step] = []
     for name, number, _ in _STEP.findall(steps):
+        if isinstance(values, set | frozenset):  # nothing in it has a place
+            break
         step: Step = name or int(number or 0)
         if not (name or number):  # a key of qrels or unsure, the only mappings with typed values
             step = next(key for key, n in values.items() if type(n) is not int or n.bit_length() >= 64)

@@ -78,7 +78,13 @@ class Target(YamlModel):
         started = time.monotonic()
         answer = await self.ask(case)
         duration = {"ms": round((time.monotonic() - started) * 1000, 3)} if self.live else {}
-        return complete(case.sample, answer, duration)
+        try:
+            return complete(case.sample, answer, duration)
+        except TargetError:
+            raise
+        except Exception as error:  # a system may return any object
+            problem = f"the answer cannot be read: {type(error).__name__}: {error}; {_SHAPES}"
+            raise TargetError(problem) from error
 
     async def ask(self, case: Case) -> Any:
         """Query the system for a case and return its answer.
