@@ -113,7 +113,9 @@ class Forecast:
         tokens = f"about {total.input_tokens:,} + {total.output_tokens:,} tokens, " if total.requests else ""
         about = "about " if guessed else ""
         sent = f"{about}{counted(total.requests, 'request')}"
-        yield f"in all {sent}, {tokens}{_price(total)}; requests that measures share count once"
+        unknown = bool(total.requests) and total.cost is None
+        price = "price unknown (give --price IN/OUT)" if unknown else _price(total)
+        yield f"in all {sent}, {tokens}{price}; requests that measures share count once"
         if guessed:
             calls = counted(guessed, "call depends", "calls depend")
             yield f"~ {calls} on answers of other calls, so their number is an estimate"
@@ -128,7 +130,7 @@ class Forecast:
 def _price(spent: Spent) -> str:
     if not spent.requests:
         return "free"
-    return "price unknown (give --price IN/OUT)" if spent.cost is None else f"${spent.cost:.4f}"
+    return "unknown" if spent.cost is None else f"${spent.cost:.4f}"
 
 
 def _spending(spent: Spent) -> dict[str, Json]:
