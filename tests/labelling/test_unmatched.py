@@ -16,6 +16,8 @@ ALL = [
     (["101", "102"], ["101.0", "102.0"], "the ids differ only in spelling: '101' in the gold, '101.0' in the retrieved lists and 1 more"),
     (["caf\u00e9", "na\u00efve"], ["cafe\u0301", "nai\u0308ve"], "only in spelling: 'caf\\xe9' in the gold, 'cafe\\u0301'"),
     (["d1", "d2"], ["d1\u200b", "d2\u200b"], "the ids differ only in spelling: 'd1' in the gold, 'd1\\u200b'"),
+    (["d1", "d2"], ["d1#0", "d2#1"], "; 'd1#0' may be a chunk of 'd1': give --doc-id '^(.+)\\#'"),
+    (["a_1", "b"], ["a_1_0", "b_7"], "; 'a_1_0' may be a chunk of 'a_1': give --doc-id '^(.+)_'"),
     (["D1", "D2"], ["d1", "d2"], "the ids differ only in spelling: 'D1' in the gold, 'd1'"),
 ]  # fmt: skip
 

@@ -40,7 +40,18 @@ def absent_note(absent: Sequence[str], total: int, listed: Collection[str]) -> s
     if listed:
         note += f"; the retrieved ids are like {some_of(list(islice(listed, _EXAMPLES)))}"
     pairs = near_misses([(absent, listed)])
-    return f"{note}; the ids differ only in spelling: {_example(pairs)}" if pairs else note
+    if pairs:
+        return f"{note}; the ids differ only in spelling: {_example(pairs)}"
+    return note + _chunk_note(set(absent), islice(listed, MOST_COMPARED))
+
+
+def _chunk_note(absent: Collection[str], listed: Iterable[str]) -> str:
+    """Return a note that a retrieved id is that of a chunk of a gold document, or ""."""
+    for name in listed:
+        for mark in ("::", "#", ":", "|", "_", "-", "/"):
+            if (document := name.rpartition(mark)[0]) in absent:
+                return f"; {name!r} may be a chunk of {document!r}: give --doc-id '^(.+){re.escape(mark)}'"
+    return ""
 
 
 def near_misses(queries: Iterable[tuple[Iterable[str], Iterable[str]]]) -> list[Pair]:

@@ -142,6 +142,8 @@ def _columns(rows: Sequence[Mapping[str, Any]], where: SourceLocation) -> tuple[
     have = f"the columns are {', '.join(names)}"[:300]
     if case is None:
         fix = "rename the column with the ids of the cases to id"
+        if len(names) == 1 and len(names[0].split()) in {5, 6}:
+            fix = "score a TREC run first: germane rank RUN --qrels GOLD -q --json > scores.json"
         raise InputError(f"no column has the ids of the cases; {have}", fix=fix, place=where)
     roles: _Roles = {"case": case}
     for role, spellings in ROLES.items():
