@@ -83,6 +83,16 @@ def test_a_cut_off_packed_file_is_an_error(pack, end, lost, tmp_path):
 TRAILING_COMMA = (14, "trailing comma") if sys.version_info >= (3, 13) else (15, "double quotes")
 
 
+def test_every_fault_is_found(tmp_path):
+    """Faults of each kind do not hide those of later lines, in blocks of one kind of line and of several."""
+    bad = [b'{"query": "caf\xe9"}', b'{"query": 5}', b"{", b'{"query": "a", "query": "b"}', b"[1]"]
+    for before in (0, 70):
+        good = [b'{"query": "a"}'] * before
+        path = write(tmp_path, b"\n".join([*good, *bad, *good, *bad]) + b"\n")
+        lines = [fault.place.line - before for fault in faults_in(path) if fault.place]
+        assert lines == [1, 2, 3, 4, 5, *(n + before + 5 for n in (1, 2, 3, 4, 5))]
+
+
 @pytest.mark.parametrize("text", ["", "\n\n", "   \r\n"])
 def test_an_empty_file_is_an_error(tmp_path, text):
     """Nothing to evaluate is said, not evaluated."""

@@ -23,6 +23,7 @@ from germane.samples.files import (
     dataset_files,
     decoded,
     is_stream,
+    json_in,
     locate,
     location_in,
     opened,
@@ -36,6 +37,8 @@ from germane.samples.frames import LIST, parquet_batches, records
 from germane.samples.rows import Columns, Row, RowReader
 from germane.types import TOO_DEEP, Json, Sample, Step
 
+Faults: TypeAlias = list[InputError] | None
+"""The list to which errors in rows are appended; None to raise them."""
 SampleSource: TypeAlias = Iterable[Sample | Mapping[str, Json]] | str | Path
 """The path of a file, a list of Samples or mappings, or a DataFrame with a row per sample."""
 
@@ -67,13 +70,12 @@ def read_samples(
     return _read_file(path, RowReader(columns, warn, prefix))
 
 
-def _read_file(path: Path, rows: RowReader, faults: list[InputError] | None = None) -> Iterator[Sample]:
+def _read_file(path: Path, rows: RowReader, faults: Faults = None) -> Iterator[Sample]:
     """Return an iterator over the samples of a file or a BEIR folder."""
     if _is_beir(path):
         return _samples(_located(_beir_rows(path)), rows, SourceLocation("samples"), "row", faults)
     reader, unit = _format(path)
-    more = () if faults is None or reader is not _read_jsonl else (faults,)
-    read = _as_samples(reader(path, rows.warn, *more), rows.warn)
+    read = _as_samples(reader(path, rows.warn, faults), rows.warn)
     return _samples(read, rows, SourceLocation(shown_name(path)), unit, faults)
 
 
@@ -237,7 +239,7 @@ def _samples(
     reader: RowReader,
     file: SourceLocation,
     unit: str,
-    faults: list[InputError] | None = None,
+    faults: Faults = None,
 ) -> Iterator[Sample]:
     """Convert rows to samples and yield them.
 
@@ -276,12 +278,12 @@ def _samples(
 _DOCUMENT = "if the file is one JSON document, name it .json; else write one object per line"
 
 
-def _read_jsonl(path: Path, _: Warn, faults: list[InputError] | None = None) -> Iterator[Row]:
-    """Yield the rows of a JSON Lines file, one per line that is not blank."""
+def _read_jsonl(path: Path, _: Warn, faults: Faults = None) -> Iterator[Row]:
+    """Yield the rows of a JSON Lines file; an invalid line is an error, or is appended to `faults` if given."""
     number = 0
     with opened(path) as file:
         while lines := list(islice(file, _TOGETHER)):
-            rows = _rows_of_lines(lines) if faults is None else None
+            rows = _rows_of_lines(lines)
             for at, line in enumerate(lines):
                 number += 1
                 if rows is not None:
@@ -289,12 +291,12 @@ def _read_jsonl(path: Path, _: Warn, faults: list[InputError] | None = None) -> 
                 elif line.isspace():
                     continue
                 else:
-                    text = decoded(line, shown_name(path), number)
                     try:
-                        row = parse_strict_json(text.rstrip("\r\n"))
-                    except JsonFault as fault:
+                        text = decoded(line, shown_name(path), number)
                         fix = _DOCUMENT if number == 1 and text.strip() in {"[", "{"} else ""
-                        collect_or_raise(fault.error(path, text, number, fix), faults)
+                        row = json_in(text.rstrip("\r\n"), path, number, fix=fix)
+                    except InputError as fault:
+                        collect_or_raise(fault, faults)
                         continue
                 yield number, row, functools.partial(_json_location, path, line, number, ())
 
@@ -331,7 +333,7 @@ _HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "resul
 """The keys under which a JSON object may hold its array of samples."""
 
 
-def _read_json(path: Path, _: Warn) -> Iterator[Row]:
+def _read_json(path: Path, _: Warn, _faults: Faults = None) -> Iterator[Row]:
     """Yield the rows of a JSON document, which is an array or an object with an array under a usual key."""
     text = read_text(path)
     if not text.strip():
@@ -356,7 +358,7 @@ def _read_json(path: Path, _: Warn) -> Iterator[Row]:
         yield index + 1, row, functools.partial(_json_location, path, text, 1, (*holder, index))
 
 
-def _read_table(delimiter: str, path: Path, warn: Warn) -> Iterator[Row]:
+def _read_table(delimiter: str, path: Path, warn: Warn, _faults: Faults = None) -> Iterator[Row]:
     """Yield the rows of a CSV or TSV file with a header; cells may hold lists and objects as JSON."""
     file = shown_name(path)
     lines = (line for _, line in read_lines(path))
@@ -366,7 +368,7 @@ def _read_table(delimiter: str, path: Path, warn: Warn) -> Iterator[Row]:
         yield place.line or 0, TableRow(row), functools.partial(_at, place)
 
 
-def _read_parquet(path: Path, _: Warn) -> Iterator[Row]:
+def _read_parquet(path: Path, _: Warn, _faults: Faults = None) -> Iterator[Row]:
     """Yield the rows of a Parquet file."""
     for number, row in enumerate(chain.from_iterable(map(records, parquet_batches(path))), 1):
         yield number, row, functools.partial(_at, SourceLocation(f"{path}, row {number}"))
