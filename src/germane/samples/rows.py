@@ -92,12 +92,11 @@ class RowReader:
         if not isinstance(row, dict):
             fix = 'write {"id": "q1", "query": "..."}'
             raise InputError(f"this sample is {describe(row)}, not an object", fix=fix, place=where(()))
-        if isinstance(row, TableRow):
-            row = TableRow(zip(self._headings(tuple(row)), row.values(), strict=True))
-        among, plan = tuple(row), None
+        plan: KeyPlan | None = None
         try:
             if isinstance(row, TableRow):
                 row = self._values(row, where)
+            among = tuple(row)
             if type(None) in map(type, row.values()):
                 row = {key: value for key, value in row.items() if value is not None}
             plan = self._plan(tuple(row), among)
@@ -127,9 +126,10 @@ class RowReader:
     def _values(self, row: TableRow, where: Locate) -> dict[str, Json]:
         """Parse the cells of a table's row; return their values by column."""
         self._table_rows += 1
-        values = {name: cell for name, cell in row.items() if name != ""}
+        cells = zip(self._headings(tuple(row)), row.values(), strict=True)
+        values = {name: cell for name, cell in cells if name != ""}
         for name, cell in values.items():
-            field = self.field_of(name, row)
+            field = self.field_of(name, values)
             if isinstance(cell, str):
                 try:
                     values[name], doubt = read_cell(cell, field)
