@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import AnswerError
-from germane.judges.client.chat import object_in
+from germane.judges.client.chat import completion_in, object_in
 
 OBJECT = '{"grade": 2}'
 DRAFT = 'First: {"grade": 0}. Hmm, no.'
@@ -135,3 +135,12 @@ def test_words_around_an_object(before: str, after: str) -> None:
     except AnswerError:
         return
     assert found != {"grade": 2}
+
+
+@pytest.mark.parametrize("named", [{}, [], 7])
+def test_a_tool_call_with_an_odd_name_is_no_answer(named: object) -> None:
+    """A server may write anything where the name should be."""
+    calls = [{"function": {"name": named, "arguments": OBJECT}}]
+    completion = completion_in({"choices": [{"message": {"tool_calls": calls}}]}, "relevance")
+    with pytest.raises(AnswerError, match="must be called once"):
+        completion.payload()

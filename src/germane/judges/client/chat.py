@@ -284,7 +284,7 @@ def _text(value: Json) -> str:
 def _called(calls: Json, name: str) -> tuple[str, str]:
     """Return (the arguments of the call to `name`, ""), or ("", the problem)."""
     functions = [_object(_object(call).get("function")) for call in calls] if isinstance(calls, list) else []
-    given = [function.get("arguments") for function in functions if function.get("name") in {name, None, ""}]
+    given = [function.get("arguments") for function in functions if function.get("name") in (name, None, "")]
     if not given or any(arguments != given[0] for arguments in given):
         return "", f'the function "{name}" must be called once, with one answer'
     return given[0] if isinstance(given[0], str) else json.dumps(given[0]), ""
