@@ -719,6 +719,9 @@ class TestProviders:
             ("openai:m@http://user:secret@host/v1", "contains a user name or password"),
             ("openai:m@http://", "not the base URL of a server"),
             ("openai:m@http://h:99999/v1", "is not the base URL of a server"),
+            ("openai:m@http://[::1/v1", "is not the base URL of a server"),
+            ("openai:m@http://[v1.a]/v1", "is not the base URL of a server"),
+            ("openai:m@http://h\x00/v1", "is not the base URL of a server"),
             ("openai:qwen@localhost:8000/v1", "write openai:qwen@http://HOST:PORT/v1"),
             ("openai:m@", "'' is not the URL of a server"),
             ("openai:m@ftp://x", "'ftp://x' is not the URL of a server"),
@@ -729,6 +732,11 @@ class TestProviders:
         with pytest.raises(InputError) as caught:
             LLMJudge(spec)
         assert problem in str(caught.value)
+
+    def test_a_parameter_that_json_cannot_represent_is_an_error(self) -> None:
+        """It could be neither sent nor stored."""
+        with pytest.raises(InputError, match="parameters contains nan"):
+            LLMJudge("openai:m", parameters={"logit_bias": {"7": float("nan")}})
 
     def test_base_urls(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """From the environment as each provider's own tools read it."""

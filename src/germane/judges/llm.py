@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from germane.errors import InputError, MissingPart, install_extra
+from germane.errors import InputError, Invalid, MissingPart, install_extra
 from germane.judges.client.chat import LIMIT_NAMES, PROMPT, ROOM, ModelCapabilities
 from germane.judges.client.client import GroupCall, ModelClient
 from germane.judges.client.function import FunctionTransport, OwnModel
@@ -336,4 +336,7 @@ def _identity(service: Service, temperature: float | None, parameters: Mapping[s
         "temperature": temperature,
         "parameters": {name: value for name, value in parameters.items() if name not in TRANSPORT} or None,
     }
-    return freeze({name: value for name, value in identity.items() if value is not None})  # type: ignore[no-any-return]
+    try:
+        return freeze({name: value for name, value in identity.items() if value is not None})  # type: ignore[no-any-return]
+    except Invalid as invalid:
+        raise invalid.under("parameters").error(None) from None

@@ -201,12 +201,14 @@ def _ollama(host: str) -> str:
 
 def _tidy(url: str, provider: Provider) -> str:
     """Return a base URL in canonical form. Raises InputError if it is invalid or contains a password."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    try:
-        valid = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port)
-    except ValueError:  # of the port
-        valid = False
     fix = "write http://HOST:PORT/v1"
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        host = parts.hostname or ""
+        valid = parts.scheme in {"http", "https"} and parts.port != 0 and bool(host) and host.isprintable()
+        valid = valid and ("[" not in parts.netloc or ":" in host)  # brackets are for IP version 6
+    except ValueError:
+        valid = False
     if not valid:
         raise InputError(f"{mask_urls(url)!r} is not the base URL of a server", fix=fix)
     if parts.username or parts.password:
