@@ -1,4 +1,4 @@
-"""Correct the means of judged measures with people's labels of some of the judged passages or claims.
+"""Correct the means of judged measures with people's labels, and find out what to label for this.
 
 A draw is a set of labels with the same queue, design and seed. Its items come from one pool: all judged items
 of a kind in a report. Probabilities are computed from the labels that were given, not from the budget, so a
@@ -7,7 +7,7 @@ session that stops early is a smaller draw.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from germane.clean import counted, some_of
 from germane.encoding import digest
 from germane.errors import MeasureError
 from germane.folder.tables import Tables
@@ -26,10 +27,12 @@ from germane.measures.measure import Measure
 from germane.places.places import Places
 from germane.places.settings import Settings
 from germane.places.table import Floats
-from germane.reports.correction.terms import ScoreTerms, score_terms
-from germane.reports.summary import MeasureSummary
+from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS, MeasureSummary
+from germane.reports.terms import ScoreTerms, score_terms
 from germane.statistics.correction import (
+    FEWEST,
     POPULATIONS,
+    Design,
     chances_of_rounds,
     corrected_mean,
     corrected_query_mean,
@@ -46,6 +49,7 @@ _KINDS = ("relevance", "support", "sufficiency")
 """The kinds of verdicts that people can label too."""
 _GRADED = {"dcg", "top"}
 """Parameters of measures that use the grade's value: people and the judge must use the same scale."""
+_LEAST_QUERIES = 3  # queries with labels that a correction needs at least
 
 
 Pool: TypeAlias = Mapping[str, frozenset[str]]  # the items that can be drawn, by case id
@@ -338,3 +342,108 @@ def _both(means: Iterable[CorrectedMean | str], limits: tuple[float, float]) -> 
 def corrections_of(report: ReportData) -> Corrections:
     """Return the `Corrections` of a report's judged means by the people's labels stored in the report."""
     return report.corrections or Corrections(report.tables, report.manifest)
+
+
+# what to label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelTarget:
+    """The judged means that people's labels of one `kind` (relevance, support or sufficiency) can correct.
+
+    `design` is the unit of the random draw: single passages or claims, or whole queries. `measures` are the
+    measures whose means are corrected. `cases` are the queries for which every measure has a value; labels of
+    other queries correct nothing.
+    """
+
+    kind: str
+    design: Design
+    measures: tuple[str, ...] = ()
+    cases: frozenset[str] = frozenset()
+
+    def answers_needed(self, cases: Sequence[str]) -> int:
+        """Return the number of answers needed to correct the means, given the query of each item in order."""
+        labels, answers, seen = 0, 0, set[str]()
+        if self.design == "queries":
+            for case, size in Counter(cases).items():
+                answers, labels = answers + size, labels + (case in self.cases)
+                if labels == FEWEST:
+                    break
+            return answers
+        for answers, case in enumerate(cases, 1):
+            if case in self.cases:
+                labels += 1
+                seen.add(case)
+            if labels >= FEWEST and len(seen) >= _LEAST_QUERIES:
+                return answers
+        return len(cases)
+
+    def announcement(self, cases: Sequence[str], size: int) -> str:
+        """Return which means the first `size` answers correct, given the query of each item in order."""
+        names, needed = some_of(self.measures, 4), self.answers_needed(cases)
+        what = {"relevance": "passages", "support": "claims"}.get(self.kind, "sets of passages")
+        how = "whole queries" if self.design == "queries" else what
+        if needed > size:
+            return f"not corrected by {counted(size, 'answer')}: {names}; correcting takes {needed:,} ({how})"
+        return f"corrected after {counted(needed, 'answer')} of {size:,} ({how}): {names}"
+
+
+def choose_targets(
+    report: ReportData, kind: str | None, design: Design | None
+) -> tuple[list[LabelTarget], list[str]]:
+    """Return the label targets of a report, of this `kind` and `design`, and the judged measures left out.
+
+    Measures of order need labels of whole queries, others of some passages, of claims or one per query.
+    """
+    wanted: dict[str, dict[str, bool]] = {"relevance": {}, "support": {}, "sufficiency": {}}
+    never: dict[str, bool] = {}
+    for summary in report.summaries:  # store by kind if each measure depends on the order of passages
+        if summary.basis.source == "judge":
+            measure = Measure.remembered(summary.type)
+            of = _kind_of(measure)
+            by_order = of == "relevance" and measure.name not in PASSAGE_MEANS
+            wanted.get(of, never)[summary.measure] = by_order
+    if kind is None and design is not None and wanted["relevance"]:
+        kind = "relevance"
+    cases: dict[str, set[str]] = defaultdict(set)
+    for score in report.scores() if any(wanted.values()) else ():
+        if score.value is not None:
+            cases[score.measure].add(score.sample)
+    targets, others, left_out = list[LabelTarget](), list[str](), list[str]()
+    for of, names in wanted.items():
+        if kind not in {None, of}:
+            others += names
+        elif names:
+            ordered = tuple(name for name, by_order in names.items() if by_order)
+            of_all = frozenset(set.intersection(*(cases[name] for name in names)))
+            unit: Design = design or ("queries" if ordered else "passages")
+            measures = tuple(name for name in names if not (design == "passages" and name in ordered))
+            left_out += [name for name in names if name not in measures]
+            targets.append(LabelTarget(kind=of, design=unit, measures=measures, cases=of_all))
+    targets = targets or [LabelTarget(kind=kind or "relevance", design=design or "passages")]
+    return targets, [*others, *left_out, *never]
+
+
+def shared_budget(
+    targets: Sequence[LabelTarget], orders: Sequence[Sequence[str]], budget: int | None
+) -> list[int]:
+    """Return how many answers of `budget` (None = all) each target gets, with enough left for later ones."""
+    needed = [target.answers_needed(cases) for target, cases in zip(targets, orders, strict=True)]
+    left, shares = sum(map(len, orders)) if budget is None else budget, list[int]()
+    for at, cases in enumerate(orders):
+        shares.append(min(len(cases), max(left - sum(needed[at + 1 :]), 0)))
+        left -= shares[-1]
+    return shares
+
+
+def _kind_of(measure: Measure) -> str:
+    """Return the kind of labels from which a judged measure can be computed too; "" for none."""
+    if measure.name in VERDICT_MEANS:
+        return "sufficiency" if measure.name == "context_sufficiency" else "support"
+    if measure.definition.family != "ranked":
+        return ""
+    try:
+        Measure(measure.name, {**measure.params, "labels": "human"}, measure.k)  # type: ignore[arg-type]
+    except MeasureError:
+        return ""
+    return "relevance"

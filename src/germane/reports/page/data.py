@@ -17,8 +17,7 @@ from germane.errors import InputError
 from germane.folder.tables import BlockRows, Tables
 from germane.measures.measure import Measure
 from germane.places.lists import turns
-from germane.reports.correct import fingerprint, pool_of
-from germane.reports.correction.targets import choose_targets
+from germane.reports.correct import choose_targets, fingerprint, pool_of
 from germane.reports.data import ReportData
 from germane.reports.explain import Explainer, Facts
 from germane.reports.gates import Gate
