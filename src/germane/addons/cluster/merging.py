@@ -106,9 +106,8 @@ def merge_parts(
 ) -> tuple[Report, ReportData | None]:
     """Write the report of all parts of an evaluation to a locked folder; return it and its baseline, if any.
 
-    Scores, means and intervals are identical to those of the same evaluation in one part. The gates of the
-    evaluation are decided here. `rows` contains, for each part, the positions of its samples among all
-    samples. `own` are options of the whole evaluation, which replace those stored in the parts.
+    Scores, means and intervals are identical to those of the same evaluation in one part, and its gates are
+    decided here. `own` are options of the whole evaluation, which replace those stored in the parts.
     """
     manifests = [part.manifest for part in parts]
     options = manifests[0]["options"]
@@ -216,8 +215,7 @@ def _name_in(named: _Named) -> bytes:
 def merge_rows(parts: Sequence[StoredTables], rows: Sequence[Sequence[int]], target: FolderWriter) -> None:
     """Write the rows of all parts to the folder `target`, in the order of the samples' positions in `rows`.
 
-    Judgements are written part by part, each key once, and counted. Raises InputError if two samples have the
-    same id, system and trial, or if samples of the parts have different graders.
+    Judgements are written part by part, each key once, and counted.
     """
     sets = {canonical(part.graders): part.graders for part in parts if part.graders}
     if len(sets) > 1:

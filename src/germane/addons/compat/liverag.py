@@ -237,11 +237,9 @@ _Found: TypeAlias = tuple[dict[str, Number], _Rows, list[str]]
 
 
 def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
-    """Return the metrics over all questions, without the errors of LiveRAG's script.
+    """Return the metrics over all questions and of each reference, without the errors of LiveRAG's script.
 
-    The result also contains the metrics of each reference, as pairs (qid, metrics), and notes for the user.
-    Records without a qid are matched by position. Raises InputError if a qid is repeated, or if results and
-    references have no qid in common.
+    Records without a qid are matched by position.
     """
     gold, result = _by_qid(references, "reference"), _by_qid(results, "result")
     common = [qid for qid in result if qid in gold]
@@ -312,10 +310,9 @@ def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) 
 
 
 def _batch_ndcg(pairs: Sequence[tuple[_Listed, frozenset[Id]]]) -> float:
-    """Return LiveRAG's mean nDCG@10 over the questions with results.
+    """Return LiveRAG's mean nDCG@10 over the questions with results; 0 if its TREC file is unreadable.
 
-    A pair is a result and its gold ids. If a question has several results, they are merged by rank. The mean
-    is 0 if LiveRAG's TREC file would be unreadable (see `_breaks_the_run`).
+    A pair is a result and its gold ids; several results of a question are merged by rank.
     """
     merged = defaultdict[str, list[tuple[int, str]]](list)
     for entry, _ in pairs:
@@ -328,10 +325,7 @@ def _batch_ndcg(pairs: Sequence[tuple[_Listed, frozenset[Id]]]) -> float:
 
 
 def _breaks_the_run(qid: str, chunks: Sequence[Id]) -> bool:
-    """Return True if LiveRAG's script could not read back the TREC file that it writes for this question.
-
-    The reason is a repeated chunk id, or a blank in an id.
-    """
+    """Return True if an id is repeated or has a blank, so that LiveRAG's TREC file is unreadable."""
     names = list(map(str, chunks))
     return len(set(names)) < len(names) or any(re.search(r"\s", name) for name in (qid, *names))
 
@@ -339,9 +333,7 @@ def _breaks_the_run(qid: str, chunks: Sequence[Id]) -> bool:
 def _values(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -> list[dict[str, Number]]:
     """Return the values of each question: recall, precision, F1, counts and nDCG@10, by the names in COLUMNS.
 
-    `retrieved` holds the distinct documents retrieved for each question, best first, and `gold` its gold
-    documents. Recall is |R and G| / |G|, precision |R and G| / |R|, and F1 their harmonic mean. The ideal
-    ranking of nDCG@10 contains all gold documents. If a denominator is 0, the value is 0.
+    The ideal ranking of nDCG@10 contains all gold documents. If a denominator is 0, the value is 0.
     """
     pairs = zip(retrieved, gold, strict=True)
     marked = [[float(doc in relevant) for doc in results] for results, relevant in pairs]
@@ -354,10 +346,7 @@ def _values(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -
 
 
 def _own_ideal_ndcg(retrieved: Sequence[Sequence[Id]], gold: Sequence[frozenset[Id]]) -> list[float]:
-    """Return nDCG@10 over chunks for each question, as LiveRAG's script computes it.
-
-    The ideal ranking contains only the relevant chunks that were retrieved.
-    """
+    """Return each question's nDCG@10 over chunks; its ideal has only relevant chunks that were retrieved."""
     pairs = zip(retrieved, gold, strict=True)
     marked = [[float(document_of(chunk) in relevant) for chunk in results] for results, relevant in pairs]
     result: list[float] = values(nDCG @ 10, RankedLabels.of_lists(marked)).tolist()

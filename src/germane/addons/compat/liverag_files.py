@@ -31,12 +31,10 @@ OutputFormat: TypeAlias = Literal["tsv", "jsonl"]
 
 
 def read_rows(path: str | Path, needed: str, *, parity: Parity | None = None) -> list[dict[str, Json]]:
-    """Return the rows of a file of results or references.
+    """Return the rows of a file of results or references, each with its location as `place`.
 
-    `needed` is the field that each row must contain: `doc_ids` for results, `document_ids` for references.
-    The field `place` is added to each row: its location in the file. With `parity="liverag"`, the qids of a
-    TSV file are read as numbers if all are whole numbers, as by LiveRAG's script. Raises InputError, with
-    file and line, at the first row that cannot be read, or if the file is empty.
+    `needed` is the field that each row must contain. With `parity="liverag"`, the qids of a TSV file are read
+    as numbers if all are whole numbers, as by LiveRAG's script.
     """
     path = Path(path)
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
@@ -98,9 +96,8 @@ def write_files(
 ) -> tuple[Path, Path]:
     """Write the aggregates and the rows of a result to two files in `folder`, and return their paths.
 
-    The names are `<stem>.eval<MMDDHHMM>.<name>.aggregated.<fmt>` and `....rows.<fmt>`, where the stem is that
-    of the file `results`. Existing files are not overwritten: seconds are added to the new names. The columns
-    are those of LiveRAG's script. `command` is the command line, which is stored with the aggregates.
+    The names are `<stem>.eval<MMDDHHMM>.<name>.aggregated.<fmt>` and `....rows.<fmt>`, with seconds if such
+    files exist. The columns are those of LiveRAG's script.
     """
     stem = results.name.removesuffix(".gz").rsplit(".", 1)[0]
     for shape in ("%m%d%H%M", "%m%d%H%M%S", "%m%d%H%M%S%f"):

@@ -171,7 +171,7 @@ _PREFIX = re.compile(r"\s*([+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?
 
 
 def _number(value: Json, *, prefix: bool) -> float | None:
-    """Return the value as a float if it is a number or a string that contains one, else None."""
+    """Return a number, or the number in a string, as a float; else None."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     match = _PREFIX.match(value) if isinstance(value, str) else None
