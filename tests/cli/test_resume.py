@@ -54,6 +54,10 @@ def test_a_killed_run_is_continued(inside: Cli, data: Path, tmp_path: Path, afte
         time.sleep(0.1)
         kept, before = committed(tmp_path / "killed.sqlite"), server.count
         assert kept < everything
+        so_far = inside("report", "killed", "--json").json["judge"][
+            "calls"
+        ]  # what was paid is never shown as 0
+        assert kept <= so_far <= before
         ran = inside("run", "--resume", "killed", "--base-url", server.url, "--json")
         assert ran.code == 0, ran.err
         assert server.count - before == everything - kept

@@ -154,10 +154,14 @@ def test_a_library_call_goes_on_in_its_folder(tmp_path: Path) -> None:
         with pytest.raises(Exception, match="max-calls"):
             evaluate(samples, "context_precision", judge=judge, folder=tmp_path / "r", max_calls=4)
         assert server.count == 4
+        unfinished = Report.unfinished(tmp_path / "r")
+        assert unfinished.judge.calls == 4
+        assert "repeat the call" in str(unfinished)
         judge = LLMJudge("openai:test", base_url=server.url, api_key="k")
         report = evaluate(samples, "context_precision", judge=judge, folder=tmp_path / "r")
         assert server.count == 6
         assert report["context_precision"].n == 6
+        assert (report.judge.calls, report.judge.cached) == (6, 0)  # of both sessions, as for `germane run`
     assert list(Report.open(tmp_path / "r").scores()) == list(report.scores())
     assert not [
         file.name for file in (tmp_path / "r").iterdir() if "ledger" in file.name or ".part" in file.name
@@ -197,10 +201,10 @@ def test_a_ledger_in_the_report_folder_stays(tmp_path: Path) -> None:
     where: dict[str, Any] = {"folder": tmp_path / "r", "ledger": tmp_path / "r" / "ledger.sqlite"}
     samples = [{"id": "q", "query": "q", "contexts": ["q"]}]
     with ModelServer() as server:
-        for calls in (1, 0):
+        for _ in range(2):
             judge = LLMJudge("openai:test", base_url=server.url, api_key="k")
-            report = evaluate(samples, "context_precision", judge=judge, **where)
-            assert (report.judge.calls, where["ledger"].exists()) == (calls, True)
+            evaluate(samples, "context_precision", judge=judge, **where)
+            assert (server.count, where["ledger"].exists()) == (1, True)
 
 
 def test_a_question_is_made_only_for_what_no_store_answers(

@@ -206,7 +206,6 @@ class Session:
         stored: The manifest in the folder, if this session continues that evaluation.
         force: Whether to replace the report of another evaluation in the folder.
         no_cache: Whether to store answers in the folder alone, until the report is complete.
-        sessions: The earlier sessions' counts of usage; this session's are then written to the folder too.
         budget: The limits of spending.
         asker: An open Asker for the same judge and ledger. Default: an own one, made with `asking`.
     """
@@ -222,7 +221,6 @@ class Session:
         stored: Mapping[str, Json] = _NOTHING,
         force: bool = False,
         no_cache: bool = False,
-        sessions: Iterable[Mapping[str, Json]] | None = None,
         budget: Budget | None = None,
         asker: Asker | None = None,
         **asking: Any,
@@ -238,9 +236,8 @@ class Session:
         with ExitStack() as opened:
             if folder is not None:
                 self.writer = self._locked(folder, opened, force=force)
-                if sessions is not None:
-                    self.usage_log = UsageLog(folder / SESSION, sessions)
-                    opened.callback(self.usage_log.close)
+                self.usage_log = UsageLog(folder / SESSION, stored.get("sessions", ()))
+                opened.callback(self.usage_log.close)
                 if not no_cache:
                     asking["keep"] = self.writer.keep
             if self._own_ledger is not None and ledger is None and keeps_answers(judge):
@@ -294,10 +291,18 @@ class Session:
             if self._own_ledger is not None:
                 remove_ledger(self._own_ledger)
 
-    def write_manifest(self, status: str, entries: Mapping[str, Json] = _NOTHING) -> None:
-        """Write the folder's manifest, with these entries, before the report is complete."""
+    def manifest(self, made: Mapping[str, Json] = _NOTHING) -> dict[str, Json]:
+        """Return the manifest's entries on the judge and its usage in all sessions, and those in `made`."""
+        entries = manifest_of(self.settings, self.judge, self.spent)
+        if self.writer is not None and keeps_answers(self.judge):
+            entries["sessions"] = self.usage_log.sessions
+        return entries | dict(made)
+
+    def write_manifest(self, status: str, made: Mapping[str, Json] = _NOTHING) -> None:
+        """Write the folder's manifest, with the entries in `made`, before the report is complete."""
         if self.writer is not None:
-            write_manifest(self.writer.path, {**entries, "replaces": self._replaces}, status)
+            entries = {**self.manifest(made), "replaces": self._replaces}
+            write_manifest(self.writer.path, entries, status)
 
     async def ask_targets(
         self,
@@ -350,8 +355,7 @@ class Session:
         `made` are further entries of its manifest, and `how` those that decide the verdict. `warn` is called
         with a note if gold ids occur in no sample.
         """
-        entries = manifest_of(self.settings, self.judge, self.spent) | dict(made)
-        report = Report.build(self.tables, entries, gates=gates, over=self.undecided, **how)
+        report = Report.build(self.tables, self.manifest(made), gates=gates, over=self.undecided, **how)
         if report.misses_gold:
             from germane.labelling.unmatched import gold_notes  # most evaluations do not need it
 

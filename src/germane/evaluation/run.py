@@ -35,7 +35,7 @@ from germane.evaluation.spec import Callbacks, Spec
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge
 from germane.judging.caller import in_own_loop, interruptible, interruptibly, run_coroutine
-from germane.judging.spending import Budget, judge_entry, manifest_of
+from germane.judging.spending import Budget
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
 from germane.reports.gates import Verdict
@@ -201,7 +201,7 @@ class _Run:
         )
         complete = False
         try:
-            self._write_manifest("running")
+            self.session.write_manifest("running", self._manifest())
             asyncio.run(in_own_loop(self._work()))
             report, complete = self._report(), True
         except InputError:
@@ -241,7 +241,6 @@ class _Run:
             stored=self.stored,
             force=spec.force,
             no_cache=spec.no_cache,
-            sessions=self.stored.get("sessions", ()),
             budget=budget,
             before_asking=self._check,
             on_progress=self.callbacks.on_judgements,
@@ -384,8 +383,6 @@ class _Run:
             ledger = None
         options = {**self.spec.as_json(), "folder": str(self.path), "ledger": ledger}
         fields: dict[str, Json] = {"created": self.created, "cwd": str(Path.cwd()), "options": options}
-        if keeps_answers(self.judge):
-            fields["sessions"] = self.session.usage_log.sessions
         if warnings:
             fields["warnings"] = warnings
         if len(plan.cases.paths) > 1 and plan.cases.files:
@@ -398,11 +395,6 @@ class _Run:
             fields["left_out"] = dict(plan.cases.left_out)
         return fields
 
-    def _write_manifest(self, status: str) -> None:
-        """Write the manifest of a report that is not complete yet."""
-        judge = judge_entry(self.judge, self.session.spent)
-        self.session.write_manifest(status, {"judge": judge, **self._manifest()})
-
     def _stopped(self, failure: BaseException) -> GermaneError:
         """Save and show the results so far; return the error to raise, which says how to resume the run."""
         flags = [self.session.budget.too_low, "..."] if self.session.budget.too_low else []
@@ -411,10 +403,10 @@ class _Run:
             flags += [f"--{name}" for name in names if getattr(self.spec, name)]
         error = self._explained(failure, *flags)
         with contextlib.suppress(OSError):  # if the disk is full, the manifest from the start remains
-            self._write_manifest("interrupted")
+            self.session.write_manifest("interrupted", self._manifest())
             self.session.usage_log.close(forget=True)
             code = 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2
-            manifest = {**manifest_of(self.plan.settings, self.judge, self.session.spent), **self._manifest()}
+            manifest = self.session.manifest(self._manifest())
             verdict = Verdict(code, (str(failure),))
             report = Report.so_far(self.folder.tables, manifest, verdict, stopped=str(error))
             self.callbacks.on_stopped(report)

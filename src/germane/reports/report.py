@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from germane.clean import some_of
 from germane.encoding import Line
 from germane.errors import InputError, SourceLocation
-from germane.folder.files import read_manifest, write_manifest
+from germane.folder.files import SESSION, read_manifest, write_manifest
 from germane.folder.tables import BlockRows, StoredTables, Tables
 from germane.folder.writer import FolderWriter
 from germane.measures.measure import UNKNOWN, Measure
@@ -110,8 +110,16 @@ class Report(ReportData):
     @classmethod
     def unfinished(cls, folder: str | Path) -> Report:
         """Return the report of an interrupted evaluation: the means so far and the command to resume it."""
+        from germane.judging.spending import UsageLog  # few reports are unfinished
+
         tables = StoredTables.unfinished(folder)
         again = f"continue it: germane run --resume {folder}"
+        if "options" not in tables.manifest:  # `germane run` did not write it
+            again = f"continue it: repeat the call evaluate(..., folder={str(folder)!r})"
+        if sessions := tables.manifest.get("sessions"):  # the file has the counts of one that was killed
+            spent = UsageLog(Path(folder) / SESSION, sessions).earlier
+            judge = {**(tables.manifest.get("judge") or {}), **spent.as_json()}
+            tables.manifest = {**tables.manifest, "judge": judge}
         verdict = Verdict(130, (f"interrupted: these are the results so far; {again}",))
         return cls.so_far(tables, tables.manifest, verdict, stopped=again)
 
