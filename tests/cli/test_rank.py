@@ -189,6 +189,7 @@ def test_a_gate_decides_the_exit_code(files: Path) -> None:
         (["--doc-id", "("], "not a regular expression"),
         (["--fail-under", "RR"], "is not a gate"),
         (["--fail-under", "mean(AP@3)>=1"], "is not measured"),
+        (["--fail-under", "change(AP)>-0.1"], "needs a baseline, which rank does not take"),
         (["--qrels-format", "json"], "this is not valid JSON"),
         (["--format", "csv"], "instead of 2 to 6"),
     ],

@@ -51,6 +51,9 @@ def rank(**flags: Any) -> int:
         refuse_input(Path(path), [*chosen.runs, chosen.qrels])
     measures = parse_measures(chosen.measures or [ranking.DEFAULT_MEASURES])
     gates = [Gate.parse(text) for text in chosen.gates]
+    if against := next((gate for gate in gates if gate.how == "change"), None):
+        fix = "gate the mean, or compare two reports of germane run: germane compare A B"
+        raise InputError(f"the gate {against} needs a baseline, which rank does not take", fix=fix)
     gold, runs, how = files_of(chosen.runs, chosen, skip=chosen.on_bad_row == "skip")
     how = {"missing": chosen.missing, **how}
     parts = [ranking.rank_part(run, gold, measures, system=system, **how) for run, system in runs]
