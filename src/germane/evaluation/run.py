@@ -223,8 +223,9 @@ class _Run:
 
     def _open(self, folder: Path) -> None:
         """Open the session in the report folder, with a ledger if a judge is asked or a ledger is named."""
-        spec, limits = self.spec, self.share.of_limits(self.spec) if self.share else self.spec
-        budget = Budget(limits.max_cost, limits.max_calls)
+        spec = self.spec
+        part_spec = self.share.of_limits(spec) if self.share else spec
+        budget = Budget(part_spec.max_cost, part_spec.max_calls)
         self.path, self.existed = folder, folder.exists()
         asks = keeps_answers(self.judge) or spec.first("ledger", "given", "report")[1]
         place = ledger_of(spec, folder) if asks else None
