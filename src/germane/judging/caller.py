@@ -33,12 +33,6 @@ def callers_thread() -> RunThere:
     return _run_there.get() or asyncio.get_running_loop().call_soon_threadsafe
 
 
-async def called_by(run_there: RunThere, work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` and return its result; until then, `callers_thread` returns the function `run_there`."""
-    _run_there.set(run_there)
-    return await work
-
-
 async def in_own_loop(work: Coroutine[Any, Any, T]) -> T:
     """Await `work` and return its result, in an event loop that germane started in the caller's thread.
 
@@ -53,7 +47,8 @@ async def in_own_loop(work: Coroutine[Any, Any, T]) -> T:
         finally:
             asyncio._set_running_loop(loop)  # noqa: SLF001
 
-    return await called_by(lambda call: loop.call_soon_threadsafe(outside, call), work)
+    _run_there.set(lambda call: loop.call_soon_threadsafe(outside, call))
+    return await work
 
 
 def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
@@ -81,7 +76,8 @@ def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
 
     async def main() -> T:
         begun.set_result((asyncio.get_running_loop(), asyncio.current_task()))
-        return await called_by(calls.put, work)
+        _run_there.set(calls.put)
+        return await work
 
     with ThreadPoolExecutor(1, "germane-evaluate") as executor:  # at its end it waits for the thread
         result = executor.submit(asyncio.run, main())
