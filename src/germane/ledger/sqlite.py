@@ -108,7 +108,8 @@ class SQLiteLedger(Ledger):
             if self._timer is None:
                 self._timer = threading.Timer(_SYNC_SECONDS, self._sync)
                 self._timer.daemon = True
-                self._timer.start()
+                with suppress(RuntimeError):  # no thread starts once the main thread has ended: close() syncs
+                    self._timer.start()
 
     def _sync(self) -> None:
         """Checkpoint the log to disk on a separate connection, so that no writer waits for it."""
