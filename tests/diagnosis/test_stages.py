@@ -125,7 +125,7 @@ def test_a_stage_that_a_sample_lacks_hands_on_what_it_got() -> None:
         ("rerank", 0, 1),
     ]
     assert found.notes == [
-        "1 of 2 samples lack a stage that others have; for them, the list of the previous stage is used"
+        "1 of 2 samples lacks a stage that others have; for it, the list of the previous stage is used"
     ]
 
 

@@ -157,10 +157,11 @@ def test_a_measure_of_order_needs_whole_queries(tmp_path: Path) -> None:
         assert found.mean < (report[name].mean or 0)
 
 
-def test_few_whole_queries_are_too_few(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("queries", "have"), [(3, "3 queries"), (1, "1 query")])
+def test_few_whole_queries_are_too_few(tmp_path: Path, queries: int, have: str) -> None:
     """Why is said in the unit that was drawn."""
-    report = label(report_at(tmp_path / "r"), 3 * PASSAGES, design="queries")
-    assert report[REL].corrected_why == "3 queries labelled whole: at least 10 are needed"
+    report = label(report_at(tmp_path / "r"), queries * PASSAGES, design="queries")
+    assert report[REL].corrected_why == f"{have} labelled whole: at least 10 are needed"
 
 
 def test_labels_of_relevance_correct_no_measure_of_claims(tmp_path: Path) -> None:

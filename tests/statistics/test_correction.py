@@ -218,7 +218,11 @@ def test_the_fallback_keeps_the_estimand() -> None:
 
 @pytest.mark.parametrize(
     ("labels", "why"),
-    [(np.full(SIZE, np.nan), "0 labels"), (labelled(np.ones(SIZE), np.arange(5)), "5 labels: at least 10")],
+    [
+        (np.full(SIZE, np.nan), "0 labels"),
+        (labelled(np.ones(SIZE), np.arange(1)), "1 label: at least 10"),
+        (labelled(np.ones(SIZE), np.arange(5)), "5 labels: at least 10"),
+    ],
 )
 def test_too_few_labels_correct_nothing(labels: np.ndarray, why: str) -> None:
     """There is no corrected mean, and the reason says what is missing."""

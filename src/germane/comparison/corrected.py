@@ -198,7 +198,8 @@ class DecidedPair(PairedSystems):
             np.ones(n), least, judged, chances, np.arange(n), n, most=most, clusters=clusters
         )
         if isinstance(difference, str):
-            return f"{whole} queries are fully labelled in both reports: a correction needs at least 10"
+            are = counted(whole, "query is", "queries are")
+            return f"{are} fully labelled in both reports: a correction needs at least 10"
         items = {item for side in sides for item in side.items if item in book}
         return difference.replace(labels=len(items), queries=whole)
 

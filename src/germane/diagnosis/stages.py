@@ -164,8 +164,9 @@ def _document_ranks(
                 names.insert(at, name)
             at = names.index(name) + 1
     if partly := sum(len(lists) < len(names) for _, lists in samples):
-        some = f"{partly} of {len(samples)} samples lack a stage that others have"
-        notes.append(f"{some}; for them, the list of the previous stage is used")
+        lack, them = ("lacks", "it") if partly == 1 else ("lack", "them")
+        some = f"{partly} of {counted(len(samples), 'sample')} {lack} a stage that others have"
+        notes.append(f"{some}; for {them}, the list of the previous stage is used")
     lengths: list[list[int]] = []
     rows: list[tuple[int, str, int, list[int]]] = []
     for number, (sample, lists) in enumerate(samples):

@@ -260,6 +260,8 @@ class Corrections:
             return values
         judged = [fsum(scores) / len(scores) for scores in rows.cases.values()]
         labelled, limits = ~np.isnan(values), rows.measure.definition.range
+        if (count := int(labelled.sum())) < FEWEST:
+            return f"{counted(count, 'query')} labelled whole: at least {FEWEST} are needed"
         mean = partial(corrected_mean, np.array(judged), values, value_range=limits)
         result = _both([mean(population=of) for of in POPULATIONS], limits)
         if isinstance(result, str):
@@ -267,7 +269,7 @@ class Corrections:
         return result.replace(
             labels=int(labelled[rows.case].sum()),
             total=len(rows.items),
-            queries=int(labelled.sum()),
+            queries=count,
             method=f"{result.method}, whole queries",
         )
 

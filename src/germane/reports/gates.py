@@ -316,7 +316,9 @@ def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> t
     if summary.n == 0 or outcome == "undecided":
         return "undecided", f"{text}, could be {low:.4f} to {high:.4f} once everything is judged"
     if basis.with_reference and basis.without_reference:
-        mix = f"{basis.with_reference} verdicts with reference and {basis.without_reference} without"
+        mix = (
+            f"{counted(basis.with_reference, 'verdict')} with reference and {basis.without_reference} without"
+        )
         return "undecided", f"{text}, from {mix}: judge all alike with --against reference or --against query"
     return outcome, text + (POINT if gate.how == "mean" else "")
 

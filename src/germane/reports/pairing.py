@@ -323,10 +323,10 @@ class PairedSystems:
         """
         n, due = comparison.n, [len(side.case) for side in self._due(comparison.measure)]
         sampled = [side.report.manifest.get("sampled") for side in (self.b, self.a)]
-        counted = [count for count, other in zip(due, sampled, strict=True) if not other]
-        if n and 2 * n >= max(counted, default=0):
+        whole = [count for count, other in zip(due, sampled, strict=True) if not other]
+        if n and 2 * n >= max(whole, default=0):
             return ""
-        both = f"the {due[0]} queries of {comparison.a} and the {due[1]} of {comparison.b}"
+        both = f"the {counted(due[0], 'query')} of {comparison.a} and the {due[1]} of {comparison.b}"
         have = "query has" if n == 1 else "queries have"
         return f"only {n} {have} {comparison.measure} in both reports, of {both}"
 

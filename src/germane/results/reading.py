@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from germane import addons
-from germane.clean import fold, shorten
+from germane.clean import counted, fold, shorten
 from germane.errors import InputError, SourceLocation
 from germane.results.naming import canonical_measure, is_measure
 from germane.samples.cells import is_missing, named_rows
@@ -272,7 +272,9 @@ def printed_results(lines: Iterable[tuple[int, str]], path: str) -> list[Measure
     for number, line in lines:
         fields = _fields(line)
         if len(fields) != 3:
-            problem = f"this line has {len(fields)} fields, but trec_eval -q and ir_measures print three"
+            problem = (
+                f"this line has {counted(len(fields), 'field')}, but trec_eval -q and ir_measures print three"
+            )
             raise InputError(problem, fix="remove the line", place=SourceLocation(path, number))
         if fields[0] == "runid":
             system = fields[2]

@@ -28,6 +28,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from germane.clean import counted
 from germane.statistics.distributions import t_quantile
 from germane.statistics.intervals import UPPER, CorrectedMean, cluster_codes, mean_interval
 
@@ -79,7 +80,7 @@ def corrected_mean(
     size, n = len(f), int(labelled.sum())
     base = {"method": "PPI++", "judged": float(f.mean()), "labels": n, "total": size, "queries": n}
     if n < FEWEST:
-        return f"{n} labels: at least {FEWEST} are needed"
+        return f"{counted(n, 'label')}: at least {FEWEST} are needed"
     if n == size:
         return _ALL
     y, known = y[labelled], f[labelled]
@@ -158,9 +159,9 @@ def corrected_query_mean(
     seen = np.flatnonzero(counts_all)
     judge = float((np.bincount(codes, f_own) / sizes).mean())
     if n < FEWEST:
-        return f"{n} labels: at least {FEWEST} are needed"
+        return f"{counted(n, 'label')}: at least {FEWEST} are needed"
     if len(seen) < 3:
-        return f"labels in {len(seen)} queries: a correction needs labels in at least 3"
+        return f"labels in {counted(len(seen), 'query')}: a correction needs labels in at least 3"
     if n == total:
         return _ALL
     base = {"method": "PPI++ by query", "judged": judge, "labels": n, "total": total, "queries": len(seen)}

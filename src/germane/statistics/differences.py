@@ -14,6 +14,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from germane.clean import counted
 from germane.encoding import Line, internal
 from germane.statistics.comparison import paired_difference
 from germane.statistics.correction import FEWEST
@@ -96,7 +97,8 @@ def corrected_difference(
     labelled, unsure = ~np.isnan(y), int((top > y).sum())
     n, covered = int(labelled.sum()), len(np.unique(q[labelled]))
     if n < min(FEWEST, len(c)) or covered < min(_QUERIES, len(np.unique(q))):
-        return f"{n} labels in {covered} queries: a correction needs at least {FEWEST} labels in {_QUERIES} queries"
+        have = f"{counted(n, 'label')} in {counted(covered, 'query')}"
+        return f"{have}: a correction needs at least {FEWEST} labels in {_QUERIES} queries"
     drawn = np.arange(len(c)) if units is None else np.asarray(units)
     sides, spreads, p_values_of_set = [], [], []
     for worst in (True, False):
