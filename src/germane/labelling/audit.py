@@ -267,7 +267,7 @@ def _of_kind(line: JudgeAgreement) -> Iterator[str | Table]:
     yield f"- equal grades {raw}; always giving people's commonest grade would reach {base}"
     yield f"- Cohen's kappa {kappa}, quadratic {quadratic}; Krippendorff's ordinal alpha {alpha}"
     ends = f" ({interval_in_words(line.bias.ends, 3)})" if line.bias.ends else ""
-    yield f"- bias of the mean (judge - people) {in_digits(line.bias.mean, digits=3)}{ends}"
+    yield f"- bias of the mean grade (judge - people) {in_digits(line.bias.mean, digits=3)}{ends}"
     grades = [f"{grade:g}" for grade in line.confusion.grades]
     table = Table(["people \\ judge", *grades])
     for grade, counts in zip(grades, line.confusion.people_by_judge, strict=True):
