@@ -255,18 +255,6 @@ def requests_for_file(asked: Iterable[tuple[Judge, Sequence[AnyQuestion]]]) -> I
         yield from requests_of(judge, model, questions)
 
 
-class _RecordedJudge(Judge):
-    """The judge of a stored request; `rows` maps the `id()` of each question to its row in the record."""
-
-    def __init__(self, record: Mapping[str, Json]) -> None:
-        self.name, self.identity = record["judge"], freeze(record["identity"])
-        self.rows = dict[int, Mapping[str, Json]]()
-
-    def prompt_hash(self, question: AnyQuestion) -> str:
-        """Return the prompt hash that was stored with the question."""
-        return str(self.rows[id(question)]["prompt"])
-
-
 @dataclass(slots=True)
 class Answers:
     """Collects the judgements that are read from lines of answers.
@@ -355,8 +343,9 @@ def _judgements(
     request: str, record: Mapping[str, Json], got: Completion, source: str, session: str
 ) -> list[Judgement]:
     """Return a judgement per question, or an error; the first contains the usage of the whole request."""
-    judge = _RecordedJudge(record)
-    items = tuple(_request_of(rows, judge) for rows in record["items"])
+    judge, rows = Judge(), dict[int, Mapping[str, Json]]()
+    judge.name, judge.identity = record["judge"], freeze(record["identity"])
+    items = tuple(_request_of(some, rows) for some in record["items"])
     ask, cost = Ask(record["name"], "", "", {}, items), None
     sent, back = got.input_tokens or 0, got.output_tokens or 0
     if price := record.get("price"):
@@ -372,25 +361,26 @@ def _judgements(
         answers = list(ask.read(payload, limited=record["limited"]))
     except AnswerError as error:
         answers = [(question, error, {}) for item in ask.items for question in item.questions]
-    rows = []
+    judgements = []
     for question, answer, sharing in answers:
         wrong, provenance = isinstance(answer, AnswerError), FrozenDict(how | sharing)
         result = {"error": str(answer)} if wrong else {"payload": answer}
         reply = Reply(**result, usage=usage, request=request, provenance=provenance)
-        usage, key = Usage(cost_usd=0.0), str(judge.rows[id(question)]["key"])
-        rows.append(judgement_of(key, question, judge, reply, session=session))
-    return rows
+        usage, row = Usage(cost_usd=0.0), rows[id(question)]
+        judgement = judgement_of(row["key"], question, judge, reply, session=session)
+        judgements.append(structs.replace(judgement, prompt=row["prompt"]))
+    return judgements
 
 
-def _request_of(rows: Iterable[Mapping[str, Json]], judge: _RecordedJudge) -> FusedRequest:
-    """Return a request with the questions in the stored `rows`; fill `judge.rows`."""
+def _request_of(some: Iterable[Mapping[str, Json]], rows: dict[int, Mapping[str, Json]]) -> FusedRequest:
+    """Return a request with the questions in `some` stored rows; `rows` gets each by its question's id()."""
     kinds, request = _kinds(), FusedRequest("")
-    for row in rows:
+    for row in some:
         try:
             question = kinds[row["kind"]](**freeze(row["fields"]))
         except (KeyError, TypeError):
             raise AnswerError("the question was sent by another version of germane; send it again") from None
-        judge.rows[id(question)] = row
+        rows[id(question)] = row
         request.questions.append(question)
     return request
 
