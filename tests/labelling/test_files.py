@@ -215,6 +215,7 @@ def test_what_is_no_label_is_refused(tmp_path: Path, name: str, text: str | None
         import_labels(tmp_path / name, report, "ann")
 
 
+@pytest.mark.parametrize("between", [0, 600], ids=["near", "far"])
 @pytest.mark.parametrize(
     ("rows", "mean"),
     [
@@ -228,12 +229,18 @@ def test_what_is_no_label_is_refused(tmp_path: Path, name: str, text: str | None
     ],
 )
 def test_labels_of_one_passage_under_two_ids_count_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[tuple[str, str, int | None, str]], mean: float
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: list[tuple[str, str, int | None, str]],
+    mean: float,
+    between: int,
 ) -> None:
-    """Every person counts, in `run --labels` as in `score` of its report."""
+    """Every person counts, in `run --labels` as in `score` of its report, however many samples are between the two."""
     monkeypatch.chdir(tmp_path)
     same = {"query": "when?", "contexts": [{"id": "d1", "text": "at noon"}]}
-    Path("s.jsonl").write_text("".join(json.dumps({"id": name, **same}) + "\n" for name in ("q1", "q2")))
+    others = [{"id": f"other{n}", "query": "why?", "contexts": []} for n in range(between)]
+    samples = [{"id": "q1", **same}, *others, {"id": "q2", **same}]
+    Path("s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
     names = "sample", "id", "answer", "who"
     lines = [{**dict(zip(names, row, strict=True)), "item": None} for row in rows]
     Path("people.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -241,8 +248,8 @@ def test_labels_of_one_passage_under_two_ids_count_together(
     assert invoke("run", "s.jsonl", *words, "-m", "P(labels=human)@1", "-o", "r").code == 0
     assert invoke("score", "r", "-m", "P(labels=human)@1", "-o", "again").code == 0
     for name in ("r", "again"):
-        values = [score.value for score in Report.open(name).scores()]
-        assert values == pytest.approx([mean, mean]), name
+        values = {score.sample: score.value for score in Report.open(name).scores()}
+        assert (values["q1"], values["q2"]) == pytest.approx((mean, mean)), name
 
 
 def test_labels_of_equal_passages_count_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,7 @@ class Plan:
             from germane.evaluation.sampling import draw_rows  # few runs need it
 
             cases.drawn = draw_rows(cases.matching, spec.sample, spec.seed)
-        return cls(
+        plan = cls(
             spec=spec,
             cases=cases,
             settings=settings,
@@ -128,6 +128,9 @@ class Plan:
             labels=labels,
             document_ids=document_ids,
         )
+        if labels is not None and not cases.asks_targets:
+            labels.fill(prepared(one, document_ids, Counter()).sample for one in cases.chosen(every=True))
+        return plan
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
         """Return an answered case as a job, to be judged and scored; notes on its sample go to `notes`."""

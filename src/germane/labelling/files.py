@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import TypeAlias
@@ -113,7 +113,7 @@ class LabelFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._labels, self.book = dict[str, list[Label]](), LabelBook()
+        self._labels, self.book, self._is_filled = dict[str, list[Label]](), LabelBook(), False
         labels = []
         for location, row in _rows_of(path)[0]:
             if row.get("kind") in {None, "relevance"}:
@@ -163,8 +163,18 @@ class LabelFile:
         changed = sample.with_contexts(labelled, grade_scale=self._scale or sample.grade_scale)
         rows = [label for some in labels.values() for label in some] if people else []
         rows = [structs.replace(label, who=label.who or UNNAMED) for label in rows]
-        self.book.add(rows)
+        if not self._is_filled:
+            self.book.add(rows)
         return changed, tuple(rows)
+
+    def fill(self, samples: Iterable[Sample]) -> None:
+        """Add all labels of these samples, which are all there are, to `book` at once.
+
+        A passage may be labelled under the ids of several samples, and the labels of all of them count.
+        """
+        for sample in samples:
+            self.on(sample)
+        self._is_filled = True
 
 
 def _labelable(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], dict[str, Label]]]:
