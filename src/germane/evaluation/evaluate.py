@@ -126,17 +126,26 @@ async def aevaluate(
     parsed = [Gate.parse(gate) for gate in gates]
     queried = None if target is None else _target_of(target, workers)
     jobs: Iterable[Job] = (Job(sample=sample, graders=graders) for sample in questions)
-    shows = _in_notebook() if progress is None else progress
-    where: dict[str, Any] = {"replay": replay, "no_cache": ledger is None and replay is None}
-    if shows and who is not None:
-        where["on_progress"] = partial(_show_progress, who)
+    stored: Mapping[str, Json] = {}
     if folder is not None:
-        jobs, stored = _continued(Path(folder), jobs, answered=queried is not None)
-        where |= {"folder": Path(folder), "stored": stored}
-    with Session(who, settings, ledger, budget=Budget(max_cost, max_calls), **where) as session:
-        if session.writer is not None:
-            session.writer.start()
-            session.write_manifest("running")
+        folder = Path(folder)
+        jobs, stored = _continued(folder, jobs, answered=queried is not None)
+    shows = _in_notebook() if progress is None else progress
+    asking: dict[str, Any] = {}
+    if shows and who is not None:
+        asking["on_progress"] = partial(_show_progress, who)
+    with Session(
+        who,
+        settings,
+        ledger,
+        replay=replay,
+        folder=folder,
+        stored=stored,
+        no_cache=ledger is None and replay is None,
+        budget=Budget(max_cost, max_calls),
+        **asking,
+    ) as session:
+        session.start()
         if queried is not None:
             jobs = await _answered(session, jobs, queried, shows=shows)
         async with session.asker:
@@ -144,7 +153,7 @@ async def aevaluate(
         report = session.report(gates=parsed, max_unmeasured=max_unmeasured, allow_stand_in=allow_stand_in)
         if session.writer is not None:
             report.finish(session.writer)
-    return report
+        return report
 
 
 def _defaults(

@@ -298,8 +298,14 @@ class Session:
             entries["sessions"] = self.usage_log.sessions
         return entries | dict(made)
 
-    def write_manifest(self, status: str, made: Mapping[str, Json] = _NOTHING) -> None:
-        """Write the folder's manifest, with the entries in `made`, before the report is complete."""
+    def start(self, made: Mapping[str, Json] = _NOTHING) -> None:
+        """Begin the folder's report with empty tables; `made` are further entries of its manifest."""
+        if self.writer is not None:
+            self.write_manifest("running", made)
+            self.writer.start()
+
+    def write_manifest(self, status: str, made: Mapping[str, Json]) -> None:
+        """Write the folder's manifest before the report is complete."""
         if self.writer is not None:
             entries = {**self.manifest(made), "replaces": self._replaces}
             write_manifest(self.writer.path, entries, status)

@@ -201,7 +201,7 @@ class _Run:
         )
         complete = False
         try:
-            self.session.write_manifest("running", self._manifest())
+            self.session.start(self._manifest())
             asyncio.run(in_own_loop(self._work()))
             report, complete = self._report(), True
         except InputError:
@@ -251,7 +251,6 @@ class _Run:
     async def _work(self) -> None:
         """Query the targets, then ask the judge."""
         session = self.session
-        self.folder.start()
         await self._query()
         if session.ledger is not None and not self.spec.replay:
             for source in self.sources:
