@@ -241,3 +241,24 @@ def test_damaged_options_are_named(inside: Cli, data: Path, tmp_path: Path, opti
     ran = inside("run", "--resume", "r")
     assert ran.code == 2
     assert "run the evaluation again" in ran.err
+
+
+@pytest.mark.parametrize("mistake", ["a bad line", "no key"])
+def test_a_mistake_leaves_a_complete_report_as_it_was(
+    inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str
+) -> None:
+    """A report that is continued with damaged data or without a key stays readable, with its scores."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    row = {"id": "q", "query": "q", "contexts": [{"id": "d", "text": "t"}], "qrels": {"d": 1}}
+    data = write_jsonl(tmp_path / "s.jsonl", row)
+    assert inside("run", "s.jsonl", "-m", "RR", "-o", "r").code == 0
+    before = inside("report", "r", "--json").json
+    if mistake == "a bad line":
+        data.write_text(f"{data.read_text()}{{\n")
+        assert "s.jsonl:2:" in inside("run", "--resume", "r").err
+    else:
+        words = ("-m", "RR context_precision", "--judge", "openai:gpt-4o-mini")
+        ran = inside("run", "--resume", "r", *words)
+        assert (ran.code, "needs an API key" in ran.err) == (2, True)
+    assert inside("report", "r", "--json").json == before
+    assert inside("score", "r", "-m", "nDCG@3").code == 0

@@ -304,6 +304,13 @@ class Session:
             self.write_manifest("running", made)
             self.writer.start()
 
+    def restore(self) -> bool:
+        """Leave the folder with the complete report that this session was to replace; False if it has none."""
+        if self.writer is None or self._stored.get("status") != "complete":
+            return False
+        write_manifest(self.writer.path, self._stored, "complete")
+        return True
+
     def write_manifest(self, status: str, made: Mapping[str, Json]) -> None:
         """Write the folder's manifest before the report is complete."""
         if self.writer is not None:

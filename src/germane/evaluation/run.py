@@ -204,13 +204,13 @@ class _Run:
             self.session.start(self._manifest())
             asyncio.run(in_own_loop(self._work()))
             report, complete = self._report(), True
-        except InputError:
-            self._discard(asked=self.cases is not None)  # a bad line was found before anything was judged
+        except InputError:  # a bad line was found before anything was judged
+            self._undo(asked=self.cases is not None)
             raise
         except (Interrupted, JudgeError, LedgerError, OSError) as failure:
             spent = self.session.asker.spent
             asked = self.cases is not None or bool(spent.calls or spent.cached)
-            if isinstance(failure, MissingKey) and self._discard(asked=asked):
+            if isinstance(failure, MissingKey) and self._undo(asked=asked):
                 raise
             raise self._stopped(failure) from None
         except KeyboardInterrupt:  # everything is scored, and the report is being built
@@ -427,9 +427,14 @@ class _Run:
         kind = JudgeError if isinstance(failure, JudgeError) else LedgerError
         return kind(f"{failure}\nall answers so far are stored; {again}")
 
-    def _discard(self, *, asked: bool) -> bool:
-        """Delete the folder if this run created it, and return True if it was deleted."""
-        if asked or self.existed:
+    def _undo(self, *, asked: bool) -> bool:
+        """Leave the folder as it was before this run, unless it has new answers; return True if it is.
+
+        A folder that this run created is deleted, unless a target or a judge was `asked`.
+        """
+        if self.existed:
+            return not self.session.asker.spent.calls and self.session.restore()
+        if asked:
             return False
         self.session.close()
         shutil.rmtree(self.path, ignore_errors=True)
