@@ -98,6 +98,12 @@ def test_a_correction_that_changes_nothing_is_counted(tmp_path: Path) -> None:
             (tmp_path / "b.csv").write_text(f"{head}q1,d1.2,{grade},ann,{at}\n", "utf-8")
             unchanged[at, grade] = len(import_labels(tmp_path / "b.csv", again, "ann")[1])
     assert list(unchanged.values()) == [1, 1, 0, 1, 0, 1, 0, 1]
+    done = invoke("label", tmp_path / "r", "--import", tmp_path / "b.csv")
+    assert "1 label added" in done.err + done.out
+    assert "1 label changes nothing: the person's stored answer is the same" in " ".join(
+        (done.err + done.out).split()
+    )
+    assert Report.open(tmp_path / "r").tables.labels[-1].answer == 3
 
 
 def test_qrels_of_a_longer_scale_keep_it(tmp_path: Path) -> None:

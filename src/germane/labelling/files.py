@@ -100,7 +100,7 @@ def import_labels(
         notes.append(f"{counted(unfilled, 'row has', 'rows have')} no answer yet")
     if unchanged:
         why = "the person's stored answer is the same or newer; to replace it leave the field `at` empty"
-        notes.append(f"{counted(unchanged, 'label was', 'labels were')} not imported: {why}")
+        notes.append(f"{counted(unchanged, 'label changes', 'labels change')} nothing: {why}")
     return named, notes
 
 
