@@ -75,7 +75,8 @@ def _read_file(path: Path, rows: RowReader, faults: Faults = None) -> Iterator[S
     if _is_beir(path):
         return _samples(_located(_beir_rows(path)), rows, SourceLocation("samples"), "row", faults)
     reader, unit = _format(path)
-    read = _as_samples(reader(path, rows.warn, faults), rows.warn)
+    found = _read_jsonl(path, rows.warn, faults) if reader is _read_jsonl else reader(path, rows.warn)
+    read = _as_samples(found, rows.warn)
     return _samples(read, rows, SourceLocation(shown_name(path)), unit, faults)
 
 
@@ -333,7 +334,7 @@ _HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "resul
 """The keys under which a JSON object may hold its array of samples."""
 
 
-def _read_json(path: Path, _: Warn, _faults: Faults = None) -> Iterator[Row]:
+def _read_json(path: Path, _: Warn) -> Iterator[Row]:
     """Yield the rows of a JSON document, which is an array or an object with an array under a usual key."""
     text = read_text(path)
     if not text.strip():
@@ -358,7 +359,7 @@ def _read_json(path: Path, _: Warn, _faults: Faults = None) -> Iterator[Row]:
         yield index + 1, row, functools.partial(_json_location, path, text, 1, (*holder, index))
 
 
-def _read_table(delimiter: str, path: Path, warn: Warn, _faults: Faults = None) -> Iterator[Row]:
+def _read_table(delimiter: str, path: Path, warn: Warn) -> Iterator[Row]:
     """Yield the rows of a CSV or TSV file with a header; cells may hold lists and objects as JSON."""
     file = shown_name(path)
     lines = (line for _, line in read_lines(path))
@@ -368,7 +369,7 @@ def _read_table(delimiter: str, path: Path, warn: Warn, _faults: Faults = None) 
         yield place.line or 0, TableRow(row), functools.partial(_at, place)
 
 
-def _read_parquet(path: Path, _: Warn, _faults: Faults = None) -> Iterator[Row]:
+def _read_parquet(path: Path, _: Warn) -> Iterator[Row]:
     """Yield the rows of a Parquet file."""
     for number, row in enumerate(chain.from_iterable(map(records, parquet_batches(path))), 1):
         yield number, row, functools.partial(_at, SourceLocation(f"{path}, row {number}"))
