@@ -243,11 +243,11 @@ def test_damaged_options_are_named(inside: Cli, data: Path, tmp_path: Path, opti
     assert "run the evaluation again" in ran.err
 
 
-@pytest.mark.parametrize("mistake", ["a bad line", "no key"])
+@pytest.mark.parametrize("mistake", ["a bad line", "a bad line in other data", "no key"])
 def test_a_mistake_leaves_a_complete_report_as_it_was(
     inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str
 ) -> None:
-    """A report that is continued with damaged data or without a key stays readable, with its scores."""
+    """A report that is to be continued or replaced stays readable if the data are damaged or the key lacks."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     row = {"id": "q", "query": "q", "contexts": [{"id": "d", "text": "t"}], "qrels": {"d": 1}}
     data = write_jsonl(tmp_path / "s.jsonl", row)
@@ -256,6 +256,9 @@ def test_a_mistake_leaves_a_complete_report_as_it_was(
     if mistake == "a bad line":
         data.write_text(f"{data.read_text()}{{\n")
         assert "s.jsonl:2:" in inside("run", "--resume", "r").err
+    elif mistake == "a bad line in other data":
+        (tmp_path / "t.jsonl").write_text(f"{data.read_text()}{{\n")
+        assert "t.jsonl:2:" in inside("run", "t.jsonl", "-m", "nDCG@2", "-o", "r", "--force").err
     else:
         words = ("-m", "RR context_precision", "--judge", "openai:gpt-4o-mini")
         ran = inside("run", "--resume", "r", *words)

@@ -10,7 +10,7 @@ import asyncio
 from array import array
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,8 @@ from msgspec import structs
 from germane.addons import load
 from germane.clean import counted, mask_urls
 from germane.encoding import batched
-from germane.folder.files import SESSION, earlier_judgements, write_manifest
+from germane.errors import InputError
+from germane.folder.files import SESSION, earlier_judgements, read_manifest, write_manifest
 from germane.folder.tables import BlockRows, Tables, check_digest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, members_of
@@ -232,6 +233,8 @@ class Session:
         self._answers: TargetAnswers | None = None
         self._stored, self._own_ledger = stored, folder / "ledger.sqlite" if no_cache and folder else None
         self._replaces: bool = stored.get("replaces", False)
+        self._before = stored
+        """The manifest that was in the folder."""
         self._replay = str(mask_urls(str(replay or "")))
         with ExitStack() as opened:
             if folder is not None:
@@ -270,6 +273,8 @@ class Session:
             self.earlier = earlier
         elif not self._stored:
             self._replaces = writer.has_rows()
+            with suppress(InputError):  # there is none, or it is damaged
+                self._before = read_manifest(folder)
             writer.forget_killed()
             if self._own_ledger is not None:
                 remove_ledger(self._own_ledger)
@@ -306,9 +311,9 @@ class Session:
 
     def restore(self) -> bool:
         """Leave the folder with the complete report that this session was to replace; False if it has none."""
-        if self.writer is None or self._stored.get("status") != "complete":
+        if self.writer is None or self._before.get("status") != "complete":
             return False
-        write_manifest(self.writer.path, self._stored, "complete")
+        write_manifest(self.writer.path, self._before, "complete")
         return True
 
     def write_manifest(self, status: str, made: Mapping[str, Json]) -> None:
