@@ -195,20 +195,12 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 class Session:
     """Evaluates jobs: looks up answers, asks a judge for the rest, stores the rows, and builds the report.
 
-    Close it, or use it as a context manager.
-
-    Args:
-        judge: Who answers; None if no measure asks a judge.
-        settings: How relevance is judged.
-        ledger: Where answers are looked up and stored: a ledger, or the address of one, which is opened.
-        replay: The address of a ledger that must answer everything.
-        folder: Where the rows are written, block by block, so that another session can continue after this
-            one was killed. None: rows are held in memory.
-        stored: The manifest in the folder, if this session continues that evaluation.
-        force: Whether to replace the report of another evaluation in the folder.
-        no_cache: Whether to store answers in the folder alone, until the report is complete.
-        budget: The limits of spending.
-        asker: An open Asker for the same judge and ledger. Default: an own one, made with `asking`.
+    Answers are looked up and stored in `ledger`, a ledger or the address of one; with `no_cache`, they are
+    stored in the folder alone, until the report is complete. `replay` is the address of a ledger that must
+    answer everything. Rows are held in memory or, with a `folder`, written there block by block, so that
+    another session can continue after this one was killed; `stored` is the manifest there if this session
+    continues that evaluation, and `force` replaces the report of another one. `asker` is an open Asker for
+    the same judge and ledger; by default, one is made with `asking`.
     """
 
     def __init__(
