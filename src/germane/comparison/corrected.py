@@ -23,8 +23,7 @@ from germane.statistics.differences import CorrectedDifference, corrected_differ
 from germane.tables.labels import Label, LabelBook
 from germane.types import Sample
 
-_TOLERANCE = 1e-9
-"""The largest rounding error: weights and differences closer than this are equal."""
+_TOLERANCE = 1e-9  # the largest rounding error: weights and differences closer than this are equal
 
 
 _Clusters: TypeAlias = NDArray[np.generic] | None

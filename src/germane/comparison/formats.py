@@ -31,10 +31,8 @@ from germane.statistics.comparison import BestSystem, Overlap
 from germane.statistics.intervals import Interval
 from germane.types import FrozenDict, Json
 
-_LONGEST_HEAD = 16
-"""The most characters of a system's name that fit over a column of means."""
-_FEW_DIFFERING = 10
-"""If fewer queries than this differ, a note warns that rare large losses may go unseen."""
+_LONGEST_HEAD = 16  # the most characters of a system's name that fit over a column of means
+_FEW_DIFFERING = 10  # if fewer queries than this differ, a note warns that rare large losses may go unseen
 
 _WORDS: dict[MarginResult, str] = {"undecided": "undecided", "fail": "failed", "pass": "passed"}
 """The outcomes of gates, the worst first, in words."""

@@ -52,8 +52,7 @@ _NEEDED = ("context_recall", "nugget_recall(text=response)", "faithfulness")
 _SAMPLES_PER_BLOCK = 500
 BlameKind: TypeAlias = Literal["answered", "not_retrieved", "ignored", "unsupported", "unknown"]
 """The outcome of a query; `BlameLine` explains each."""
-_Case: TypeAlias = tuple[Sample, list[Outcome]]
-"""A sample with the outcomes of the three measures."""
+_Case: TypeAlias = tuple[Sample, list[Outcome]]  # a sample with the outcomes of the three measures
 
 
 class ChangeRow(Line):

@@ -17,10 +17,8 @@ from germane.reports.summary import LIKE_THESE, in_digits, interval_in_words, p_
 from germane.show.table import Stack, Table
 from germane.types import Json
 
-_BAR = 24
-"""The length in characters of a bar that stands for all relevant documents."""
-_SHOWN = 10
-"""The number of lost documents shown per system."""
+_BAR = 24  # the length in characters of a bar that stands for all relevant documents
+_SHOWN = 10  # the number of lost documents shown per system
 _WORDS: dict[BlameKind, str] = {
     "answered": "answered from the contexts",
     "not_retrieved": "not retrieved",

@@ -45,8 +45,7 @@ from germane.types import Json
 if TYPE_CHECKING:
     from germane.reports.data import ReportData
 
-_KINDS = ("relevance", "support", "sufficiency")
-"""The kinds of verdicts that people can label too."""
+_KINDS = ("relevance", "support", "sufficiency")  # the kinds of verdicts that people can label too
 _GRADED = {"dcg", "top"}
 """Parameters of measures that use the grade's value: people and the judge must use the same scale."""
 _LEAST_QUERIES = 3  # queries with labels that a correction needs at least

@@ -44,8 +44,7 @@ FEWEST = 10
 """The fewest labels with which a mean is corrected."""
 _FREE = 10
 """The fewest labels, not counting the first of each query, for estimating a variance within queries."""
-_RARE = 5
-"""A variance is estimated only if at least this many labels differ from the commonest label."""
+_RARE = 5  # a variance is estimated only if at least this many labels differ from the commonest label
 _ALL = "nothing is left to correct: all are labelled"
 
 

@@ -24,8 +24,7 @@ from germane.statistics.intervals import UPPER, Interval, IntervalEnds
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
-_QUERIES = 3
-"""The fewest labelled queries with which a difference is corrected."""
+_QUERIES = 3  # the fewest labelled queries with which a difference is corrected
 
 
 class CorrectedDifference(

@@ -137,8 +137,7 @@ def _longest_run(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]
 
 SHORTEST = 5
 """The least length of two words that may be one word with a misspelt letter (see docs/benchmarks.md)."""
-_KEPT = 3
-"""The least number of common words of two questions that differ by an added word or in word order."""
+_KEPT = 3  # the least number of common words of two questions that differ by an added word or in word order
 _NEGATIONS = frozenset({"not", "no", "never", "without", "except", "non"})
 _FILLER_WORDS = "a an the please kindly do does did is are was were be been am can could will would s re"
 _FILLERS = frozenset(re.findall(r"\w+", _FILLER_WORDS))

@@ -47,8 +47,7 @@ def embedded(value: Json) -> str:
     return text
 
 
-_SAFE = bytes.maketrans(b"<&>", b",./")
-"""Replaces the characters of base 85 that have a meaning in HTML."""
+_SAFE = bytes.maketrans(b"<&>", b",./")  # replaces the characters of base 85 that have a meaning in HTML
 
 
 @cache
