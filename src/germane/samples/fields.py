@@ -180,12 +180,7 @@ def _each(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
     return read_all
 
 
-def _ids(values: Json) -> Json:
-    """Return a list of ids as strings; return a value that is not a list unchanged."""
-    for value in values if type(values) is list else (None,):
-        if type(value) is not str or not value:
-            return _each(read_id)(values)
-    return values
+_ids = _each(read_id)
 
 
 def _question(value: Json) -> Json:
@@ -199,12 +194,10 @@ def _qrels(value: Json) -> Json:
     """Return qrels as a mapping from document ids to grades; a list of ids gives each id the grade 1."""
     if isinstance(value, _LISTS):
         return dict.fromkeys(_ids(value), 1)
-    # some keys are not strings: they come from Python, or are numbers in a table
-    if isinstance(value, dict) and not (
-        {*map(type, value)} <= {str} and {*map(type, value.values())} <= {int}
-    ):
-        return {key if type(key) is str else read_id(key): _whole(grade) for key, grade in value.items()}
-    return value
+    if not isinstance(value, dict):
+        return value
+    # keys that are not strings come from Python, or are numbers in a table
+    return {key if type(key) is str else read_id(key): _whole(grade) for key, grade in value.items()}
 
 
 def _gold(value: Json) -> Json:
