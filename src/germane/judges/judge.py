@@ -150,10 +150,7 @@ def members_of(judge: Judge) -> Sequence[Judge]:
 
 
 class LocalJudge(Judge):
-    """A judge that answers immediately and free of charge, so that its answers need not be stored.
-
-    Subclasses define `reply`.
-    """
+    """A judge that answers at once and free of charge, by `reply`; its answers need not be stored."""
 
     stored = False
     concurrency = 1
@@ -220,10 +217,7 @@ _scope: ContextVar[GroupScope | None] = ContextVar("germane_group_scope", defaul
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Mark the code in the context as a wait before a request, which GroupScope.stop can end.
-
-    Raises GaveUp if the current group is stopped before or during the wait.
-    """
+    """Mark a wait before a request, which GroupScope.stop can end. Raises GaveUp if the group is stopped."""
     scope, stopped = _scope.get(), "the evaluation was interrupted before the question was asked again"
     if scope is None:  # outside of an evaluation
         yield

@@ -49,10 +49,7 @@ class LabelsJudge(LocalJudge):
     def learn(
         self, query: str, contexts: Sequence[Context], history: Turns, qrels: Mapping[str, int] | None
     ) -> None:
-        """Remember the labels of these contexts of a query. A label that an item already has is not replaced.
-
-        A GoldJudge takes the labels from `qrels` (grades by document id), a LabelsJudge from the contexts.
-        """
+        """Remember the labels of these contexts (a GoldJudge: in `qrels`), unless their items have labels."""
         items = relevance_items([(query, context.text) for context in contexts], history)
         for item, context in zip(items, contexts, strict=True):
             label = self._label(context, qrels)

@@ -132,10 +132,7 @@ def coverage(required: Terms, present: frozenset[str]) -> float:
 
 
 def reason(what: str, required: Terms, present: frozenset[str]) -> str:
-    """Return a sentence that lists the required words that a passage contains and those that it lacks.
-
-    `what` names the text with these words (query, reference); `present` are the stems in the passage.
-    """
+    """Return a sentence on the words of the text `what` that a passage contains, and that it lacks."""
     if not required:
         return f"the {what} has no words"
     covered = [word for stem, (word, _) in required.items() if stem in present]
@@ -151,10 +148,9 @@ def few(names: Sequence[str]) -> str:
 
 
 def supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Json:
-    """Return the verdict on a claim: the numbers of all contexts that support it alone.
+    """Return the verdict on a claim, by the contexts' stems.
 
-    If there is none, return the first two contexts that support it together, or else an empty list. `number`
-    is the claim's number, and `contexts` are the stems of each context.
+    It names all contexts that support the claim alone, or else the first two that support it together.
     """
     required = terms(claim)
     covered = [context.intersection(required) for context in contexts]

@@ -154,17 +154,11 @@ class LLMJudge(Judge):
         return price_of(self.service.provider, self.service.model) if tier in {"auto", "default"} else None
 
     def headers(self) -> dict[str, str]:
-        """Return the HTTP headers of requests, including the API key.
-
-        Raises JudgeError if a key is missing.
-        """
+        """Return the HTTP headers of requests, with the API key. Raises JudgeError if it is missing."""
         return self.service.headers(self._key, self._headers)
 
     def ready(self) -> ModelClient:
-        """Return the client, which the first call creates. No request is sent.
-
-        Raises JudgeError if a key or an extra is missing.
-        """
+        """Return the client, made by the first call. Raises JudgeError if a key or an extra is missing."""
         if self._client is None:
             transport: Transport
             if self._own is not None:
@@ -182,10 +176,7 @@ class LLMJudge(Judge):
         return self._client
 
     def foreign(self) -> PydanticAITransport:
-        """Return the transport to a provider with a protocol of its own.
-
-        Raises MissingPart if the provider's extra is not installed.
-        """
+        """Return the transport to a provider with a protocol of its own; MissingPart without its extra."""
         key, service = self.service.secret(self._key), self.service
         try:
             from germane.judges.client.foreign import PydanticAITransport
@@ -208,10 +199,7 @@ class LLMJudge(Judge):
         return fingerprint(prompt.hash, fragment("list")) if listed else prompt.hash
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """Divide the questions into groups, one per request, according to `reading` and `batch`.
-
-        Questions that need no judge (about an empty text) form groups of their own.
-        """
+        """Divide the questions into groups, one per request; those about an empty text form their own."""
         asked = [question for question in questions if question.unasked() is None]
         known = [(question,) for question in questions if question.unasked() is not None]
         fused = fused_requests(asked, self.prompts, fuse=self.fuse)
@@ -223,10 +211,7 @@ class LLMJudge(Judge):
         return fused_requests(questions, self.prompts, fuse=self.fuse)
 
     def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
-        """Return the estimated tokens and cost of one request for these questions.
-
-        The estimate assumes 4 bytes per token and answers of typical length.
-        """
+        """Return the estimated usage of one request: 4 bytes per token, answers of typical length."""
         if trivial_answer(questions[0]):
             return Usage(cost_usd=0.0)
         ask = render_request(self.fused(questions), self.prompts)
@@ -236,10 +221,7 @@ class LLMJudge(Judge):
         return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """Return one reply per question, in order.
-
-        Raises InputError if another event loop is using this judge at the same time.
-        """
+        """Return one reply per question. Raises InputError if another event loop is using this judge."""
         if (reply := trivial_answer(questions[0])) is not None:
             return [reply]
         loop = asyncio.get_running_loop()
@@ -265,10 +247,7 @@ class LLMJudge(Judge):
         return call.replies(questions, self.price)
 
     async def close(self) -> None:
-        """Close the connections.
-
-        If calls of another evaluation are in progress, close them after the last call.
-        """
+        """Close the connections, after the last call of another evaluation that is in progress."""
         self._closing = self._calls > 0
         if self._client is not None and not self._closing:
             client, self._client = self._client, None
@@ -277,10 +256,7 @@ class LLMJudge(Judge):
 
 
 def model_of(judge: Judge) -> LLMJudge | None:
-    """Return the judge itself if it is an LLMJudge, or the LLMJudge that a Replica repeats.
-
-    Return None for any other judge.
-    """
+    """Return the LLMJudge that a judge is, or that it repeats (Replica); None for any other judge."""
     model = getattr(judge, "judge", judge)
     return model if isinstance(model, LLMJudge) else None
 
@@ -304,10 +280,7 @@ def _check(
 
 
 def check_shared(judges: Iterable[object], base_url: str | None, headers: object) -> None:
-    """Raise InputError if several judges cannot use the same base URL or the same headers.
-
-    They cannot use one base URL if their providers differ, nor the same headers if their hosts differ.
-    """
+    """Raise InputError if judges of several providers have one base URL, or several hosts headers."""
     services = [judge.service for judge in judges if isinstance(judge, LLMJudge)]
     fix = "name each judge as PROVIDER:MODEL@URL, and set its key in the environment"
     if base_url and len({service.provider for service in services}) > 1:

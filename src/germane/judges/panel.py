@@ -112,10 +112,7 @@ class PanelJudge(Judge):
         return () if any(answer.usable for answer in answers) else rest[:1]
 
     def combine(self, key: str, question: AnyQuestion, answers: Sequence[Answer]) -> Judgement:
-        """Return the panel's judgement, made from the members' answers, with the ledger key `key`.
-
-        It contains no usage, because the usage is in the members' own judgements.
-        """
+        """Return the panel's judgement under `key`; the usage is in the members' own judgements."""
         named = list(zip(self._names, answers, strict=False))
         votes = [(name, answer.judgement.answer) for name, answer in named if answer.usable]
         lost = {name: answer.value.why for name, answer in named if not answer.usable}
@@ -142,10 +139,7 @@ class PanelJudge(Judge):
 
 
 def panel_of(judges: Sequence[Judge], repeat: int = 1) -> Judge:
-    """Return a panel in which each judge answers `repeat` times; a single judge is returned unchanged.
-
-    Raises InputError if `judges` is empty.
-    """
+    """Return a panel in which each judge answers `repeat` times; a single judge is returned unchanged."""
     members = judges if repeat == 1 else [member for judge in judges for member in repeated(judge, repeat)]
     if not members:
         raise InputError("the list of judges is empty", fix='name at least one, as in "openai:gpt-4o-mini"')

@@ -56,10 +56,7 @@ J = TypeVar("J", bound=Job)
 
 
 def with_sample(job: J, sample: Sample) -> J:
-    """Return a copy of the job with another sample.
-
-    If the job has an eval-file case, its sample is replaced too.
-    """
+    """Return a copy of the job, and of its eval-file case, with another sample."""
     if sample is job.sample:
         return job
     case = None if job.case is None else replace(job.case, sample=sample)
@@ -184,10 +181,9 @@ async def ask_targets(
 async def answers_at_hand(
     cases: Sequence[PlannedCase], answers: TargetAnswers
 ) -> list[tuple[PlannedCase, bool]]:
-    """Return each case with the answer that is known without querying a live system, if there is one.
+    """Return each case, with True if its answer is known without querying a live system.
 
-    The result contains a pair per case: the case with its answer and True, or the unchanged case and False.
-    Nothing is written.
+    Such a case has its answer. Nothing is written.
     """
     targets = open_targets(cases, live=False)
     result = []
@@ -201,10 +197,7 @@ async def answers_at_hand(
 
 
 def open_targets(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_System, Target]:
-    """Open the targets of these cases and return each by its (name, targets file).
-
-    Without `live`, only targets with recorded or fixed answers are opened.
-    """
+    """Open these cases' targets by (name, targets file); without `live`, recorded and fixed ones."""
     from germane.targets.targetsfile import open_target, target_entry
 
     targets: dict[_System, Target] = {}

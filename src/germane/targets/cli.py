@@ -123,10 +123,7 @@ class CliTarget(Target):
             raise InputError(problem, fix="write cwd: FOLDER, relative to the targets file", place=location)
 
     async def ask(self, case: Case) -> Json:
-        """Run the command for a case and return its answer, from the output file or else from stdout.
-
-        Raises TargetError, with the end of the command's stderr, if it failed.
-        """
+        """Run the command for a case; return its answer, from the output file or else from stdout."""
         with tempfile.TemporaryDirectory(prefix="germane-") as folder:
             output = Path(folder) / "answer.json"
             stdout = await self._run(case, output)

@@ -115,9 +115,6 @@ class RecordedTarget(Target):
 
     @property
     def notes(self) -> dict[str, int]:
-        """A note, mapped to the number of ids whose recorded query differs from the query of the case.
-
-        The note contains the first such id. Returns {} if there is no such id.
-        """
+        """A note with the first id whose recorded query differs, mapped to the number of such ids."""
         first = next(iter(self._otherwise.values()), "")
         return {f"x an id with another query in {self.path}: {first}": len(self._otherwise)} if first else {}

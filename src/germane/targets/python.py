@@ -110,10 +110,7 @@ class PythonTarget(Target):
 
     @property
     def in_calling_thread(self) -> bool:
-        """True if the function is called in the thread that called germane, for one query at a time.
-
-        That is so if the function is synchronous and `workers` is 1.
-        """
+        """True if the function is synchronous and `workers` is 1; the calling thread then runs it."""
         return self.workers == 1 and not inspect.iscoroutinefunction(self._called)
 
 
@@ -149,10 +146,7 @@ def _submit(call: Callable[[], Any], run: Callable[[Callable[[], object]], objec
 
 @contextmanager
 def prints_to_stderr() -> Iterator[None]:
-    """Redirect the stdout of this process and its children to stderr within the context.
-
-    So the prints of the user's code do not mix with germane's own output on stdout.
-    """
+    """Redirect stdout of this process and its children to stderr; only germane's output stays on it."""
     sys.stdout.flush()
     kept = None
     with suppress(OSError):  # the process has no stdout or stderr

@@ -62,10 +62,7 @@ def check_target(
 
 
 def check_asked(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
-    """Return a target's entry, its targets file and its class, without importing or running its code.
-
-    Raises InputError if the target is unknown, or if it is live and its targets file is not trusted.
-    """
+    """Return a target's entry, its file and its class. Raises InputError if it is live and not trusted."""
     entry, path, kind = target_entry(name, where)
     if kind.live:
         check_trusted(f"the target {name} would run a program or send a request", entry.location)
