@@ -15,7 +15,7 @@ from typing import cast
 
 from germane.samples.files import check_trusted
 
-__all__ = ["MAX_STDOUT", "Finished", "child_environment", "run_program", "start_folder"]
+__all__ = ["MAX_STDOUT", "Finished", "child_environment", "run_program"]
 
 _PASSED_ON = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TEMP", "VIRTUAL_ENV", "SYSTEMROOT", "PATHEXT",
                         "AGENTV_TARGET_PROXY_URL", "AGENTV_TARGET_PROXY_TOKEN"})  # fmt: skip
@@ -138,15 +138,3 @@ def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None =
     # so that a script that calls `germane` finds the running installation
     path = os.pathsep.join([passed.get("PATH", os.defpath), str(Path(sys.executable).parent)])
     return {**passed, "PATH": path, **(own or {})}
-
-
-def start_folder(command: str | Sequence[str], folder: Path) -> Path:
-    """Return the working directory in which the script named by `command` exists.
-
-    It is `folder` or one of its next four parents, whichever is nearest, so that `./evaluators/mine.py` is
-    found in the eval file's folder and above. If no script is found, it is `folder`.
-    """
-    words = command.split() if isinstance(command, str) else command
-    named = [path for word in words if (path := Path(word.strip("'\""))).suffix and not path.is_absolute()]
-    near = (folder, *folder.parents[:4])
-    return next((start for start in near if any((start / file).is_file() for file in named)), folder)

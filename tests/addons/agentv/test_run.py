@@ -56,6 +56,18 @@ evalcases:
     assert ran.json["scores"][1]["type"] == "context_precision"
 
 
+def test_a_number_among_the_words_of_a_script_is_an_argument(inside: Cli, tmp_path: Path) -> None:
+    (tmp_path / "grade.py").write_text("import sys; print('{\"score\": ' + sys.argv[1] + '}')")
+    path = eval_file(
+        tmp_path,
+        "target: good\nevaluators: [{name: given, type: code_judge, script: [python3, grade.py, 0.25]}]\n"
+        "cases: [{id: one, query: a}]\n",
+        TARGETS,
+    )
+    ran = inside("run", path, "--json")
+    assert [row["value"] for row in ran.json["scores"]] == [0.25], ran.err
+
+
 @pytest.mark.parametrize(
     ("script", "why"),
     [

@@ -24,6 +24,10 @@ MALFORMED = [
     "cases: [{input: [{role: user, content: [{type: file, value: x.md}]}]}]",
     "evaluators: [{type: code_judge}]\n" + CASE,
     "evaluators: [{type: code_judge, script: []}]\n" + CASE,
+    "evaluators: [{type: code_judge, script: [python3, {a: 1}]}]\n" + CASE,
+    "evaluators: [{type: code_judge, script: a.py, cwd: [b]}]\n" + CASE,
+    "evaluators: [{type: composite, evaluators: [{type: contains, value: a}], aggregator: {type: code_judge, path: a.py, cwd: {}}}]\n"
+    + CASE,
     "evaluators: [{type: code_judge, script: run, timeout: -1}]\n" + CASE,
     "evaluators: [{type: llm_judge, prompt: file://none.md}]\n" + CASE,
     "evaluators: [{type: rubrics, rubrics: [{id: a}]}]\n" + CASE,

@@ -7,13 +7,12 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from germane.addons.agentv.graders.transcript import names_of, script_document
+from germane.addons.agentv.graders.transcript import names_of, resolve_cwd, script_document
 from germane.addons.agentv.script import ScriptGrade
 from germane.clean import fold
 from germane.evalfiles import Case
 from germane.graders import CaseGrader, Command, GraderResult
 from germane.measures import ask
-from germane.processes import start_folder
 from germane.questions import Program
 from germane.types import FrozenDict, freeze
 from germane.yamltext import (
@@ -22,7 +21,6 @@ from germane.yamltext import (
     Number,
     Texts,
     WholeNumber,
-    folder_of,
     for_model,
     plain,
     plain_value,
@@ -67,9 +65,7 @@ class CodeGrader(CaseGrader):
         An unknown key that resembles a known one is an error, unless it is written under `config`.
         """
         values, passed = keys.values, keys.others
-        script, folder = plain_value(values.get("script", ())), folder_of(keys).resolve()
-        value = values.get("cwd")
-        values["cwd"] = str(start_folder(script, folder) if value is None else (folder / value).resolve())
+        resolve_cwd(keys, "script")
         if "target" in passed and (pairs := passed["target"].pairs) is not None:
             limits = {fold(key): for_model(inner) for key, inner in pairs.items()}
             values["max_calls"], keys.node.spelt["max_calls"] = limits.get("maxcalls", MAX_CALLS), "target"

@@ -12,18 +12,17 @@ from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_v
 
 from germane.addons.agentv.evalfile import assertions_in
 from germane.addons.agentv.graders.llm_grader import FreeForm, capped, prompt_text, template_of, unjudged
-from germane.addons.agentv.graders.transcript import names_of
+from germane.addons.agentv.graders.transcript import names_of, resolve_cwd
 from germane.addons.agentv.script import ScriptGrade
 from germane.clean import fold
 from germane.errors import InputError, Invalid
 from germane.evalfiles import Case
 from germane.graders import CaseGrader, Command, GraderResult, Numbers, together
 from germane.measures import ask
-from germane.processes import start_folder
 from germane.questions import Program
 from germane.questions.asking import Missing
 from germane.types import FrozenDict, Json, freeze
-from germane.yamltext import Keys, Share, YamlModel, folder_of, plain_value
+from germane.yamltext import Keys, Share, YamlModel
 
 RESULTS = "EVALUATOR_RESULTS_JSON"
 _HOW = {"weightedaverage": "weighted_average", "codegrader": "code_judge", "codejudge": "code_judge",
@@ -62,9 +61,7 @@ class Aggregator(YamlModel):
     def complete(cls, keys: Keys) -> None:
         """Resolve `cwd` relative to the eval file; by default it is the folder that contains the script."""
         super().complete(keys)
-        values, folder = keys.values, folder_of(keys).resolve()
-        value, path = values.get("cwd"), plain_value(values.get("path", ()))
-        values["cwd"] = str(start_folder(path, folder) if value is None else (folder / value).resolve())
+        resolve_cwd(keys, "path")
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

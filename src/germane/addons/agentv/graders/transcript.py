@@ -1,4 +1,4 @@
-"""Read the parts of a case that graders need, and make the JSON document for grading scripts."""
+"""Read the parts of a case that graders need; the document and the working directory of grading scripts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,38 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NoReturn
 
 from germane.evalfiles import Case, content_text
 from germane.types import Json, Message, ToolCall
+from germane.yamltext import Keys, folder_of
 
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _FENCE = re.compile(r"```json\n?|```")
+
+
+def resolve_cwd(keys: Keys, command: str) -> None:
+    """Make the key `cwd` absolute; it is relative to the eval file. A value that is not a string is kept.
+
+    Without the key, it is the folder that contains the script named by the key `command`, so that
+    `./evaluators/mine.py` is found: the eval file's folder or one of its next four parents, whichever is
+    nearest. If no script is found, it is the eval file's folder.
+    """
+    values, folder = keys.values, folder_of(keys).resolve()
+    if isinstance(cwd := values.get("cwd"), str):
+        values["cwd"] = str((folder / cwd).resolve())
+    elif cwd is None:
+        script = values.get(command)
+        words = (
+            script.split() if isinstance(script, str) else script if isinstance(script, list | tuple) else ()
+        )
+        paths = [Path(word.strip("'\"")) for word in words if isinstance(word, str)]
+        files = [path for path in paths if path.suffix and not path.is_absolute()]
+        near = (folder, *folder.parents[:4])
+        values["cwd"] = str(
+            next((one for one in near if any((one / file).is_file() for file in files)), folder)
+        )
 
 
 def names_of(case: Case, grader: str) -> tuple[str, ...]:
