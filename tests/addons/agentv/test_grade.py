@@ -50,7 +50,11 @@ NEWER: dict[str, Json] = {
 SAMPLE = {"id": "s", "query": "How long should coffee steep?", "contexts": RETRIEVED}
 
 
-@pytest.mark.parametrize("document", [OLDER, NEWER, SAMPLE], ids=["older", "newer", "sample line"])
+@pytest.mark.parametrize(
+    "document",
+    [OLDER, NEWER, SAMPLE, {**OLDER, "input_messages": 5}],
+    ids=["older", "newer", "sample line", "no messages"],
+)
 def test_either_generation_and_a_sample_line_are_graded(inside: Cli, document: dict[str, Json]) -> None:
     """Y N Y is .8333, in the result of both generations at once, with the strings that say why."""
     ran = inside("grade", "context_precision", "--judge", "labels", stdin=json.dumps(document))
@@ -93,6 +97,7 @@ def test_nothing_retrieved_is_zero_and_nobody_is_asked(inside: Cli) -> None:
         ("[1]", "one JSON object"),
         (json.dumps({**OLDER, "candidate_answer": "just prose"}), "no contexts found"),
         (json.dumps({**OLDER, "question": "", "input_messages": []}), "<stdin>: query is"),
+        (json.dumps({**OLDER, "question": "", "input_messages": True}), "<stdin>: query is"),
     ],
 )
 def test_unusable_input_is_exit_2_with_nothing_on_stdout(inside: Cli, stdin: str, why: str) -> None:

@@ -126,7 +126,8 @@ def _sample(document: Mapping[str, Json], options: GradeOptions) -> tuple[Sample
 def _row(document: Mapping[str, Json]) -> dict[str, Json]:
     """Convert a code-judge document to a row from which a sample can be read."""
     output, reference = document.get("output"), _text(document, "reference_answer", "expected_output")
-    turns = document.get("input_messages") or document.get("input") or ()
+    turns = document.get("input_messages") or document.get("input")
+    turns = turns if isinstance(turns, list | tuple) else ()
     asked = [turn for turn in turns if isinstance(turn, Mapping) and turn.get("role") == "user"]
     fields: dict[str, Json] = {
         # AgentV sends the last expected message, whatever it holds
