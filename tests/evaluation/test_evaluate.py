@@ -10,7 +10,7 @@ import pytest
 
 import germane
 from germane import Context, InputError, Sample, aevaluate, evaluate, read_samples
-from germane.judges import FakeJudge, LabelsJudge, LLMJudge
+from germane.judges import FakeJudge, LabelsJudge, LLMJudge, LocalJudge
 from germane.measures import AP, P, context_precision, context_recall, nDCG
 from germane.types import FrozenDict, Score
 from tests.server import ModelServer
@@ -111,6 +111,14 @@ class Half:
         (lambda: evaluate(SAMPLES, "context_precision", judge="lexicl"), "unknown provider"),
         (lambda: evaluate(SAMPLES, "context_precision", judge=3), "3 is not a judge"),  # type: ignore[arg-type]
         (lambda: evaluate(SAMPLES, "context_precision", judge=Half()), "has no attribute"),  # type: ignore[arg-type]
+        (
+            lambda: evaluate(SAMPLES, "context_precision", judge=LocalJudge()),
+            "the name of the judge .* is ''",
+        ),
+        (
+            lambda: evaluate(SAMPLES, "context_precision", judge=[FakeJudge(name=" ")]),
+            "the name of the judge",
+        ),
         (lambda: read_samples("nowhere.jsonl"), "no such file"),
         (lambda: evaluate([{"query": "q"}], [3]), "the list of measures contains the number 3"),  # type: ignore[list-item]
     ],

@@ -125,21 +125,25 @@ def with_defaults(judge: Any) -> Judge:
 
     A Judge is returned unchanged. Raises InputError if the object does not define `name` and `answer`.
     """
-    if isinstance(judge, Judge):
-        return judge
-    lacking = [name for name in ("name", "answer") if not hasattr(judge, name)]
-    if isinstance(judge, type) or len(lacking) == 2:
-        raise InputError(
-            f"{judge!r} is not a judge",
-            fix='pass a name ("openai:gpt-4o-mini"), a judge, a function from a prompt to a string, or a list of these',
-        )
-    if lacking:
-        raise InputError(
-            f"the judge {judge!r} has no attribute {lacking[0]!r}",
-            fix="define `name` and `async def answer(self, questions)`, or subclass germane.judges.Judge",
-        )
-    result = Judge()
-    copy_settings(judge, result)
+    result: Judge = judge
+    if not isinstance(judge, Judge):
+        lacking = [name for name in ("name", "answer") if not hasattr(judge, name)]
+        if isinstance(judge, type) or len(lacking) == 2:
+            raise InputError(
+                f"{judge!r} is not a judge",
+                fix='pass a name ("openai:gpt-4o-mini"), a judge, a function from a prompt to a string, or a list of these',
+            )
+        if lacking:
+            raise InputError(
+                f"the judge {judge!r} has no attribute {lacking[0]!r}",
+                fix="define `name` and `async def answer(self, questions)`, or subclass germane.judges.Judge",
+            )
+        result = Judge()
+        copy_settings(judge, result)
+    name: Any = result.name
+    if not isinstance(name, str) or not name.strip():  # judges of one name share stored answers
+        problem = f"the name of the judge {judge!r} is {name!r}"
+        raise InputError(problem, fix='write name = "my-judge"')
     return result
 
 
