@@ -4,6 +4,7 @@ import gzip
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from germane.errors import InputError, SourceLocation
 from germane.evaluation.rank import rank
 from germane.samples import Notices, read_samples, samples_from
+from germane.samples.files import Notice
 from germane.samples.reading import faults_in
 from germane.types import Context, Sample
 
@@ -300,3 +302,64 @@ def test_a_slip_of_a_name_is_said_once_and_kept_as_metadata(tmp_path):
         (1, "did you mean 'query'?"),
         (2, "did you mean 'retrieved_contexts'?"),
     ]
+
+
+LINE: dict[str, Any] = {
+    "id": "a",
+    "query": "q",
+    "contexts": [{"id": "d1", "text": "t", "score": 1}],
+    "qrels": {"d1": 1},
+}
+CHANGES: list[dict[str, Any]] = [
+    {},
+    {"query": " "},
+    {"query": None},
+    {"id": 7},
+    {"trial": 2.0},
+    {"error": ""},
+    {"error": "broken"},
+    {"forbidden": ["d1;d2"]},
+    {"qrels": ["d1"]},
+    {"qrels": {"d1": 2.0}},
+    {"reference": None},
+    {"reference": 3},
+    {"metadata": {"a": {"b": [1]}}},
+    {"tags": ["x"], "cluster": "c", "grade_scale": [0, 4]},
+    {"qustion": "x"},
+    {"calls": [{"contexts": ["t"]}, {"error": "late"}]},
+    {"messages": [{"role": "user", "content": "a:b"}]},
+    {"stages": [{"name": "bm25", "ids": [1]}]},
+    {"evidence": [{"quote": "t"}]},
+    *(
+        {"contexts": [context, {"id": "d2", "text": "u"}]}
+        for context in (
+            "t",
+            {"text": ""},
+            {"id": "d1", "text": ""},
+            {"id": "d1"},
+            {"id": 1, "text": "t"},
+            {"text": "t", "metadata": {"doc_id": "d1"}},
+            {"text": "t", "page": 1},
+            {"text": "t", "grade": 9},
+            {},
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("end", ["", ', "id": "twice"', ', "r\\u0065ference": "x", "reference": "y"'])
+def test_a_line_is_read_alike_wherever_it_stands(change: dict[str, Any], end: str, tmp_path: Path) -> None:
+    """Lines after the first may be read many at a time: the same samples, warnings and errors."""
+    line = json.dumps(LINE | change)[:-1] + end + "}\n"
+    found = []
+    for before in (0, 200):
+        path = tmp_path / f"{before}.jsonl"
+        path.write_text("".join(f'{{"id": "x{n}", "query": "q"}}\n' for n in range(before)) + line)
+        notices: list[Notice] = []
+        try:
+            last: object = list(read_samples(path, warn=notices.append))[-1]
+        except InputError as fault:
+            last = str(fault)
+        found.append(repr((last, [*map(str, notices)])).replace(f"{before}.jsonl:{before + 1}", "HERE"))
+    assert found[0] == found[1]

@@ -64,7 +64,7 @@ class RowReader:
     """
 
     def __init__(self, columns: Columns | None = None, warn: Warn | None = None, prefix: str = "") -> None:
-        self.warn = Notices(warn)
+        self.warn, self.columns = Notices(warn), columns
         self._prefix = prefix
         check_columns(columns or {})
         self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
