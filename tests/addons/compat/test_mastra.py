@@ -197,7 +197,10 @@ def test_recall_without_ground_truth_is_no_score():
 
 
 def test_what_is_refused():
-    """Another parity, and relevance without an output."""
+    """Another parity, contexts that are no list, and relevance without an output."""
+    for context in ("a passage", None, {"text": "a passage"}):
+        with pytest.raises(InputError, match=r"context is .*, not a list"):
+            mastra.ContextPositionMetric(FakeJudge(), context=context)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="parity"):
         mastra.ContextPositionMetric(FakeJudge(), context=[], parity="liverag")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="needs output"):

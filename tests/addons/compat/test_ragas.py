@@ -114,6 +114,31 @@ def test_columns_can_be_mapped_and_old_ground_truths_are_read(judge):
     assert judge.asked[0].text == "one.\ntwo."
 
 
+def test_one_old_ground_truth_is_the_reference(judge):
+    """A string is not a list of letters."""
+    row = {"question": "q", "contexts": ["yes"], "ground_truths": "one. two."}
+    evaluate([row], [context_recall], llm=judge)
+    assert judge.asked[0].text == "one. two."
+
+
+@pytest.mark.parametrize(
+    ("dataset", "problem"),
+    [
+        (
+            {"question": ["q", "r"], "contexts": [["yes"]]},
+            "columns of a data set must be lists of the same length",
+        ),
+        ({"question": "q", "contexts": ["yes"]}, "columns of a data set must be lists of the same length"),
+        ({"question": ["q"], "contexts": None}, "columns of a data set must be lists of the same length"),
+        ([1], "a row of the data set is the number 1"),
+        ([{"question": "q", "contexts": ["yes"], "ground_truths": [1]}], "ground_truth is a list"),
+    ],
+)
+def test_what_is_no_data_set_is_an_error(dataset, problem, judge):
+    with pytest.raises(InputError, match=problem):
+        evaluate(dataset, [context_recall], llm=judge)
+
+
 def test_gold_ids_need_no_judge(monkeypatch, tmp_path):
     """Ragas' id-based metrics: any of germane's measures under a name."""
     monkeypatch.chdir(tmp_path)

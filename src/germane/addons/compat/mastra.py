@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
-from germane.errors import InputError
+from germane.errors import InputError, describe
 from germane.integrations.measuring import SharedJudge, required
 from germane.judges import Judge
 from germane.measures import (
@@ -111,6 +111,8 @@ class _Metric:
     ) -> None:
         if parity not in {None, "mastra"}:
             raise InputError(f"unknown value parity={parity!r}", fix='write parity="mastra", or leave it out')
+        if isinstance(context, str | Mapping) or not isinstance(context, Iterable):
+            raise InputError(f"context is {describe(context)}, not a list", fix="write context=[...]")
         self.context, self.scale, self.parity = list(context), scale, parity
         self._judge = SharedJudge(model)
 

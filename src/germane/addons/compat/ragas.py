@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from germane import Measure, Report
-from germane.errors import InputError, MissingPart
+from germane.errors import InputError, MissingPart, describe
 from germane.integrations.measuring import SharedJudge
 from germane.judging.caller import run_coroutine
 from germane.samples import records, samples_from
@@ -132,13 +132,24 @@ def evaluate(
 def _rows(dataset: Any) -> Iterator[dict[str, Json]]:
     """Yield the rows of a data set as mappings."""
     if isinstance(dataset, Mapping):
-        columns = zip(*dataset.values(), strict=True)
-        dataset = [dict(zip(dataset, row, strict=True)) for row in columns]
+        columns = [None if isinstance(column, str) else column for column in dataset.values()]
+        try:
+            dataset = [dict(zip(dataset, row, strict=True)) for row in zip(*columns, strict=True)]
+        except (TypeError, ValueError):
+            problem = "the columns of a data set must be lists of the same length"
+            raise InputError(problem, fix='write {"question": [...], "contexts": [[...], ...]}') from None
     for record in records(dataset):
         row = record
         if not isinstance(record, Mapping):
-            (row,) = records([record.model_dump() if hasattr(record, "model_dump") else vars(record)])
+            fields = (
+                record.model_dump() if hasattr(record, "model_dump") else getattr(record, "__dict__", None)
+            )
+            if fields is None:
+                fix = "give mappings, or objects with attributes"
+                raise InputError(f"a row of the data set is {describe(record)}", fix=fix)
+            (row,) = records([fields])
         truths = row.pop("ground_truths", None)
         if truths and not {"ground_truth", "reference"} & row.keys():
-            row["ground_truth"] = "\n".join(truths)
+            texts = isinstance(truths, list | tuple) and all(isinstance(text, str) for text in truths)
+            row["ground_truth"] = "\n".join(truths) if texts else truths
         yield row
