@@ -76,6 +76,11 @@ def test_a_report_is_saved_and_opened(tmp_path: Path) -> None:
     assert report.verdict.exit_code == 1
 
 
+def test_one_gate_is_a_string() -> None:
+    report = evaluate(SAMPLES, "context_precision@5", judge="labels", gates="mean(context_precision@5)>=0.6")
+    assert [gate.gate for gate in report.verdict.gates] == ["mean(context_precision@5)>=0.6"]
+
+
 def test_a_model_judges_over_http() -> None:
     """LLMJudge against a real server: scored, and the cost line counts what was sent."""
     with ModelServer() as server:

@@ -59,7 +59,7 @@ async def aevaluate(
     rubric: str = "trec",
     ledger: Ledger | Path | str | None = None,
     replay: Path | str | None = None,
-    gates: Iterable[str] = (),
+    gates: str | Iterable[str] = (),
     max_unmeasured: float = 0.05,
     allow_stand_in: bool = False,
     max_cost: float | None = None,
@@ -86,7 +86,7 @@ async def aevaluate(
         rubric: Wording of the grades: trec (UMBRELA) or usefulness.
         replay: A ledger or an export of one to answer from without judge calls; missing answers make the verdict undecided.
         ledger: A path or ledger where answers are stored for later evaluations. None stores no answers.
-        gates: Gates to decide, such as `"lower(nDCG@10)>=0.7"`; see `Report.verdict`.
+        gates: A gate or gates to decide, such as `"lower(nDCG@10)>=0.7"`; see `Report.verdict`.
         max_unmeasured: Proportion of scores that may be missing before the verdict is undecided.
         allow_stand_in: Let gates decide on verdicts of a stand-in for a model (`"lexical"`).
         max_cost: Stop with LimitReached before the judge costs more than this many US dollars. The answers
@@ -123,7 +123,7 @@ async def aevaluate(
         who = load_judge(judge)
     check_price(who, max_cost)
     settings = Settings.of(against, scale, rubric).with_judge(judged_by(who))
-    parsed = [Gate.parse(gate) for gate in gates]
+    parsed = [Gate.parse(gate) for gate in ([gates] if isinstance(gates, str) else gates)]
     queried = None if target is None else _target_of(target, workers)
     jobs: Iterable[Job] = (Job(sample=sample, graders=graders) for sample in questions)
     stored: Mapping[str, Json] = {}
