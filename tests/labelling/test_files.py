@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from germane.errors import InputError
 from germane.labelling.files import export_labels, import_labels
 from germane.labelling.queue import LabellingSession, LabelQueue, label_tasks
 from germane.reports.report import Report
-from germane.tables.labels import dump_label
+from germane.tables.labels import TAKEN_BACK, UNSURE, dump_label
 from tests.command import invoke
 from tests.labelling.made import keep, report_at
 
@@ -269,3 +270,22 @@ def test_labels_of_equal_passages_count_together(tmp_path: Path, monkeypatch: py
     (score,) = Report.open("r").scores()
     assert score.value == pytest.approx(1 / 3)
     assert len([*Report.open("r").labels()]) == 3
+
+
+@pytest.mark.parametrize("name", ["labels.jsonl", "labels.csv"])
+def test_unsure_labels_survive_an_export(tmp_path: Path, name: str) -> None:
+    """A file that lacks them would correct the judge as if these passages had never been drawn."""
+    report = made(tmp_path)
+    (tmp_path / "in.csv").write_text("sample,id,grade\nq1,d1.2,3\nq2,d2.0,0\n", "utf-8")
+    sure, other = import_labels(tmp_path / "in.csv", report, "ann")[0]
+    keep(report)(sure)
+    keep(report)(structs.replace(other, answer=None, reason=UNSURE))
+    keep(report)(structs.replace(other, who="bob", answer=None, reason=TAKEN_BACK))
+    again = Report.open(tmp_path / "r")
+    assert export_labels(tmp_path / name, again) == 2
+    found, notes = import_labels(tmp_path / name, again, None)
+    assert [(one.item, one.who, one.answer, one.reason) for one in found] == [
+        (sure.item, "ann", 3, None),
+        (other.item, "ann", None, UNSURE),
+    ]
+    assert [note.split(":")[0] for note in notes] == ["2 labels change nothing"]

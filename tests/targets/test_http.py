@@ -19,7 +19,7 @@ import pytest
 
 from germane.errors import InputError, TargetError
 from germane.targets import open_target
-from germane.types import Message, Sample
+from germane.types import Json, Message, Sample
 
 Reply = tuple[int, dict[str, str], str]
 
@@ -120,6 +120,14 @@ def test_the_request_is_as_the_file_says_and_the_answer_is_where_it_says(system:
         ("Tea.", None, None),
     ]
     assert found.metadata["ms"] >= 0
+
+
+@pytest.mark.parametrize(("answer", "response"), [(None, None), ("", ""), (0, "0"), (["a"], '["a"]')])
+def test_no_answer_is_not_the_word_null(system: System, ask: Any, answer: Json, response: str | None) -> None:
+    """Where the answer should be stands null: the system gave none. Other values are texts."""
+    system.replies = [(200, {}, json.dumps({"text": answer, "hits": []}))]
+    found = ask("    url: 'URL/?q={{query}}'\n    answer: /text\n    contexts: /hits\n", SAMPLE)
+    assert (found.response, found.contexts) == (response, ())
 
 
 def test_a_get_request_puts_the_question_into_the_url(system: System, ask: Any) -> None:

@@ -19,6 +19,7 @@ from germane.addons import all_of, find, load
 from germane.clean import mask_urls
 from germane.encoding import now
 from germane.errors import (
+    AskedLater,
     GermaneError,
     InputError,
     Interrupted,
@@ -400,7 +401,8 @@ class _Run:
         flags = [self.session.budget.too_low, "..."] if self.session.budget.too_low else []
         if not isinstance(failure, NoneAnswered):
             names = [name for source in all_of("sources").values() for name in source.options]
-            flags += [f"--{name}" for name in names if getattr(self.spec, name)]
+            waits = isinstance(failure, AskedLater)
+            flags += [f"--{name}" for name in names if waits or getattr(self.spec, name)]
         error = self._explained(failure, *flags)
         with contextlib.suppress(OSError):  # if the disk is full, the manifest from the start remains
             self.session.write_manifest("interrupted", self._manifest())

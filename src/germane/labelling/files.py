@@ -24,6 +24,7 @@ from germane.samples.runs.source import read_qrels
 from germane.show.table import csv_lines
 from germane.tables.labels import (
     UNNAMED,
+    UNSURE,
     Label,
     LabelBook,
     dump_label,
@@ -208,7 +209,7 @@ def _document(row: _Row, location: SourceLocation) -> tuple[str, str]:
 def _is_unfilled(row: _Row) -> bool:
     """Return True if a row has no answer yet; null for an `item` is one: the person was unsure."""
     given = [row[name] for name in _ANSWERS if name in row]
-    if row.get("item") and None in given:
+    if row.get("item") and (None in given or row.get("reason") == UNSURE):
         return False
     return bool(given) and all(value is None or value == "" for value in given)
 
@@ -292,7 +293,7 @@ def export_labels(path: Path, report: ReportData) -> int:
     if (suffix := path.suffix.lower()) not in {".jsonl", ".csv", ".qrels", ".txt", ".trec", ""}:
         problem = f"{path}: labels cannot be written to a {suffix} file"
         raise InputError(problem, fix="name a file that ends in .jsonl, .csv or .qrels")
-    labels = [label for label in report.labels() if label.answer is not None]
+    labels = [label for label in report.labels() if label.answer is not None or label.reason == UNSURE]
     if suffix == ".jsonl":
         write_whole(path, b"".join(encode(dump_label(label)) + b"\n" for label in labels))
         return len(labels)

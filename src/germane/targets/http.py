@@ -186,8 +186,8 @@ class HttpTarget(Target):
         result: dict[str, Json] = {}
         if isinstance(document, dict) and (failed := failure_of(document)) is not None:
             raise TargetError(failed)
-        if self.answer_at is not None:
-            result["response"] = as_text(_at(document, self.answer_at))
+        if self.answer_at is not None and (answer := _at(document, self.answer_at)) is not None:
+            result["response"] = as_text(answer)
         if self.contexts_at is not None:
             listed = _at(document, self.contexts_at)
             if not isinstance(listed, list):

@@ -108,6 +108,14 @@ def test_unusable_input_is_exit_2_with_nothing_on_stdout(inside: Cli, stdin: str
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.parametrize("name", ["contains", "llm_judge", "composite"])
+def test_a_grader_of_eval_files_is_no_measure(inside: Cli, name: str) -> None:
+    """It needs the settings that an eval file gives it."""
+    ran = inside("grade", name, stdin=json.dumps({"query": "q", "contexts": ["t"], "response": "r"}))
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{name} is a grader of eval files, not a measure" in ran.err
+
+
 def test_options_come_in_the_config_in_either_spelling(inside: Cli) -> None:
     """Strict fails the verdict and leaves the score; a count that is not reached is a miss; the judge can be named."""
     config = {"strict": True, "expectedRelevantCount": 3, "judge": "labels"}

@@ -121,6 +121,7 @@ def test_open_batches_are_not_asked_live() -> None:
         done = resume(server)
         assert done.code == 3
         assert "in batches" in done.err
+        assert "continue with: germane run --resume report --later" in " ".join(done.err.split())
         assert not server.paid
 
 

@@ -218,6 +218,9 @@ def grade_stdin(
         raise InputError("stdin must hold one JSON object", fix=fix)
     options = _options(document, Notices(lambda notice: say(f"warning: {notice}")))
     chosen = measure_named(measure, lenient=True)
+    if chosen.definition.family == "graded":
+        fix = "name a measure; germane measures lists them"
+        raise InputError(f"{chosen} is a grader of eval files, not a measure", fix=fix)
     sample, note = _sample(document, options)
     if sample.contexts is None and sample.calls is None and "contexts" in chosen.definition.needs:
         fix = "send contexts, or an answer that contains them"
