@@ -220,6 +220,7 @@ def sample_schema() -> Schema:
     message["properties"]["toolCalls"] = {"$ref": "#/$defs/Message/properties/tool_calls"}
     shapes[IDS] = ids
     shapes["metadata"] = passage["properties"]["metadata"] = {}  # kept under its name where it is no mapping
+    shapes["error"] = {}  # false is none; any other value is the reason
     shapes["query"]["pattern"] = r"\S"
     shapes["qrels"]["anyOf"].insert(1, ids)
     shapes["evidence"]["anyOf"][0]["items"] = _or_text(shapes["evidence"]["anyOf"][0]["items"])
