@@ -223,6 +223,47 @@ def test_a_label_taken_back_counts_no_more(tmp_path: Path) -> None:
     assert found.labels == 29
 
 
+@pytest.mark.parametrize("people", [1, 2])
+@pytest.mark.parametrize(
+    ("design", "budget", "measures"),
+    [("passages", 48, (REL, "P(labels=judge)@6")), ("queries", 60, (REL, "context_precision"))],
+)
+def test_both_intervals_cover_what_the_unsure_could_say(
+    tmp_path: Path, design: str, budget: int, measures: tuple[str, ...], people: int
+) -> None:
+    """Those for queries like these and for these queries contain the mean, and the means and intervals with "unsure" as 0 and as 1."""
+
+    def labelled(name: str, answer: int | None) -> Report:
+        """The report with `answer` in place of the grade 1 of the first person."""
+        report = report_at(tmp_path / name)
+        texts = {task.item: task.passages[0] for task in label_tasks(report)}
+
+        def said(task: LabelTask) -> int | None:
+            truth = truth_of(task.passages[0])
+            return answer if truth == 1 else truth
+
+        report = label(report, budget, said, design=design)
+        for one in list(report.labels()) if people == 2 else ():
+            keep(report)(replace(one, who="ben", answer=truth_of(texts[one.item]), reason=None))
+        return Report.open(tmp_path / name)
+
+    open_, least, most = labelled("open", None), labelled("least", 0), labelled("most", 3)
+    for name in measures:
+        found, low, high = (report[name].corrected for report in (open_, least, most))
+        assert found is not None
+        assert low is not None
+        assert high is not None
+        assert found.set_ends is not None
+        assert found.unsure > 0
+        assert low.mean < high.mean
+        for ends in ("ends", "set_ends"):
+            (from_, to), first, last = (getattr(mean, ends) for mean in (found, low, high))
+            assert from_ <= min(first[0], last[0])
+            assert to >= max(first[1], last[1])
+            assert from_ <= min(low.mean, found.mean) < max(high.mean, found.mean) <= to
+        assert found.ends[0] <= found.set_ends[0] < found.set_ends[1] <= found.ends[1]
+
+
 def test_sufficiency_is_labelled_and_corrected_query_by_query(tmp_path: Path) -> None:
     """One verdict per query: labels of its kind correct its mean, and the audit holds the judge against them."""
     report = report_at(tmp_path / "r", "context_sufficiency context_relevance")

@@ -20,7 +20,7 @@ Only labels that were drawn with a known probability may be given here; `drawing
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -197,18 +197,23 @@ def corrected_query_mean(
 def merge_bounds(low: CorrectedMean, high: CorrectedMean, *, unsure: int) -> CorrectedMean:
     """Return one corrected mean from the means with all "unsure" labels taken as 0 (`low`) and as 1 (`high`).
 
-    The mean is the middle of the two means, and the interval covers both intervals. `unsure` is the number of
+    The mean is the middle of the two means, and each interval covers those of both. `unsure` is the number of
     "unsure" labels.
     """
     return low.replace(
         mean=(low.mean + high.mean) / 2,
-        ends=(min(low.ends[0], high.ends[0]), max(low.ends[1], high.ends[1])),
+        ends=_cover(low.ends, high.ends),
+        set_ends=_cover(low.set_ends or low.ends, high.set_ends or high.ends),
         labels=low.labels - unsure,
         unsure=unsure,
         method=f"{low.method}, unsure bounded",
         human_ends=None,
         human=None,
     )
+
+
+def _cover(one: Sequence[float], other: Sequence[float]) -> Ends:
+    return min(one[0], other[0]), max(one[1], other[1])
 
 
 def _estimated(
