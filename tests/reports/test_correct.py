@@ -226,7 +226,12 @@ def test_a_label_taken_back_counts_no_more(tmp_path: Path) -> None:
 @pytest.mark.parametrize("people", [1, 2])
 @pytest.mark.parametrize(
     ("design", "budget", "measures"),
-    [("passages", 48, (REL, "P(labels=judge)@6")), ("queries", 60, (REL, "context_precision"))],
+    [
+        ("passages", 48, (REL, "P(labels=judge)@6")),
+        ("passages", QUERIES * PASSAGES, (REL, "context_precision")),
+        ("queries", 60, (REL, "context_precision")),
+        ("queries", QUERIES * PASSAGES, (REL, "context_precision")),
+    ],
 )
 def test_both_intervals_cover_what_the_unsure_could_say(
     tmp_path: Path, design: str, budget: int, measures: tuple[str, ...], people: int

@@ -197,20 +197,24 @@ class Corrections:
         return bool(pool) and all(item in self.book for items in pool.values() for item in items)
 
     def _of_all(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | str:
-        """Return the mean of people's labels alone; "" if one is missing or unsure, or without an interval."""
-        values = self.human(rows, self.book, 0.0)
-        if isinstance(values, str) or np.isnan(values).any() or any(map(self.book.unsure, rows.items)):
-            return ""
-        mean, count = fsum(values.tolist()) / len(values), len(rows.items)
-        clusters = self._tables.clusters()
+        """Return the mean of people's labels alone; "" if one is missing, or without an interval."""
+        clusters, count = self._tables.clusters(), len(rows.items)
         names = [clusters.get(case, f"case {case}") for case in rows.cases] if clusters else None
-        ends = mean_interval(values, clusters=names, value_range=rows.measure.definition.range).ends
-        if ends is None:
-            return ""
-        return CorrectedMean(
-            mean=mean, ends=ends, set_ends=(mean, mean), method="labels of all", judged=summary.mean or 0.0,
-            labels=count, total=count, queries=len(rows.cases), ess=float(count),
-        )  # fmt: skip
+        unsure, sides = sum(self.book.unsure(item) > 0 for item in rows.items), []
+        for side in (0.0, 1.0) if unsure else (0.0,):
+            values = self.human(rows, self.book, side)
+            if isinstance(values, str) or np.isnan(values).any():
+                return ""
+            mean = fsum(values.tolist()) / len(values)
+            ends = mean_interval(values, clusters=names, value_range=rows.measure.definition.range).ends
+            if ends is None:
+                return ""
+            of_side = CorrectedMean(
+                mean=mean, ends=ends, set_ends=(mean, mean), method="labels of all", judged=summary.mean or 0.0,
+                labels=count, total=count, queries=len(rows.cases), ess=float(count),
+            )  # fmt: skip
+            sides.append(of_side)
+        return sides[0] if len(sides) == 1 else merge_bounds(*sides, unsure=unsure)
 
     def _of_draw(self, rows: ScoreTerms, summary: MeasureSummary) -> CorrectedMean | str:
         """Return the mean corrected with randomly drawn labels, or the reason why it cannot be corrected."""
