@@ -47,12 +47,13 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     before = (read_manifest(stored).get("options") or {}).get("ledger") if stored is not None else None
     location = chosen.ledger or before or ledger_address()
     known, others = split_trivial(estimate.certain)
-    requests = {request.custom_id: request for request in requests_for_file(others)}
+    requests, asked = {request.custom_id: request for request in requests_for_file(others)}, 0
     if estimate.certain:
         with closing(open_at(location)) as store:
             table = AskedTable(store)
             in_flight = table.in_flight()
-            requests = {name: row for name, row in requests.items() if in_flight.isdisjoint(row.keys)}
+            unasked = {name: row for name, row in requests.items() if in_flight.isdisjoint(row.keys)}
+            asked, requests = len(requests) - len(unasked), unasked
             table.add(FILE, requests.values())
             store.put(known)
     with whole_file(output) as file:
@@ -63,15 +64,19 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     if json:
         print_document(done)
     else:
-        say("\n".join(_in_words(done)))
+        say("\n".join(_in_words(done, asked)))
     return 0
 
 
-def _in_words(done: dict[str, Any]) -> Iterator[str]:
+def _in_words(done: dict[str, Any], asked: int) -> Iterator[str]:
+    """Yield what was written; `asked` requests are in batches already."""
+    if asked:
+        where = "in batches or in an earlier file of questions"
+        yield f"{counted(asked, 'request is', 'requests are')} {where}; germane run --resume REPORT --later fetches batches"
     if done["requests"]:
-        asked = counted(done["questions"], "question")
-        yield f"{counted(done['requests'], 'request')} ({asked}) in {done['file']}; then: germane answers FILE"
-    else:
+        questions = counted(done["questions"], "question")
+        yield f"{counted(done['requests'], 'request')} ({questions}) in {done['file']}; then: germane answers FILE"
+    elif not asked:
         yield "every question is answered; `germane run` will make no calls"
     if done["later"]:
         yield f"about {counted(done['later'], 'question')} more depend on their answers: run germane questions again after it"
