@@ -112,7 +112,9 @@ def test_what_is_under_way_is_not_sent_again() -> None:
         done = invoke("questions", *words, "-o", "q.jsonl", "--json")
         assert done.json["requests"] == 0
         told = invoke("questions", *words, "-o", "q.jsonl").err
-        assert "are in batches or in an earlier file of questions; germane run --resume REPORT --later" in told
+        assert (
+            "are in batches or in an earlier file of questions; germane run --resume REPORT --later" in told
+        )
         assert "every question is answered" not in told
         assert len(server.batches) == 1
 
