@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,12 +184,13 @@ def _choose_measures(cases: Cases) -> str:
 def _options_of(spec: Spec, files: Iterable[EvalFile]) -> dict[str, Json]:
     """Return the options that the eval files set."""
     agreed: dict[str, Json] = {}
-    for name, value in ((name, getattr(file, name)) for file in files for name in IN_FILES):
-        if value is None:
+    for file, name in product(files, IN_FILES):
+        if (value := getattr(file, name)) is None:
             continue
         if agreed.setdefault(name, value) != value and not spec.first(name, "given", "report")[1]:
             problem = f"the eval files set {name} to different values: {agreed[name]} and {value}"
-            raise InputError(problem, fix=f"run them one by one, or give --{name}")
+            fix = f"run them one by one, as in germane run {file.path}, or give --{name}"
+            raise InputError(problem, fix=fix)
     return agreed
 
 
