@@ -219,10 +219,11 @@ The names under `flags` are flags of core commands.
 """
 
 
-def absent(kind: str, name: str) -> str:
-    """Return the name of germane's own add-on that declares `name` but is not installed, or ""."""
-    owners = (owner for owner, names in _BROUGHT.items() if name in names.get(kind, "").split(", "))
-    return next((owner for owner in owners if name and owner not in own()), "")
+def absent(kind: str, *names: str) -> str:
+    """Return the name of germane's own add-on that declares one of `names` but is not installed, or ""."""
+    wanted = {*names} - {""}
+    owners = (owner for owner, brought in _BROUGHT.items() if wanted & {*brought.get(kind, "").split(", ")})
+    return next((owner for owner in owners if owner not in own()), "")
 
 
 def find(kind: str, name: str) -> Any:

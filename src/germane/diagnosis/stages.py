@@ -30,6 +30,7 @@ from germane.places.table import Bools, Floats, Ints, share_of
 from germane.samples.runs.hits import Hits
 from germane.statistics.comparison import paired_difference
 from germane.statistics.intervals import IntervalEnds, mean_interval
+from germane.tables.scores import NO_IDS
 from germane.types import Context, Sample
 
 RETURNED, BELOW, LOST, NEVER = "returned", "below k", "lost", "never retrieved"
@@ -135,7 +136,7 @@ def _unfollowed(sample: Sample, lists: Sequence[tuple[str, Ranks]], rel: int) ->
         "the sample has no qrels": not sample.qrels,
         "the question is unanswerable": sample.answerable is False,
         f"no document in qrels has grade {rel} or more": max((sample.qrels or {}).values(), default=0) < rel,
-        "the contexts have no document ids" if sample.contexts else "the sample has no contexts": not lists,
+        NO_IDS if sample.contexts else "the sample has no contexts": not lists,
     }
     return next((why for why, holds in reasons.items() if holds), "")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from germane.clean import mask_urls
 from germane.encoding import decode, encode
@@ -24,9 +23,6 @@ __all__ = [
     "ledger_of",
     "pick_judge",
 ]
-
-if TYPE_CHECKING:
-    pass
 
 
 def judge_words(spec: Spec) -> tuple[str, bool]:

@@ -113,8 +113,7 @@ class Forecast:
         tokens = f"about {total.input_tokens:,} + {total.output_tokens:,} tokens, " if total.requests else ""
         about = "about " if guessed else ""
         sent = f"{about}{counted(total.requests, 'request')}"
-        unknown = bool(total.requests) and total.cost is None
-        price = "price unknown (give --price IN/OUT)" if unknown else _price(total)
+        price = _price(total).replace("unknown", "price unknown (give --price IN/OUT)")
         yield f"in all {sent}, {tokens}{price}; requests that measures share count once"
         if guessed:
             calls = counted(guessed, "call depends", "calls depend")

@@ -211,6 +211,7 @@ def ranked_report(
 ) -> Report:
     """Return one report on several systems; `parts` are their scores, and `notes` are remarks on the gold."""
     first, *others = parts
+    # merging copies, and one run may have millions of queries
     merged = merge([first, *others]) if others else first
     manifest = {"judge": {"source": "gold"}, "notes": [*notes, *merged.notes]}
     return Report.build(merged, manifest, gates=gates)

@@ -91,16 +91,14 @@ class FolderWriter:
 
     def refuse_other(self, fix: str = "name a new folder, or give --force to replace it") -> None:
         """Raise InputError if the folder already holds a report; `fix` is the advice in the error message."""
-        status = "complete" if self.has_rows() else None
-        if (self.path / MANIFEST).exists():
-            status = "complete"
-            with suppress(InputError):  # a damaged manifest
-                status = read_manifest(self.path).get("status")
-        if status == "complete":
-            raise InputError(f"{self.path} already holds a report", fix=fix)
-        if status is not None:
+        status: Json = "complete"
+        with suppress(InputError):  # there is no manifest, or it is damaged
+            status = read_manifest(self.path).get("status")
+        if status != "complete":
             problem = f"{self.path} holds an unfinished evaluation"
             raise InputError(problem, fix=f"continue it: germane run --resume {self.path}; or {fix}")
+        if (self.path / MANIFEST).exists() or self.has_rows():
+            raise InputError(f"{self.path} already holds a report", fix=fix)
 
     def has_rows(self) -> bool:
         """Return True if the folder holds the rows of a finished report."""

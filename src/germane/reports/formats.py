@@ -161,7 +161,7 @@ def known_format(path: Path) -> str | None:
         known = [of for of in endings if (name.endswith(of) if of[0] == "." else name == of)]
         return max(known, key=len, default=None)
 
-    if owner := absent("writers", name) or absent("writers", "".join(path.suffixes[-2:]).lower()):
+    if owner := absent("writers", name, "".join(path.suffixes[-2:]).lower()):
         problem = f"{path}: this format needs the add-on {owner}, which is not installed"
         raise InputError(problem, fix=f"name a file that ends in {', '.join(ENDINGS)}")
     known = longest([*ENDINGS, *all_of("writers")])

@@ -401,7 +401,7 @@ def _of_document(document: Object, name: str) -> Iterable[MeasuredRow] | None:
 
 def _refuse_absent(row: Object, location: SourceLocation) -> None:
     """Raise InputError if the keys of a row or document are those of results that an absent add-on reads."""
-    if owner := next(filter(None, (addons.absent("results", fold(key)) for key in row)), ""):
+    if owner := addons.absent("results", *map(fold, row)):
         problem = f"these results need the add-on {owner}, which is not installed"
         raise InputError(problem, fix="save the scores as CSV, with one row per case", place=location)
 

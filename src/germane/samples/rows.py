@@ -182,7 +182,7 @@ def _explain(wrong: Invalid, plan: KeyPlan, row: Mapping[str, Json]) -> None:
             wrong.problem += f"; its fields are {fields}"
             others = ", ".join(FIELDS["query"].names)
             wrong.fix = f"{wrong.fix}, or one of {others}, or give its name: --columns query=NAME"
-            if owner := next(filter(None, (absent("readers", fold(key)) for key in row)), ""):
+            if owner := absent("readers", *map(fold, row)):
                 need = f"exports of traces need the add-on {owner}, which is not installed"
                 wrong.fix = f"write samples: {need}"
         return
