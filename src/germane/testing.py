@@ -25,7 +25,7 @@ from germane.folder.tables import BlockRows, merge
 from germane.judges import load_judge
 from germane.judges.fake import FakeJudge
 from germane.judges.judge import Judges
-from germane.measures.graders import needs_judge
+from germane.measures.declaration import needs_judge
 from germane.places.lists import rankings
 from germane.reports.explain import Explainer, result_row
 from germane.reports.gates import Gate

@@ -11,10 +11,9 @@ from germane.folder.tables import BlockRows, merge
 from germane.judges import LexicalJudge
 from germane.judging.asker import Asker
 from germane.judging.spending import Budget, Spent, manifest_of
-from germane.measures.declaration import parse_measures
-from germane.measures.graders import graders_of
+from germane.measures.declaration import graders_of, parse_measures
 from germane.measures.scoring import Job
-from germane.places.settings import Settings
+from germane.places.lists import Settings
 from germane.reports.report import Report
 from germane.types import Context, FrozenDict, Sample
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from germane.labelling.audit import audit_judge
-from germane.measures.graders import graders_of
+from germane.measures.declaration import graders_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job
+from germane.places.lists import Settings
 from germane.places.places import Places
-from germane.places.settings import Settings
 from germane.questions.asking import replay
 from germane.reports.report import Report
 from germane.tables.labels import Label, LabelBook, relevance_item

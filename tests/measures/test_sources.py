@@ -13,11 +13,10 @@ from germane import evaluate
 from germane.evaluation.rescore import rescore
 from germane.judges import FakeJudge, Reply
 from germane.measures import Measure
-from germane.measures.declaration import parse_measures
+from germane.measures.declaration import graders_of, parse_measures
 from germane.measures.eligibility import applicable
-from germane.measures.graders import graders_of
 from germane.measures.scoring import Block, Job
-from germane.places.settings import Settings
+from germane.places.lists import Settings
 from germane.tables.labels import Label, LabelBook, relevance_item
 from germane.types import Context, Sample
 

@@ -12,9 +12,9 @@ from germane.judging.asker import Asker
 from germane.judging.caller import run_coroutine
 from germane.judging.spending import Spent, manifest_of
 from germane.measures import Measure
-from germane.measures.graders import Grader
+from germane.measures.declaration import Grader
 from germane.measures.scoring import Job
-from germane.places.settings import Settings
+from germane.places.lists import Settings
 from germane.reports.report import Report
 from germane.types import Context, Sample
 

@@ -9,7 +9,7 @@ import pytest
 
 from germane.folder.tables import BlockRows
 from germane.measures import Measure
-from germane.measures.graders import Grader
+from germane.measures.declaration import Grader
 from germane.reports.ci import github_commands, junit
 from germane.reports.data import dump_grader
 from germane.reports.formats import write

@@ -11,7 +11,7 @@ import pytest
 from germane.encoding import decode, encode
 from germane.folder.tables import BlockRows
 from germane.measures import Measure
-from germane.measures.graders import Grader
+from germane.measures.declaration import Grader
 from germane.reports.data import dump_grader, load_grader
 from germane.reports.report import Report
 from germane.tables.scores import ScoreTable

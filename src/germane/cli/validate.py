@@ -18,7 +18,7 @@ from germane.evaluation.spec import Spec
 from germane.graders.specs import graders_of_specs
 from germane.labelling.testset.checks import SetCheck, ValidationDocument, check_test_set
 from germane.labelling.testset.reading import TestSet, is_gold, is_set
-from germane.places.settings import Settings
+from germane.places.lists import Settings
 from germane.reports.gates import Gate
 from germane.samples.files import Notices, Warn, read_text
 from germane.samples.reading import faults_in

@@ -40,7 +40,7 @@ from germane.reports.summary import (
 )
 from germane.results.naming import parse_directions, parse_ranges
 from germane.statistics.comparison import BestSystem, best_system
-from germane.tables.counterparts import texts_of
+from germane.tables.cases import texts_of
 from germane.types import Json, Sample
 
 _MOST_MOVED = 5

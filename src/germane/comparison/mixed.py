@@ -15,11 +15,10 @@ from msgspec.structs import replace
 from germane.comparison.corrected import DecidedPair, how_judged, verdicts_of
 from germane.encoding import batched
 from germane.judging.recorded import StoredAnswers
-from germane.measures.graders import graders_of
+from germane.measures.declaration import graders_of
 from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job
-from germane.places.lists import field_text, rankings
-from germane.places.settings import Settings
+from germane.places.lists import Settings, field_text, rankings
 from germane.places.table import Floats
 from germane.questions.asking import FindValues, Unanswered, results_of
 from germane.questions.question import AnyQuestion

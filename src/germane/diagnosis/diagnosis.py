@@ -27,13 +27,13 @@ from germane.encoding import Line, batched
 from germane.errors import InputError
 from germane.judging.recorded import StoredAnswers
 from germane.measures.bounds import least_level, open_holes, sample_means
+from germane.measures.declaration import graders_of
 from germane.measures.eligibility import applicable
-from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job
+from germane.places.lists import Settings
 from germane.places.places import Places
-from germane.places.settings import Settings
 from germane.places.table import Floats, RankedLabels
 from germane.questions.asking import results_of
 from germane.reports.data import ReportData

@@ -27,7 +27,7 @@ from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Budget, Spent, check_price
 from germane.labelling.audit import AgainLine, ShiftLine
 from germane.measures.scoring import Job
-from germane.places.settings import Settings
+from germane.places.lists import Settings
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import examples_of

@@ -13,9 +13,9 @@ from msgspec import structs
 
 from germane.errors import InputError, SourceLocation
 from germane.evaluation.spec import Spec
-from germane.measures.graders import Grader, graders_of
+from germane.measures.declaration import Grader, graders_of
 from germane.measures.measure import Measure
-from germane.places.settings import Settings
+from germane.places.lists import Settings
 from germane.samples.files import Notice, Notices, OnDisk, Warn, local
 from germane.samples.reading import data_files, read_samples
 from germane.tables.scores import SampleKey

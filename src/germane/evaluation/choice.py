@@ -15,7 +15,7 @@ from germane.errors import InputError
 from germane.evaluation.spec import OPTIONS, Spec, environment, read_config
 from germane.judges.judge import Judge
 from germane.judges.panel import panel_of
-from germane.measures.graders import no_judge
+from germane.measures.declaration import no_judge
 from germane.types import Json, Sample
 
 __all__ = [

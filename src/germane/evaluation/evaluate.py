@@ -22,11 +22,10 @@ from germane.judges.judge import Judge, Judges
 from germane.judging.asker import Asker
 from germane.judging.caller import run_coroutine
 from germane.judging.spending import Budget, check_price
-from germane.measures.declaration import parse_measures
-from germane.measures.graders import Grader, graders_of, needs_judge, no_judge
+from germane.measures.declaration import Grader, graders_of, needs_judge, no_judge, parse_measures
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job
-from germane.places.settings import Settings
+from germane.places.lists import Settings
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.samples.reading import SampleSource, read_questions

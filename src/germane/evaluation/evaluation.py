@@ -29,11 +29,9 @@ from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, members_of
 from germane.judging.asker import Asker
 from germane.judging.spending import Budget, Spent, UsageLog, manifest_of
-from germane.measures.graders import no_judge
+from germane.measures.declaration import no_judge
 from germane.measures.scoring import Block, Job
-from germane.places.asked import AskedItem, places_asked
-from germane.places.lists import rankings, turns
-from germane.places.settings import Settings
+from germane.places.lists import AskedItem, Settings, places_asked, rankings, turns
 from germane.questions.asking import AskJudge, FindAnswers, Running, finish, start
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Passages, examples_of

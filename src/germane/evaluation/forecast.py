@@ -24,7 +24,7 @@ from germane.judging.caller import run_coroutine
 from germane.judging.spending import Spent, UsageLog
 from germane.ledger.store import Ledger
 from germane.measures.scoring import Job
-from germane.places.settings import Settings
+from germane.places.lists import Settings
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.show.table import Table

@@ -20,11 +20,10 @@ from germane.evaluation.choice import LOOKED_AT, default_measures, judge_words, 
 from germane.evaluation.spec import IN_FILES, Spec
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
-from germane.measures.declaration import parse_measures
+from germane.measures.declaration import needs_judge, parse_measures
 from germane.measures.eligibility import applicable
-from germane.measures.graders import needs_judge
 from germane.measures.scoring import Job
-from germane.places.settings import Settings
+from germane.places.lists import Settings
 from germane.reports.gates import Gate
 from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule

@@ -13,10 +13,10 @@ from germane.folder.writer import FolderWriter
 from germane.judging.caller import run_coroutine
 from germane.judging.recorded import StoredAnswers
 from germane.judging.spending import Spent
-from germane.measures.graders import graders_of
+from germane.measures.declaration import graders_of
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job
-from germane.places.settings import Settings
+from germane.places.lists import Settings
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.reports.summary import MeasureSummary, slices_of

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.errors import InputError
-from germane.measures.graders import Grader
+from germane.measures.declaration import Grader
 from germane.reports.summary import interval_of_cases, range_of
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.scores import ScoreTable

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationError, mod
 from germane import yamltext
 from germane.errors import GermaneError, InputError, Invalid, describe
 from germane.evalfiles import Case
-from germane.measures.graders import BORDERLINE, DECLARED, PASS, STRICT, Grader, define_grader
+from germane.measures.declaration import BORDERLINE, DECLARED, PASS, STRICT, Grader, define_grader
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.questions.asking import Missing, Program

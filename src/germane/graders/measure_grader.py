@@ -11,12 +11,12 @@ from pydantic import InstanceOf, PlainValidator
 from germane.errors import Invalid, describe
 from germane.evalfiles import Case
 from germane.graders.grader import CaseGrader, GraderResult, together
+from germane.measures.declaration import DECLARED, Grader
 from germane.measures.explaining import CANNOT, Explanation, explain_judged, explain_ranked
-from germane.measures.graders import DECLARED, Grader
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job
-from germane.places.settings import Settings
+from germane.places.lists import Settings
 from germane.questions.asking import Program
 from germane.types import Context, FrozenDict, Sample
 from germane.yamltext import Flag, Texts, WholeNumber

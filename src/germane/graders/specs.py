@@ -14,10 +14,9 @@ from germane.errors import InputError, SourceLocation, collect_or_raise
 from germane.evalfiles.evalfile import EvalFile, GraderSpec
 from germane.graders.grader import CaseGrader
 from germane.graders.measure_grader import MeasureGrader
-from germane.measures.declaration import FILE_MARK, find_measure
-from germane.measures.graders import Grader
+from germane.measures.declaration import FILE_MARK, Grader, find_measure
 from germane.measures.measure import Measure
-from germane.places.settings import Settings
+from germane.places.lists import Settings
 from germane.samples.files import Warn, nearest
 from germane.types import FrozenDict, Json
 from germane.yamltext import Node, node_of, read_model

@@ -28,10 +28,10 @@ from germane.judges.llm import model_of
 from germane.judging.asker import Asker
 from germane.judging.caller import run_coroutine
 from germane.ledger.store import Ledger
+from germane.measures.declaration import needs_judge
 from germane.measures.explaining import Explanation
-from germane.measures.graders import needs_judge
 from germane.measures.scoring import Job
-from germane.places.settings import Settings
+from germane.places.lists import Settings
 from germane.reports.report import Report
 from germane.samples.frames import fields_of, records
 from germane.samples.reading import read_questions, samples_from

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from germane.encoding import short_name
 from germane.folder.files import TableFile, judgement_in
+from germane.places.lists import Settings
 from germane.places.places import Places
-from germane.places.settings import Settings
 from germane.places.table import LabelChoice
 from germane.questions.asking import Answer, answered, value_of
 from germane.questions.question import AnyQuestion, asked_as

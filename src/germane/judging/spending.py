@@ -17,7 +17,7 @@ from germane.encoding import decode, encode, now
 from germane.errors import InputError, LimitReached
 from germane.folder.files import REPLACE, opened
 from germane.judges.judge import Judge, Reply, members_of
-from germane.places.settings import Settings
+from germane.places.lists import Settings
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.types import Json, Judgement, Usage

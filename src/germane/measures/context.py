@@ -30,6 +30,7 @@ from germane.measures.outcome import (
 )
 from germane.measures.ranked import OVER, UNIT
 from germane.places.lists import (
+    Settings,
     distinct,
     distinct_contexts,
     documents,
@@ -38,7 +39,6 @@ from germane.places.lists import (
     relevant,
     turns,
 )
-from germane.places.settings import Settings
 from germane.questions.asking import Program, Unanswered, ask, ask_all
 from germane.questions.kinds import Claims, Entities, StatementRelevance, Sufficiency, Support, Supported
 from germane.questions.text import folded

@@ -9,9 +9,8 @@ from typing import TypeAlias
 
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome, error, skipped
-from germane.places.lists import field_text
+from germane.places.lists import Settings, field_text
 from germane.places.places import Places
-from germane.places.settings import Settings
 from germane.places.table import LabelChoice
 from germane.tables.scores import WITHOUT_IDS
 from germane.types import Context, Sample

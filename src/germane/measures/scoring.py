@@ -22,13 +22,13 @@ from msgspec.structs import replace as replace_fields
 
 from germane.clean import blank
 from germane.measures.bounds import bounds, least_level, open_holes, sample_means
+from germane.measures.declaration import STRICT, Grader, graders_of
 from germane.measures.eligibility import NOTHING_RELEVANT, Broken, refusals
-from germane.measures.graders import STRICT, Grader, graders_of
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome, error, incomplete, ok, safely
 from germane.measures.ranked import belonging_to
+from germane.places.lists import Settings
 from germane.places.places import Places
-from germane.places.settings import Settings
 from germane.places.table import Floats, Ints, LabelChoice
 from germane.questions.asking import Program
 from germane.questions.relevance import Passages

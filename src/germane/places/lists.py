@@ -1,13 +1,22 @@
-"""Read the ranked lists of a sample, and the texts that are shown to a judge."""
+"""The ranked lists of a sample, the texts that a judge is shown, and the rows of places.jsonl."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any, Literal, cast
+
+from msgspec import Struct
 
 from germane.clean import blank
 from germane.encoding import relevance_items
-from germane.types import Context, Sample
+from germane.errors import InputError
+from germane.questions.question import AnyQuestion
+from germane.tables.labels import LabelBook
+from germane.types import Context, Json, PlaceRow, Sample, Scale
+
+__all__ = ["Settings"]
 
 
 def rankings(sample: Sample, *, final: bool = False) -> list[tuple[str, tuple[Context, ...]]]:
@@ -96,3 +105,104 @@ def labelled_contexts(sample: Sample) -> Iterator[tuple[str, Context]]:
     contexts = list(sample.retrieved())
     cells = ((sample.query, context.passage) for context in contexts)
     return zip(relevance_items(cells, turns(sample)), contexts, strict=True)
+
+
+AGAINST = ("auto", "query", "reference", "response", "criterion")
+RUBRICS = ("trec", "usefulness")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings for judging relevance, which are the same for all measures of an evaluation.
+
+    `against` names the field of the sample that a judge sees beside the query; "auto" is the reference or,
+    without one, the criterion. `scale` is "graded" (0-3) or "binary", and `rubric` the wording of the grades.
+    `labels` are people's labels, which take precedence over those on contexts. `judged_by` names the labels
+    that replace a judge's verdicts: "labels" (people's), "gold", or "" (a judge is asked).
+    """
+
+    against: str = "auto"
+    scale: Scale = "graded"
+    rubric: str = "trec"
+    labels: LabelBook | None = None
+    judged_by: Literal["", "labels", "gold"] = ""
+
+    def __post_init__(self) -> None:
+        names = {"against": AGAINST, "scale": ("graded", "binary"), "rubric": RUBRICS}
+        for name, choices in names.items():
+            if (value := getattr(self, name)) not in choices:
+                fix = f"write one of {', '.join(choices)}"
+                raise InputError(f"unknown value {value!r} of the setting {name}", fix=fix)
+
+    @classmethod
+    def of(cls, against: str | None, scale: str | None, rubric: str | None = None) -> Settings:
+        """Return the settings with these values from flags or a file; None means the default."""
+        return cls(against or "auto", cast("Scale", scale or "graded"), rubric or "trec")
+
+    @classmethod
+    def stored(cls, manifest: Mapping[str, Json], labels: LabelBook | None = None) -> Settings:
+        """Return the settings stored in a report's manifest, with `labels` as people's labels."""
+        made = cls(**(manifest.get("settings") or {}), labels=labels)
+        return made.with_judge(str((manifest.get("judge") or {}).get("source") or ""))
+
+    def with_judge(self, name: str) -> Settings:
+        """Return these settings for a judge; the names "labels" and "gold" set `judged_by`."""
+        return replace(self, judged_by=cast("Any", name if name in {"labels", "gold"} else ""))
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """The scale and the rubric, as keyword arguments of a relevance question."""
+        return {"scale": self.scale, **({"rubric": self.rubric} if self.rubric != "trec" else {})}
+
+    def shown_with(self, sample: Sample) -> dict[str, str]:
+        """Return {field: text} for the field that a judge sees beside the query and the passage, or {}."""
+        names = ("reference", "criterion") if self.against == "auto" else (self.against,)
+        texts = ((name, field_text(sample, name)) for name in names if name != "query")
+        return next(({name: text} for name, text in texts if text), {})
+
+
+class AskedItem(Struct, frozen=True, gc=False):
+    """What one question is about.
+
+    `item` is the question's digest, `query` and `passage` are the texts that are judged (None: no such text),
+    and `parts` are the digests of its sub-questions.
+    """
+
+    item: str
+    kind: str
+    query: str | None = None
+    passage: str | None = None
+    parts: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, question: AnyQuestion) -> AskedItem:
+        """Return the AskedItem that describes a question."""
+        judged = question.judged()
+        return cls(question.item, question.kind, judged.get("query"), judged.get("passage"), question.parts())
+
+
+def places_asked(sample: Sample, asked: Iterable[AskedItem]) -> Iterator[PlaceRow]:
+    """Yield rows of places.jsonl: the ranks at which the passages in `asked` questions were retrieved.
+
+    A question about a passage has one row for each rank of the passage in the sample's lists, if its query is
+    that of the sample or of the search. Any other question, and each sub-question, has one row without a
+    rank. A repeated question counts once.
+    """
+    distinct: dict[str, AskedItem] = {}
+    for asked_item in asked:
+        distinct.setdefault(asked_item.item, asked_item)
+    lists = sample.lists()
+    of_text: dict[str | None, list[tuple[int, int, Context]]] = {}
+    for place in places_of(sample) if distinct else ():
+        of_text.setdefault(place[2].text, []).append(place)
+    name, gold = (sample.id, sample.system, sample.trial), sample.qrels or {}
+    for row in distinct.values():
+        same = of_text.get(row.passage, ())
+        places = [place for place in same if row.query in (lists[place[0] - 1][0], sample.query)]
+        for call, rank, context in places:
+            grade = None if context.id is None else gold.get(context.id)
+            yield PlaceRow(row.item, row.kind, *name, call, rank, context.id, grade)
+        if not places:
+            yield PlaceRow(row.item, row.kind, *name)
+        for number, part in enumerate(row.parts, 1):
+            yield PlaceRow(part, row.kind, *name, of=row.item, part=number)

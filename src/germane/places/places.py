@@ -17,8 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from germane.encoding import relevance_items
-from germane.places.lists import rankings, turns
-from germane.places.settings import Settings
+from germane.places.lists import Settings, rankings, turns
 from germane.places.table import Bools, Floats, Ints, LabelChoice, RankedLabels, chances_table, reached
 from germane.questions.asking import Unanswered
 from germane.questions.relevance import HELPS, HIGHEST, Grade, Passages, Relevance

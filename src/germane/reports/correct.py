@@ -24,8 +24,8 @@ from germane.errors import MeasureError
 from germane.folder.tables import Tables
 from germane.measures.bounds import sample_means
 from germane.measures.measure import Measure
+from germane.places.lists import Settings
 from germane.places.places import Places
-from germane.places.settings import Settings
 from germane.places.table import Floats
 from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS, MeasureSummary
 from germane.reports.terms import ScoreTerms, score_terms

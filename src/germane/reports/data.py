@@ -30,7 +30,7 @@ from germane.tables.scores import Frame, SampleKey, to_frame
 from germane.types import Json, Judgement, PlaceRow, Sample, Score, freeze
 
 if TYPE_CHECKING:
-    from germane.measures.graders import Grader
+    from germane.measures.declaration import Grader
 
 __all__ = ["ReportData"]
 
@@ -81,7 +81,11 @@ def case_of(
 
     `open_to` names measures judged by a stand-in for a model; a verdict that depends on them is undecided.
     """
-    from germane.measures.graders import BORDERLINE, PASS, STRICT  # not at the top: `germane rank` needs none
+    from germane.measures.declaration import (  # not at the top: `germane rank` needs none
+        BORDERLINE,
+        PASS,
+        STRICT,
+    )
 
     rows = [(score, graders.get(score.measure)) for score in scores]
     due = [(score, grader) for score, grader in rows if score.status != "skipped"]
@@ -139,7 +143,7 @@ def dump_grader(grader: Grader) -> dict[str, Json]:
 
 def load_grader(row: Mapping[str, Json]) -> Grader:
     """Return the grader in a JSON object that `dump_grader` wrote."""
-    from germane.measures.graders import Grader  # not at the top: `germane rank` needs no graders
+    from germane.measures.declaration import Grader  # not at the top: `germane rank` needs no graders
 
     return Grader(**{**row, "measure": Measure.remembered(row["measure"]), "options": freeze(row["options"])})
 

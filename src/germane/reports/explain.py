@@ -16,9 +16,8 @@ from germane.measures.explaining import Explanation, explain_judged, explain_ran
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import program_of
-from germane.places.lists import labelled_contexts, places_of
+from germane.places.lists import Settings, labelled_contexts, places_of
 from germane.places.places import Places
-from germane.places.settings import Settings
 from germane.questions.asking import Unanswered, replay
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance

@@ -33,8 +33,7 @@ from germane.statistics.comparison import (
 )
 from germane.statistics.differences import CorrectedDifference
 from germane.statistics.intervals import LEVEL, Interval, IntervalEnds
-from germane.tables.cases import CaseValues
-from germane.tables.counterparts import are_line_numbers, counterparts, texts_of
+from germane.tables.cases import CaseValues, are_line_numbers, counterparts, texts_of
 from germane.types import Sample
 
 Floats = NDArray[np.float64]

@@ -17,8 +17,8 @@ from germane.folder.tables import Tables
 from germane.judging.recorded import StoredAnswers
 from germane.measures.measure import Measure
 from germane.measures.scoring import program_of
+from germane.places.lists import Settings
 from germane.places.places import Places
-from germane.places.settings import Settings
 from germane.places.table import Floats
 from germane.questions.asking import Unanswered, replay
 from germane.questions.question import AnyQuestion

@@ -11,7 +11,7 @@ from germane.clean import shorten
 from germane.errors import InputError, Invalid, SourceLocation, TargetError
 from germane.evalfiles import Case
 from germane.samples.reading import read_samples
-from germane.tables.counterparts import are_line_numbers, ids_of, texts_of
+from germane.tables.cases import are_line_numbers, ids_of, texts_of
 from germane.targets.target import Target
 from germane.types import Json, Sample
 from germane.yamltext import Node, Scalar, WholeNumber, plain_value

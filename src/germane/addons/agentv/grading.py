@@ -31,7 +31,7 @@ from germane.judges.client.transport import Secrets
 from germane.judges.judge import GaveUp
 from germane.ledger.store import Ledger
 from germane.measures import Measure, Outcome
-from germane.places.settings import Settings
+from germane.places.lists import Settings
 from germane.samples import SPELLINGS, Notices, RowReader, Warn, find_contexts, only_contexts
 from germane.samples.files import JsonFault, parse_strict_json
 from germane.types import FrozenDict, Json, Sample

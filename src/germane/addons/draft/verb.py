@@ -26,7 +26,7 @@ from germane.judging.asker import Asker
 from germane.judging.caller import run_coroutine
 from germane.judging.spending import Budget, check_price
 from germane.ledger.sqlite import password_apart
-from germane.measures.graders import no_judge
+from germane.measures.declaration import no_judge
 from germane.samples import Notices, read_samples
 from germane.targets import Target, open_target
 from germane.types import Json, Sample

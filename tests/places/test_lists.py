@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from germane.encoding import digest
-from germane.places.asked import AskedItem, places_asked
+from germane.places.lists import AskedItem, places_asked
 from germane.types import Call, Context, FrozenDict, PlaceRow, Sample
 
 
