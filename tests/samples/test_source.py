@@ -311,7 +311,7 @@ def outcome(source: Any, kind: Kind) -> Any:
     try:
         rows = RowSource(source, kind, together=True)
         found = [
-            (list(some.rows.doc), repr(some.rows.number.tolist()), list(some.queries), some.starts.tolist())
+            (list(some.doc), repr(some.number.tolist()), list(some.queries), some.starts.tolist())
             for some in rows.lists()
         ]
     except InputError as fault:

@@ -29,7 +29,7 @@ def shape(run: RowSource) -> dict[str, list[tuple[str, float] | str]]:
     """The documents of each query in the order of the file, with their scores where they have any."""
     found: dict[str, list[tuple[str, float] | str]] = {}
     for lists in run.lists():
-        docs, scores = list(lists.rows.doc), lists.rows.number.tolist()
+        docs, scores = list(lists.doc), lists.number.tolist()
         for query, (first, end) in zip(lists.queries, pairwise(lists.starts.tolist()), strict=True):
             rows = zip(docs[first:end], scores[first:end], strict=True)
             found[query] = [doc if isnan(score) else (doc, score) for doc, score in rows]

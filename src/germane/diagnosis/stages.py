@@ -84,12 +84,12 @@ def ranks_in_runs(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = N
     """
     runs = list(stages.values())
     first, known = runs[0], len(runs[0].gold.queries)
-    relevant = np.flatnonzero(first.gold.rows.number >= rel)
+    relevant = np.flatnonzero(first.gold.number >= rel)
     if not len(relevant):
         problem = f"no document in the gold has a grade of {rel} or more"
         raise InputError(problem, fix="give a lower grade, e.g. --rel 1, or other gold")
     kept, query = np.unique(np.repeat(np.arange(known), first.gold.sizes)[relevant], return_inverse=True)
-    ranks = np.zeros((len(runs), len(first.gold.rows.number)), np.int64)
+    ranks = np.zeros((len(runs), len(first.gold.number)), np.int64)
     for row, hits in zip(ranks, runs, strict=True):
         row[hits.doc] = hits.rank
     left = known - len(kept)
@@ -107,8 +107,8 @@ def ranks_in_runs(stages: Mapping[str, Hits], *, rel: int = 1, k: int | None = N
         lengths=np.maximum(np.stack([hits.lengths for hits in runs]), 0)[:, kept],
         query=query.astype(np.int64),
         queries=list(first.gold.queries[kept]),
-        documents=list(first.gold.rows.doc[relevant]),
-        grades=first.gold.rows.number[relevant],
+        documents=list(first.gold.doc[relevant]),
+        grades=first.gold.number[relevant],
         notes=notes,
     )
     return _with_cut(ranked, k)

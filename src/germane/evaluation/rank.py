@@ -40,6 +40,9 @@ _MOST_QUERIES = 10_000
 _MOST_LISTED = 100_000
 """The number of retrieved ids that are compared with the gold ids if no gold id was retrieved."""
 
+_QUERIES_AT_ONCE = 1 << 16
+"""The number of queries whose scores are computed in one step."""
+
 DocumentId: TypeAlias = Callable[[str], str]
 
 
@@ -91,20 +94,28 @@ def rank_part(
     """
     checked = _checked(measures)
     name, hits = hits_of(run, qrels, **how)
-    counted = (hits.lengths >= 0) | (missing == "zero")
-    lengths = np.maximum(hits.lengths, 0)
-    table = RankedLabels.of_hits(
-        hits.row, hits.rank, hits.grade, lengths, hits.gold.sizes, hits.gold.rows.number
-    )
+    gold, counted = hits.gold, (hits.lengths >= 0) | (missing == "zero")
+    columns = [np.full(len(counted), np.nan) for _ in checked]
+    nothing = np.zeros(len(counted), np.bool_)
+    for first in range(0, len(counted), _QUERIES_AT_ONCE):  # a table of all queries would need much memory
+        some = slice(first, min(first + _QUERIES_AT_ONCE, len(counted)))
+        found = slice(*np.searchsorted(hits.row, [some.start, some.stop]))
+        grades = gold.number[gold.starts[some.start] : gold.starts[some.stop]]
+        lengths = np.maximum(hits.lengths[some], 0)
+        table = RankedLabels.of_hits(
+            hits.row[found] - first, hits.rank[found], hits.grade[found], lengths, gold.sizes[some], grades
+        )
+        nothing[some] = relevant_known(table, rel=1) == 0
+        for column, measure in zip(columns, checked, strict=True):
+            column[some] = np.where(counted[some], values(measure, table), np.nan)
     skipped: Noted = ("skipped", _ABSENT, None)
     left_out = np.flatnonzero(np.repeat(~counted, len(checked))).tolist()
     scores = ScoreTable.of_columns(
-        [(query, system, 0) for query in hits.gold.queries],
+        [(query, system, 0) for query in gold.queries],
         [(str(measure), str(measure)) for measure in checked],
-        [np.where(counted, values(measure, table), np.nan) for measure in checked],
+        columns,
         dict.fromkeys(left_out, skipped),
     )
-    nothing = relevant_known(table, rel=1) == 0
     return BlockRows(scores=scores, notes=Counter(_remarks(name, hits, nothing, missing)))
 
 
@@ -127,12 +138,12 @@ def hits_of(
 
 def _with_unmet(run: RowSource, hits: Hits, doc_id: DocumentId | None) -> Hits:
     """Return `hits`; add a note if no relevant gold id was retrieved, or some only in another spelling."""
-    relevant = hits.gold.rows.number > 0
+    relevant = hits.gold.number > 0
     missed = relevant.copy()
     missed[hits.doc] = False
     note = None
     if (relevant & missed).any() and not (relevant & ~missed).any():
-        note = _absent_note(list(hits.gold.rows.doc[np.flatnonzero(missed)]), run, doc_id)
+        note = _absent_note(list(hits.gold.doc[np.flatnonzero(missed)]), run, doc_id)
     if note is None and missed.any():
         first = run.first_ids()
         if doc_id is not None:
@@ -172,7 +183,7 @@ def _missed_queries(
     for row in rows[hits.lengths[rows] > 0][:_MOST_QUERIES].tolist():
         if listed := lists.get(hits.gold.queries[row]):
             first, end = int(ends[row] - hits.gold.sizes[row]), int(ends[row])
-            gold = {hits.gold.rows.doc[at]: bool(missed[at]) for at in range(first, end)}
+            gold = {hits.gold.doc[at]: bool(missed[at]) for at in range(first, end)}
             yield [doc for doc, miss in gold.items() if miss], (doc for doc in listed if doc not in gold)
 
 

@@ -147,9 +147,9 @@ class CaseScores:
 def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:
     """Yield (key, its positions in `keys`) for each distinct key, in order of first appearance."""
     order = np.argsort(keys, kind="stable")
-    distinct, firsts = np.unique(keys[order], return_index=True)
-    split = np.split(order, firsts[1:]) if len(distinct) else []
-    yield from sorted(zip(distinct.tolist(), split, strict=True), key=lambda value: int(value[1][0]))
+    split = np.split(order, np.cumsum(np.bincount(keys))[:-1])  # the keys are small numbers
+    found = ((key, rows) for key, rows in enumerate(split) if len(rows))
+    yield from sorted(found, key=lambda group: int(group[1][0]))
 
 
 def _means(values: Floats, codes: Ints, n: int) -> tuple[Floats, NDArray[np.bool_]]:

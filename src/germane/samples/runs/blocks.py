@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from germane.samples.cells import delimiter_of
 from germane.samples.files import parse_json_lines
-from germane.samples.runs.columns import MASKS, Keys, Rows, Texts
+from germane.samples.runs.columns import MASKS, Keys, Lists, Texts
 from germane.samples.runs.formats import (
     GOLD,
     LARGEST_GRADE,
@@ -44,7 +44,7 @@ class NotPlain(Exception):
     """Raised, with a reason, if a block of rows cannot be parsed with NumPy and must be read row by row."""
 
 
-def trec_rows(data: bytes, line: int, reading: Reading) -> Rows:
+def trec_rows(data: bytes, line: int, reading: Reading) -> Lists:
     """Return the rows of a block of lines in TREC format; `line` is the number of the first line.
 
     The rank column of a run is read only while `reading.rises` is True. Raises NotPlain for irregular lines.
@@ -77,7 +77,7 @@ def table_head(line: bytes, between: str, reading: Reading) -> tuple[dict[str, i
     return table_columns([cell.strip() for cell in text.split(between)], 1, reading)
 
 
-def table_rows(data: bytes, line: int, between: str, positions: Mapping[str, int], reading: Reading) -> Rows:
+def table_rows(data: bytes, line: int, between: str, positions: Mapping[str, int], reading: Reading) -> Lists:
     """Return the rows of a block of lines whose cells are separated by `between`.
 
     `line` is the number of the first line. `positions` maps each role to the index of its column. Raises
@@ -94,7 +94,7 @@ def table_rows(data: bytes, line: int, between: str, positions: Mapping[str, int
     return _rows(query, doc, -numbers if value == "rank" else numbers, ranks, line, reading.kind)
 
 
-def json_rows(data: bytes, line: int, reading: Reading) -> Rows:
+def json_rows(data: bytes, line: int, reading: Reading) -> Lists:
     """Return the rows of a block of JSON Lines, where each line holds one result or one grade.
 
     `line` is the number of the first line. Raises NotPlain if the lines have different keys, an id is not a
@@ -125,7 +125,7 @@ def json_rows(data: bytes, line: int, reading: Reading) -> Rows:
     return _rows(Texts.of(query), Texts.of(doc), value, rank[0] if rank else None, line, kind)
 
 
-def frame_rows(frame: Any, names: Mapping[str, str], line: int, reading: Reading) -> Rows:
+def frame_rows(frame: Any, names: Mapping[str, str], line: int, reading: Reading) -> Lists:
     """Return the rows of a polars DataFrame, each of which is one result or one grade.
 
     `names` maps each role to the name of its column, and `line` is the number of the first row. Raises
@@ -153,13 +153,13 @@ def _frame_texts(column: Any) -> Texts:
     return Texts(np.frombuffer("".join(texts.str.join("")).encode(), np.uint8), ends - sizes, ends)
 
 
-def _rows(query: Texts, doc: Texts, numbers: Floats, ranks: Floats | None, line: int, kind: Kind) -> Rows:
-    """Return these columns as Rows, whose lines are numbered from `line`."""
+def _rows(query: Texts, doc: Texts, numbers: Floats, ranks: Floats | None, line: int, kind: Kind) -> Lists:
+    """Return these columns, whose lines are numbered from `line`, as Lists."""
     if (query.start == query.end).any() or not np.isfinite(numbers).all():
         raise NotPlain("every row must have a query id and a finite number")
     if kind is GOLD and not ((abs(numbers) <= LARGEST_GRADE) & (numbers % 1 == 0)).all():
         raise NotPlain("a grade is not a whole number")
-    return Rows(query, doc, numbers, np.arange(line, line + len(numbers)), ranks)
+    return Lists.grouped(query, doc, numbers, np.arange(line, line + len(numbers)), ranks)
 
 
 class _LineFields:

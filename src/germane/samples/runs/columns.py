@@ -1,4 +1,4 @@
-"""Stores the rows of runs and gold as NumPy columns, which are read and matched without Python loops."""
+"""Stores the rows of runs and gold as NumPy columns, which are grouped and matched without Python loops."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ _COPIED = 1 << 12
 """The number of strings whose bytes are copied in one step."""
 _SLOT_BITS = 4
 """The lookup table of an Index has 2**4 to 2**5 slots per string: most unknown strings hit an empty slot."""
+_MOST_BITS = 22
+"""The lookup table has at most 2**22 slots: a larger one is slower than the search that it saves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +114,6 @@ class Texts:
             same &= ours == theirs
         return same
 
-    def descending(self) -> list[Keys]:
-        """Return the keys with which `np.lexsort` sorts the strings by their bytes in descending order."""
-        return [~(self.end - self.start).astype(np.uint64), *(~word.byteswap() for word in self.words[::-1])]
-
 
 _UTF8 = "utf-8", "surrogatepass"
 
@@ -151,17 +149,17 @@ class Index:
         self._order = np.argsort(keys)
         self._sorted = keys[self._order]
         # a table of the hashes' first bits rejects most unknown strings
-        self._shift = np.uint64(64 - max(10, len(keys).bit_length() + _SLOT_BITS))
+        self._shift = np.uint64(64 - min(max(10, len(keys).bit_length() + _SLOT_BITS), _MOST_BITS))
         self._slots = np.zeros(1 << (64 - int(self._shift)), dtype=np.bool_)
         self._slots[(keys >> self._shift).view(np.int64)] = True
         self._exact: dict[tuple[int, bytes], int] | None = None
-        if has_duplicates(keys):  # two pairs have the same hash
+        if (self._sorted[1:] == self._sorted[:-1]).any():  # two pairs have the same hash
             self._exact = {pair: at for at, pair in enumerate(zip(of.tolist(), texts.bytes(), strict=True))}
 
-    def find(self, texts: Texts, of: Numbers, keys: Keys | None = None) -> tuple[Numbers, Numbers]:
+    def find(self, texts: Texts, of: Numbers, keys: Keys) -> tuple[Numbers, Numbers]:
         """Return the positions of the known pairs (string, its number in `of`), here and in the index.
 
-        `keys` are the hashes of the pairs, if they are known already.
+        `keys` are the hashes of the pairs.
         """
         if self._exact is not None:
             pairs = zip(of.tolist(), texts.bytes(), strict=True)
@@ -170,7 +168,6 @@ class Index:
             return positions, known
         if not len(self._sorted):
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        keys = texts.hashed(of) if keys is None else keys
         positions = np.flatnonzero(self._slots.take((keys >> self._shift).view(np.int64)))
         at = np.minimum(np.searchsorted(self._sorted, keys[positions]), len(self._sorted) - 1)
         hit = self._sorted[at] == keys[positions]
@@ -179,75 +176,64 @@ class Index:
         return positions[same], known[same]
 
 
+NO_DOCUMENT = -1
+
+
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows of a run or of gold, one array per column.
+class Lists:
+    """Ranked lists or gold, one array per column: query n has the rows starts[n] to starts[n + 1] - 1.
 
     `number` is the score or grade, `line` the line number (0 if unknown, NO_DOCUMENT for a query without
     results), `rank` the rank. A missing score or rank is nan; `rank` is None if ranks were not read.
     """
 
-    query: Texts
+    queries: Texts
+    starts: Numbers
     doc: Texts
     number: Floats
     line: Numbers
     rank: Floats | None = None
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[Any, ...]]) -> Rows:
-        """Convert rows of the form (line, query, document, number, rank), each but the query maybe None."""
+    def grouped(
+        cls, query: Texts, doc: Texts, number: Floats, line: Numbers, rank: Floats | None = None
+    ) -> Lists:
+        """Return rows, each with its query, as lists of consecutive rows with the same query."""
+        size = query.end - query.start
+        begins = np.ones(len(query), np.bool_)
+        begins[1:] = size[1:] != size[:-1]
+        for word in query.words:
+            begins[1:] |= word[1:] != word[:-1]
+        starts = np.append(np.flatnonzero(begins), len(query))
+        return cls(query[starts[:-1]], starts, doc, number, line, rank)
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[tuple[Any, ...]]) -> Lists:
+        """Group rows of the form (line, query, document, number, rank), each but the query maybe None."""
         lines, queries, docs, *numbers = zip(*rows, strict=True)
         number, rank = (np.array(values, np.float64) for values in numbers)  # None is nan
         line = np.where([doc is None for doc in docs], NO_DOCUMENT, np.array(lines, np.int64))
-        return cls(Texts.of(queries), Texts.of(doc or "" for doc in docs), number, line, rank)
+        return cls.grouped(Texts.of(queries), Texts.of(doc or "" for doc in docs), number, line, rank)
 
     @classmethod
-    def joined(cls, several: Sequence[Rows]) -> Rows:
-        """Return the concatenation of several Rows."""
+    def joined(cls, several: Sequence[Lists]) -> Lists:
+        """Return the concatenation of several Lists; the last list of one may continue in the next."""
         if len(several) == 1:
             return several[0]
-        ranks = [rows.rank for rows in several if rows.rank is not None]
+        queries = Texts.joined([lists.queries for lists in several])
+        rows = np.cumsum([0, *(len(lists.number) for lists in several)])
+        starts = np.concatenate([lists.starts[:-1] + at for lists, at in zip(several, rows, strict=False)])
+        first = np.cumsum([len(lists.queries) for lists in several[:-1]])
+        goes_on = first[queries[first].equals(queries[first - 1])]
+        ranks = [lists.rank for lists in several if lists.rank is not None]
         return cls(
-            Texts.joined([rows.query for rows in several]),
-            Texts.joined([rows.doc for rows in several]),
-            np.concatenate([rows.number for rows in several]),
-            np.concatenate([rows.line for rows in several]),
+            queries[np.delete(np.arange(len(queries)), goes_on)],
+            np.append(np.delete(starts, goes_on), rows[-1]),
+            Texts.joined([lists.doc for lists in several]),
+            np.concatenate([lists.number for lists in several]),
+            np.concatenate([lists.line for lists in several]),
             np.concatenate(ranks) if len(ranks) == len(several) else None,
         )
-
-    def __len__(self) -> int:
-        return len(self.number)
-
-    def __getitem__(self, at: slice | NDArray[Any]) -> Rows:
-        rank = None if self.rank is None else self.rank[at]
-        return Rows(self.query[at], self.doc[at], self.number[at], self.line[at], rank)
-
-    def compact(self) -> Rows:
-        """Return a copy whose buffers hold the bytes of its ids and nothing else."""
-        return Rows(self.query.compact(), self.doc.compact(), self.number, self.line, self.rank)
-
-    @cached_property
-    def starts(self) -> Numbers:
-        """The position 0, each position at which another query begins, and the number of rows."""
-        query = self.query
-        size = query.end - query.start
-        changes: NDArray[np.bool_] = size[1:] != size[:-1]
-        for word in query.words:
-            changes |= word[1:] != word[:-1]
-        inside: Numbers = np.flatnonzero(changes) + 1
-        return np.concatenate([[0], inside, [len(self)]])
-
-
-NO_DOCUMENT = -1
-
-
-@dataclass(frozen=True, eq=False)
-class Lists:
-    """The ranked lists, or the gold, of some queries: query n has the rows starts[n] to starts[n + 1] - 1."""
-
-    queries: Texts
-    starts: Numbers
-    rows: Rows
 
     @cached_property
     def of(self) -> Numbers:
@@ -259,84 +245,74 @@ class Lists:
         """The number of rows of each query."""
         return np.diff(self.starts)
 
-    @cached_property
-    def index(self) -> Index:
-        """An Index that finds the row of a document id of a query, whose document ids must be distinct."""
-        return Index(self.rows.doc, self.of)
+    def taken(self, rows: slice | NDArray[Any], queries: Texts, starts: Numbers) -> Lists:
+        """Return a Lists with these rows of this one, which are those of `queries`, beginning at `starts`."""
+        rank = None if self.rank is None else self.rank[rows]
+        return Lists(queries, starts, self.doc[rows], self.number[rows], self.line[rows], rank)
 
-    @cached_property
-    def _query_index(self) -> Index:
-        return Index(self.queries, np.zeros(len(self.queries), np.int64))
+    def kept(self, mask: NDArray[np.bool_]) -> Lists:
+        """Return a Lists of the same queries, but only with the rows for which `mask` is True."""
+        return self.taken(mask, self.queries, np.concatenate([[0], np.cumsum(mask)])[self.starts])
 
-    def find(self, queries: Texts) -> Numbers:
-        """Return the index of each query id in this object's queries, or -1 for an unknown query id."""
-        numbers = np.full(len(queries), -1)
-        positions, known = self._query_index.find(queries, np.zeros(len(queries), np.int64))
-        numbers[positions] = known
-        return numbers
+    def of_queries(self, first: int, end: int) -> Lists:
+        """Return a Lists of the queries with the indices `first` to `end` - 1."""
+        begin, stop = self.starts[[first, end]].tolist()
+        return self.taken(slice(begin, stop), self.queries[first:end], self.starts[first : end + 1] - begin)
+
+    def compact(self) -> Lists:
+        """Return a copy whose buffers hold the bytes of its ids and nothing else."""
+        return replace(self, queries=self.queries.compact(), doc=self.doc.compact())
+
+    def ids(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield (query id, its document ids in the order of the rows) for each query."""
+        docs, ends = list(self.doc), self.starts.tolist()
+        return zip(self.queries, map(docs.__getitem__, map(slice, ends, ends[1:])), strict=False)
 
     def grades(self) -> dict[str, dict[str, int]]:
         """Return the grades of gold as a mapping: query id -> document id -> grade."""
-        pairs = list(zip(self.rows.doc, map(int, self.rows.number.tolist()), strict=True))
+        pairs = list(zip(self.doc, map(int, self.number.tolist()), strict=True))
         ends = self.starts.tolist()
         return {query: dict(pairs[a:b]) for query, a, b in zip(self.queries, ends, ends[1:], strict=False)}
 
     def by_document(self, doc_id: Callable[[str], str]) -> Lists:
         """Return this gold by `doc_id(chunk id)`; a document gets the best grade of its chunks."""
-        docs = Texts.of(map(doc_id, self.rows.doc))
+        docs = Texts.of(map(doc_id, self.doc))
         codes, first = numbered(docs, self.of)
         best = np.full(len(first), -np.inf)
-        np.maximum.at(best, codes, self.rows.number)
-        rows = replace(self.rows[first], doc=docs[first].compact(), number=best)
-        return Lists(self.queries, np.searchsorted(self.of[first], np.arange(len(self.queries) + 1)), rows)
-
-    def kept(self, mask: NDArray[np.bool_]) -> Lists:
-        """Return a Lists of the same queries, but only with the rows for which `mask` is True."""
-        starts = np.concatenate([[0], np.cumsum(mask)])[self.starts]
-        return Lists(self.queries, starts, self.rows[mask])
-
-    def of_queries(self, mask: NDArray[np.bool_]) -> Lists:
-        """Return a Lists of only the queries for which `mask` is True, with all of their rows."""
-        if mask.all():
-            return self
-        starts = np.concatenate([[0], np.cumsum(self.sizes[mask])])
-        return Lists(self.queries[mask], starts, self.rows[mask[self.of]])
+        np.maximum.at(best, codes, self.number)
+        starts = np.searchsorted(self.of[first], np.arange(len(self.queries) + 1))
+        return replace(self.taken(first, self.queries, starts), doc=docs[first].compact(), number=best)
 
 
-def whole_queries(blocks: Iterable[Rows]) -> Iterator[Lists]:
-    """Regroup the rows of consecutive blocks into Lists, so that no query is divided between two Lists.
+def whole_queries(blocks: Iterable[Lists]) -> Iterator[Lists]:
+    """Regroup consecutive blocks of rows, so that no query is divided between two Lists.
 
     Only a query whose rows are not consecutive in the file appears more than once.
     """
-    left: list[Rows] = []  # rows of a query that may continue in the next block
-    for rows in filter(len, blocks):
-        starts, count = rows.starts, sum(map(len, left))
-        goes_on = bool(left) and bool(rows.query[:1].equals(left[0].query[:1])[0])
-        if len(starts) > 2 or (left and not goes_on):
-            first = [0] if goes_on or not left else [0, count]
-            yield _lists([*left, rows[: starts[-2]]], np.concatenate([first, starts[1:-1] + count]))
-            left = []
-        left.append(rows[starts[-2] :].compact())
+    left: list[Lists] = []  # rows of a query that may continue in the next block
+    for lists in blocks:
+        last = len(lists.queries) - 1
+        if last > 0 or (left and last == 0 and lists.queries[0] != left[0].queries[0]):
+            joined = Lists.joined([*left, lists])
+            last = len(joined.queries) - 1
+            yield joined.of_queries(0, last)
+            lists, left = joined.of_queries(last, last + 1), []  # noqa: PLW2901 - what is left of the block
+        if last >= 0:
+            left.append(lists.compact())
     if left:
-        yield _lists(left, np.array([0, sum(map(len, left))]))
+        yield Lists.joined(left)
 
 
-def _lists(several: Sequence[Rows], starts: Numbers) -> Lists:
-    rows = Rows.joined(several)
-    return Lists(rows.query[starts[:-1]], starts, rows)
-
-
-def all_queries(blocks: Iterable[Rows]) -> Lists | None:
+def all_queries(blocks: Iterable[Lists]) -> Lists | None:
     """Return the rows of all blocks, grouped by query in order of first appearance; None without rows."""
-    several = [rows.compact() for rows in blocks if len(rows)]
+    several = [lists.compact() for lists in blocks if len(lists.number)]
     if not several:
         return None
-    rows = Rows.joined(several)
-    starts = rows.starts
-    queries: Texts = rows.query[starts[:-1]]
-    codes, first = numbered(queries, np.zeros(len(queries), np.int64))
-    sizes = np.diff(starts)
-    if len(first) < len(queries):  # some queries occur in several places
-        rows = rows[np.argsort(np.repeat(codes, sizes), kind="stable")]
-        sizes = np.bincount(codes, sizes).astype(np.int64)
-    return Lists(queries[first].compact(), np.concatenate([[0], np.cumsum(sizes)]), rows)
+    lists = Lists.joined(several)
+    codes, first = numbered(lists.queries, np.zeros(len(lists.queries), np.int64))
+    if len(first) < len(lists.queries):  # some queries occur in several places
+        rows = np.argsort(np.repeat(codes, lists.sizes), kind="stable")
+        sizes = np.bincount(codes, lists.sizes).astype(np.int64)
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        lists = lists.taken(rows, lists.queries[first].compact(), starts)
+    return lists

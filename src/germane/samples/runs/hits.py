@@ -8,19 +8,20 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from germane.errors import InputError, SourceLocation
-from germane.samples.runs.columns import Lists, Texts, has_duplicates, numbered
+from germane.samples.runs.columns import Index, Lists, Texts, has_duplicates, numbered
 from germane.samples.runs.formats import EXAMPLES, Floats, Numbers
 from germane.samples.runs.source import Again, RowSource
 
 __all__ = ["read_run"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hits:
     """The ranks of the gold documents in a run.
 
@@ -46,10 +47,10 @@ class Hits:
     repeated: int = 0
     folded: int = 0
 
-    @property
+    @cached_property
     def grade(self) -> Floats:
         """The grade of each hit's document in the gold, with the shape (hits,)."""
-        return self.gold.rows.number[self.doc]
+        return self.gold.number[self.doc]
 
 
 def read_run(source: Any, **how: Any) -> dict[str, list[str]]:
@@ -61,8 +62,7 @@ def read_run(source: Any, **how: Any) -> dict[str, list[str]]:
     ranked: dict[str, list[str]] = {}
     for lists in run.lists():
         order = np.argsort(lists.starts[lists.of] + _places(lists))
-        docs, ends = list(lists.rows.doc[order]), lists.starts.tolist()
-        ranked |= zip(lists.queries, map(docs.__getitem__, map(slice, ends, ends[1:])), strict=True)
+        ranked |= lists.taken(order, lists.queries, lists.starts).ids()
     return ranked
 
 
@@ -91,33 +91,42 @@ def _hits(
 
     Raises Again if the run must be read a second time in another way.
     """
+    gold_queries = Index(gold.queries, np.zeros(len(gold.queries), np.int64))
     lengths, others, ignored = np.full(len(gold.sizes), -1), array("Q"), list[str]()
     found: list[tuple[Numbers, Numbers, Numbers]] = [(np.empty(0, np.int64),) * 3]
     repeated = folded = 0
     twice: tuple[int, InputError] | None = None  # the first query in the gold that lists a document twice
     for block in run.lists():
-        row = gold.find(block.queries)
-        known = row >= 0
-        if not known.all():
-            unknown = block.queries[~known]
-            ignored += unknown[: EXAMPLES - len(ignored)]
-            others.frombytes(unknown.hashed(np.zeros(len(unknown), np.int64)).tobytes())
-        row = row[known]
+        lists, zeros = block, np.zeros(len(block.queries), np.int64)
+        hashed = block.queries.hashed(zeros)
+        known, row = gold_queries.find(block.queries, zeros, hashed)
+        if len(known) < len(zeros):
+            unknown = np.delete(np.arange(len(zeros)), known)
+            ignored += block.queries[unknown[: EXAMPLES - len(ignored)]]
+            others.frombytes(hashed[unknown].tobytes())
+            starts = np.concatenate([[0], np.cumsum(block.sizes[known])])
+            lists = block.taken(np.isin(block.of, known), block.queries[known], starts)
         if (lengths[row] >= 0).any() or (not run.together and has_duplicates(row)):
             run.read_together()
-        lists = block.of_queries(known)
-        of, names = row[lists.of], lists.rows.doc
-        place = _places(lists)
-        docs = names if doc_id is None else Texts.of(map(doc_id, names))
+        of, place = row[lists.of], _places(lists)
+        docs = lists.doc if doc_id is None else Texts.of(map(doc_id, lists.doc))
         keys = docs.hashed(of)
-        at, doc = gold.index.find(docs, of, keys)
+        # only the gold of these queries is searched, which is small
+        sizes = gold.sizes[row]
+        judged = np.arange(sizes.sum()) + np.repeat(gold.starts[row] - np.cumsum(sizes) + sizes, sizes)
+        at, doc = Index(gold.doc[judged], np.repeat(row, sizes)).find(docs, of, keys)
+        doc = judged[doc]
         if doc_id is not None or has_duplicates(keys):
-            codes, first = numbered(names, of)
+            codes, first = numbered(lists.doc, of)
             again = np.flatnonzero(first[codes] != np.arange(len(codes)))
             if len(again) and duplicates == "error":
                 worst = again[np.argmin(of[again])]
                 if twice is None or of[worst] < twice[0]:
-                    twice = int(of[worst]), _twice(run.name, lists, int(worst), int(first[codes[worst]]))
+                    line, earlier = lists.line[[worst, first[codes[worst]]]].tolist()
+                    before = f" (first in line {earlier})" if earlier else ""
+                    problem = f"the query {lists.queries[lists.of[worst]]} lists the document {lists.doc[worst]} twice{before}"
+                    fix = "remove one of the two rows, or count the better rank with --duplicates first"
+                    twice = int(of[worst]), InputError(problem, fix=fix, place=SourceLocation(run.name, line))
             place = _best_places(lists, place, codes)
             repeated += len(again)
             if doc_id is not None:
@@ -146,16 +155,6 @@ def _hits(
     )
 
 
-def _twice(name: str, lists: Lists, at: int, first: int) -> InputError:
-    """Return the InputError for a document that a run lists twice for a query, in rows `first` and `at`."""
-    line, earlier = lists.rows.line[[at, first]].tolist()
-    before = f" (first in line {earlier})" if earlier else ""
-    query, doc = lists.queries[lists.of[at]], lists.rows.doc[at]
-    problem = f"the query {query} lists the document {doc} twice{before}"
-    fix = "remove one of the two rows, or count the better rank with --duplicates first"
-    return InputError(problem, fix=fix, place=SourceLocation(name, line))
-
-
 def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
     """Return the rank of each result after all but the best result of each document in a query are dropped.
 
@@ -173,7 +172,7 @@ def _best_places(lists: Lists, place: Numbers, codes: Numbers) -> Numbers:
 
 def _places(lists: Lists) -> Numbers:
     """Return the rank (from 1) of each result within its query."""
-    score, of = lists.rows.number, lists.of
+    score, of = lists.number, lists.of
     positions = np.arange(1, len(score) + 1) - lists.starts[of]
     if len(score) and np.isnan(score).any():  # results without scores keep their order
         score = np.where(np.isnan(score), -positions, score)
@@ -193,7 +192,10 @@ def _places(lists: Lists) -> Numbers:
     if same.any():
         tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
         members = order[tied]
-        keys = (*lists.rows.doc[members].descending(), -score[members], ordered[tied])
+        docs = lists.doc[members]
+        size = (docs.end - docs.start).astype(np.uint64)
+        bytes_down = [~size, *(~word.byteswap() for word in docs.words[::-1])]  # the least important first
+        keys = (*bytes_down, -score[members], ordered[tied])
         order[tied] = members[np.lexsort(keys)]
     place = np.empty(len(score), dtype=np.int64)
     place[order] = positions

@@ -21,7 +21,7 @@ from germane.samples.cells import is_joined_ids, is_missing, list_in_cell, looks
 from germane.samples.fields import RESULT, failure, id_in, read_id
 from germane.samples.files import decoded, json_in, numbered_lines
 from germane.samples.frames import fields_of, plain
-from germane.samples.runs.columns import Rows
+from germane.samples.runs.columns import Lists
 from germane.samples.runs.formats import (
     GOLD,
     LARGEST_GRADE,
@@ -48,17 +48,17 @@ Record: TypeAlias = tuple[int, Any]
 _ROWS_AT_ONCE = 1 << 15
 
 
-def in_blocks(rows: Iterable[tuple[Any, ...]], reading: Reading) -> Iterator[Rows]:
+def in_blocks(rows: Iterable[tuple[Any, ...]], reading: Reading) -> Iterator[Lists]:
     """Yield the rows in large batches, as columns."""
     remaining = iter(rows)
     try:
         while some := list(islice(remaining, _ROWS_AT_ONCE)):
-            yield Rows.of(some)
+            yield Lists.of_rows(some)
     except RecursionError:  # a Python object may contain itself
         raise InputError(f"a row {TOO_DEEP[0]}", fix=TOO_DEEP[1], place=reading.at(0)) from None
 
 
-def record_blocks(records: Iterable[Record], reading: Reading) -> Iterator[Rows]:
+def record_blocks(records: Iterable[Record], reading: Reading) -> Iterator[Lists]:
     """Yield the rows of the documents in the records, as columns; errors are passed to `reading.reject`."""
     return in_blocks(_record_rows(records, reading), reading)
 

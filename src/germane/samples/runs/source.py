@@ -25,7 +25,6 @@ from germane.samples.runs import blocks, records
 from germane.samples.runs.columns import (
     NO_DOCUMENT,
     Lists,
-    Rows,
     all_queries,
     has_duplicates,
     numbered,
@@ -107,7 +106,7 @@ class RowSource:
     def gold(self) -> Lists:
         """The gold of all queries, read once. Raises InputError if the source has no gold."""
         for lists in [*self.lists()]:  # one or none, and then the notes
-            return replace(lists, rows=lists.rows.compact())
+            return lists
         what = "table" if self.file is None else "file"
         raise InputError(f"this {what} has no gold", fix=GOLD.trec, place=SourceLocation(self.name))
 
@@ -129,11 +128,11 @@ class RowSource:
         if self.together or self.kind is GOLD or reading.bare:
             several = filter(None, [all_queries(rows)])
         for lists in several:
-            if lists.rows.rank is not None and reading.rises:
-                reading.check_rises(lists.rows.rank, lists.rows.number, lists.starts)
-            some = lists.kept(lists.rows.line != NO_DOCUMENT) if (lists.rows.line < 0).any() else lists
+            if lists.rank is not None and reading.rises:
+                reading.check_rises(lists.rank, lists.number, lists.starts)
+            some = lists.kept(lists.line != NO_DOCUMENT) if (lists.line < 0).any() else lists
             if reading.mapped:
-                reading.check_mapped(some.rows.number, some.starts)
+                reading.check_mapped(some.number, some.starts)
             yield self._graded_once(some, reading) if self.kind is GOLD else self._ranked(some, reading)
         self.notes = reading.finish()
 
@@ -143,9 +142,9 @@ class RowSource:
         Raises InputError if the numbers may be ranks or scores, or if a query has results with and without
         scores; then the rows are read together first.
         """
-        number = lists.rows.number
+        number = lists.number
         if reading.bare and reading.are_ranks(number, lists.starts):
-            return replace(lists, rows=replace(lists.rows, number=np.full(len(number), np.nan)))
+            return replace(lists, number=np.full(len(number), np.nan))
         missing, filled = np.isnan(number), lists.sizes > 0
         unlike_first = missing != np.repeat(missing[lists.starts[:-1][filled]], lists.sizes[filled])
         if not unlike_first.any():
@@ -155,31 +154,29 @@ class RowSource:
         at = int(np.argmax(unlike_first))
         problem = f"query {lists.queries[lists.of[at]]} has results with and without scores"
         fix = "give all results of the query a score, or none"
-        raise InputError(problem, fix=fix, place=reading.at(int(lists.rows.line[at])))
+        raise InputError(problem, fix=fix, place=reading.at(int(lists.line[at])))
 
     def _graded_once(self, lists: Lists, reading: Reading) -> Lists:
         """Return gold with only the first row for each document of a query.
 
         Raises InputError if two rows give a document different grades, unless `keep_first` is set.
         """
-        rows = lists.rows
-        if not has_duplicates(rows.doc.hashed(lists.of)):
+        grade = lists.number
+        if not has_duplicates(lists.doc.hashed(lists.of)):
             return lists
-        codes, first = numbered(rows.doc, lists.of)
+        codes, first = numbered(lists.doc, lists.of)
         before = first[codes]
-        for at in () if self.keep_first else np.flatnonzero(rows.number != rows.number[before]).tolist():
-            problem = f"document {rows.doc[at]} of query {lists.queries[lists.of[at]]} has grade {rows.number[at]:.0f} here"
-            problem += f" and {rows.number[before[at]]:.0f} above"
+        for at in () if self.keep_first else np.flatnonzero(grade != grade[before]).tolist():
+            problem = f"document {lists.doc[at]} of query {lists.queries[lists.of[at]]} has grade {grade[at]:.0f} here"
+            problem += f" and {grade[before[at]]:.0f} above"
             fix = "keep one of the two grades, or keep the first with --duplicates first"
-            raise InputError(problem, fix=fix, place=reading.at(int(rows.line[at])))
-        return lists.kept(before == np.arange(len(rows)))
+            raise InputError(problem, fix=fix, place=reading.at(int(lists.line[at])))
+        return lists.kept(before == np.arange(len(grade)))
 
     def ids(self) -> Iterator[tuple[str, list[str]]]:
         """Yield (query id, document ids in the order of the rows); a query may appear more than once."""
         for lists in self.lists():
-            docs, ends = list(lists.rows.doc), lists.starts.tolist()
-            bounds = zip(lists.queries, ends, ends[1:], strict=False)
-            yield from ((query, docs[first:end]) for query, first, end in bounds)
+            yield from lists.ids()
 
     def first_ids(self) -> dict[str, list[str]]:
         """Return query id -> document ids for the first queries, until it has MOST_COMPARED document ids."""
@@ -192,7 +189,7 @@ class RowSource:
                 break
         return first
 
-    def _rows(self, reading: Reading) -> Iterator[Rows]:
+    def _rows(self, reading: Reading) -> Iterator[Lists]:
         """Yield the rows of the source as columns: regular lines in blocks, other lines row by row."""
         if isinstance(self.source, Mapping | list):
             yield from records.record_blocks(records.python_records(self.source, reading), reading)
@@ -208,7 +205,7 @@ class RowSource:
             else:
                 yield from _line_rows(stream, reading, is_trec=self.format == "trec")
 
-    def _frame_rows(self, reading: Reading) -> Iterator[Rows]:
+    def _frame_rows(self, reading: Reading) -> Iterator[Lists]:
         """Yield the rows of a DataFrame, an Arrow table or a Parquet file as columns, or else row by row."""
         frames: Iterable[Any] = [self.source]
         if self.file is not None:
@@ -225,7 +222,7 @@ class RowSource:
             line += len(frame)
 
 
-def _line_rows(stream: BinaryIO, reading: Reading, *, is_trec: bool) -> Iterator[Rows]:
+def _line_rows(stream: BinaryIO, reading: Reading, *, is_trec: bool) -> Iterator[Lists]:
     """Yield the rows of a TREC or JSON Lines file as columns; irregular blocks are read row by row."""
     line = 1
     for data in _blocks(stream):
@@ -240,7 +237,7 @@ def _line_rows(stream: BinaryIO, reading: Reading, *, is_trec: bool) -> Iterator
         line += data.count(b"\n")
 
 
-def _table_rows(stream: BinaryIO, between: str, reading: Reading) -> Iterator[Rows]:
+def _table_rows(stream: BinaryIO, between: str, reading: Reading) -> Iterator[Lists]:
     """Yield the rows of a CSV or TSV table as columns; from an irregular block on, row by row."""
     first = stream.readline()
     line, data = 2, b""
@@ -248,9 +245,8 @@ def _table_rows(stream: BinaryIO, between: str, reading: Reading) -> Iterator[Ro
         positions, named = blocks.table_head(first, between, reading)
         line = 2 if named else 1
         for data in _blocks(stream, b"" if named else first):
-            rows = blocks.table_rows(data, line, between, positions, reading)
-            yield rows
-            line += len(rows)
+            yield blocks.table_rows(data, line, between, positions, reading)
+            line += data.count(b"\n")
     except blocks.NotPlain:
         if line == 1:  # the first line is a row, and no block was read
             line, data = 2, data.removeprefix(first)
