@@ -124,7 +124,8 @@ def _hits(
                 if twice is None or of[worst] < twice[0]:
                     line, earlier = lists.line[[worst, first[codes[worst]]]].tolist()
                     before = f" (first in line {earlier})" if earlier else ""
-                    problem = f"the query {lists.queries[lists.of[worst]]} lists the document {lists.doc[worst]} twice{before}"
+                    query, doc_twice = lists.queries[lists.of[worst]], lists.doc[worst]
+                    problem = f"the query {query} lists the document {doc_twice} twice{before}"
                     fix = "remove one of the two rows, or count the better rank with --duplicates first"
                     twice = int(of[worst]), InputError(problem, fix=fix, place=SourceLocation(run.name, line))
             place = _best_places(lists, place, codes)
