@@ -29,8 +29,7 @@ from germane.measures.declaration import needs_judge
 from germane.places.lists import rankings
 from germane.reports.explain import Explainer, result_row
 from germane.reports.gates import Gate
-from germane.reports.manifest import judge_in_all
-from germane.reports.report import Report
+from germane.reports.report import Report, judge_in_all
 from germane.reports.summary import known_measure
 from germane.reports.text.explanation import lines_of
 from germane.samples import Notices

@@ -21,7 +21,8 @@ from germane.errors import InputError
 from germane.folder.files import read_manifest
 from germane.reports import formats
 from germane.reports.data import ReportData
-from germane.reports.report import Report, complete_in, reports_in
+from germane.reports.opening import complete_in, reports_in
+from germane.reports.report import Report
 from germane.reports.text.overview import markdown, quiet_notes, render
 from germane.samples.files import copied, shown_name, url_of, with_urls
 from germane.types import Json

@@ -15,8 +15,8 @@ from germane.clean import counted, shorten
 from germane.places.lists import distinct_contexts
 from germane.places.table import Floats
 from germane.reports.correct import Corrections, Draw, chance_of, corrections_of, draws_of
-from germane.reports.manifest import models_in
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
+from germane.reports.report import models_in
 from germane.reports.terms import ScoreTerms
 from germane.statistics.comparison import Overlap, mean_overlap, rank_biased_overlap
 from germane.statistics.differences import CorrectedDifference, corrected_difference

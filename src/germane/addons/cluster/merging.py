@@ -31,8 +31,8 @@ from germane.folder.tables import BlockRows, StoredTables
 from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate
-from germane.reports.manifest import judge_in_all
-from germane.reports.report import Report, find_baseline, panel_notes
+from germane.reports.opening import find_baseline
+from germane.reports.report import Report, judge_in_all, panel_notes
 from germane.samples.files import local
 from germane.tables.judgements import AskedCounts, asked_counts, count_asked, load_judgement
 from germane.types import Json

@@ -19,7 +19,7 @@ from germane.encoding import digest
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.explain import Explainer
-from germane.reports.manifest import models_in
+from germane.reports.report import models_in
 from germane.types import Json, Sample, Score
 
 
