@@ -37,9 +37,9 @@ from germane.labelling.goldaudit import GoldAudit
 from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
 from germane.labelling.testset.checks import ValidationDocument
 from germane.ledger.store import FORMAT
+from germane.reports.explain import ExplainDocument
 from germane.reports.formats import Document
 from germane.reports.gates import _IN_WORDS, FUNCTIONS
-from germane.reports.text.explanation import ExplainDocument
 from germane.samples.fields import FIELDS, IDS, PASSAGE, PASSAGE_SPELLINGS, SPELLINGS, Field, spellings
 from germane.targets.target import Models
 from germane.targets.targetsfile import PROVIDERS

@@ -27,11 +27,11 @@ from germane.judges.fake import FakeJudge
 from germane.judges.judge import Judges
 from germane.measures.declaration import needs_judge
 from germane.places.lists import rankings
-from germane.reports.explain import Explainer, result_row
+from germane.reports.basis import judge_in_all
+from germane.reports.explain import Explainer, lines_of, result_row
 from germane.reports.gates import Gate
-from germane.reports.report import Report, judge_in_all
+from germane.reports.report import Report
 from germane.reports.summary import known_measure
-from germane.reports.text.explanation import lines_of
 from germane.samples import Notices
 from germane.samples.reading import read_questions
 from germane.samples.rows import sample_to_json

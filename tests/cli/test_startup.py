@@ -36,7 +36,6 @@ FILES = (
     "germane.comparison",
     "germane.reports.page",
     "germane.reports.plots",
-    "germane.reports.ci",
     "germane.reports.correct",
     "germane.reports.pairing",
     "germane.statistics.comparison",

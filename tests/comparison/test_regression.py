@@ -18,7 +18,7 @@ from germane.evaluation.run import run
 from germane.evaluation.spec import Spec
 from germane.judges.fake import FakeJudge
 from germane.reports.gates import Gate
-from germane.reports.opening import find_report
+from germane.reports.report import find_report
 
 
 def rows(share: float, seed: int = 1, n: int = 60) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ from germane.questions import (
     key_of,
 )
 from germane.questions.asking import Answer, answered
-from germane.reports.report import panel_notes
+from germane.reports.basis import panel_notes
 from germane.tables.judgements import AskedCounts, count_asked
 from germane.types import Json, Judgement, freeze
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from germane import evaluate
-from germane.reports.explain import Explainer
-from germane.reports.text.explanation import lines_of
+from germane.reports.explain import Explainer, lines_of
 from germane.types import Json
 
 MEASURES = "id_recall"

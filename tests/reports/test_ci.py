@@ -10,9 +10,8 @@ import pytest
 from germane.folder.tables import BlockRows
 from germane.measures import Measure
 from germane.measures.declaration import Grader
-from germane.reports.ci import github_commands, junit
 from germane.reports.data import dump_grader
-from germane.reports.formats import write
+from germane.reports.formats import github_commands, junit, write
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.tables.scores import ScoreTable

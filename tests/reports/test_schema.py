@@ -10,8 +10,8 @@ from scripts.reference_pages import schema_of
 from germane import evaluate
 from germane.encoding import Line
 from germane.labelling.audit import AuditDocument
+from germane.reports.explain import ExplainDocument
 from germane.reports.formats import Document
-from germane.reports.text.explanation import ExplainDocument
 from germane.types import Json
 from tests.command import invoke
 

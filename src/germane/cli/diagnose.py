@@ -13,7 +13,7 @@ from germane.diagnosis.diagnosis import diagnose as diagnose_report
 from germane.diagnosis.formats import document_of, render_diagnosis, render_stages, stages_document
 from germane.diagnosis.stages import SystemStages, ranks_in_runs, stage_report, stages_of
 from germane.errors import InputError, SourceLocation
-from germane.reports.opening import find_report
+from germane.reports.report import find_report
 from germane.samples.runs.hits import Hits
 
 

@@ -23,7 +23,8 @@ from germane.cli.printing import latest_reports
 from germane.errors import InputError, Interrupted
 from germane.labelling.files import export_labels, import_labels
 from germane.labelling.queue import LabellingSession, LabelQueue, LabelTask, QueueName, queue_of
-from germane.reports.correct import Corrections, choose_targets, corrections_of, shared_budget
+from germane.reports.correct import Corrections, corrections_of
+from germane.reports.drawing import choose_targets, shared_budget
 from germane.reports.report import Report
 from germane.reports.summary import corrected_in_words
 from germane.samples.files import read_text

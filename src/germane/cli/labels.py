@@ -12,7 +12,7 @@ from germane.errors import InputError
 from germane.labelling.corpus import Corpus
 from germane.labelling.moving import carry_labels, check_labels, move_labels
 from germane.places.lists import turns
-from germane.reports.opening import find_report
+from germane.reports.report import find_report
 from germane.samples.files import write_whole
 from germane.samples.reading import read_samples
 from germane.tables.labels import Label, add_labels, dump_label

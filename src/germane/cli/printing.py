@@ -21,8 +21,7 @@ from germane.errors import InputError
 from germane.folder.files import read_manifest
 from germane.reports import formats
 from germane.reports.data import ReportData
-from germane.reports.opening import complete_in, reports_in
-from germane.reports.report import Report
+from germane.reports.report import Report, complete_in, reports_in
 from germane.reports.text.overview import markdown, quiet_notes, render
 from germane.samples.files import copied, shown_name, url_of, with_urls
 from germane.types import Json
@@ -112,7 +111,7 @@ def _tell_github(report: ReportData, comparison: Json, summary: str | None) -> N
         with Path(summary).open("a", encoding="utf-8") as page:
             page.writelines(markdown(report, comparison))
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        from germane.reports.ci import github_commands
+        from germane.reports.formats import github_commands
 
         folder = os.environ.get("GITHUB_WORKSPACE")
         workspace = Path(folder).resolve() if folder else None

@@ -16,10 +16,8 @@ from germane.encoding import encode
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
 from germane.reports.data import ReportData
-from germane.reports.explain import explain_query
-from germane.reports.opening import find_baseline
-from germane.reports.report import Report
-from germane.reports.text.explanation import lines_of
+from germane.reports.explain import explain_query, lines_of
+from germane.reports.report import Report, find_baseline
 from germane.samples.files import local
 
 

@@ -20,7 +20,6 @@ from germane.errors import InputError
 from germane.measures.declaration import parse_measures
 from germane.places.lists import distinct_contexts, relevant
 from germane.reports.data import ReportData
-from germane.reports.opening import find_report, is_of_results, open_together
 from germane.reports.pairing import (
     MeasureComparison,
     PairedSystems,
@@ -28,6 +27,7 @@ from germane.reports.pairing import (
     adjusted,
     measures_in_common,
 )
+from germane.reports.report import find_report, is_of_results, open_together
 from germane.reports.summary import (
     canonical_name,
     check_change,

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from germane.clean import counted, shorten
 from germane.places.lists import distinct_contexts
 from germane.places.table import Floats
-from germane.reports.correct import Corrections, Draw, chance_of, corrections_of, draws_of
+from germane.reports.correct import Corrections, ScoreTerms, corrections_of
+from germane.reports.data import models_in
+from germane.reports.drawing import Draw, chance_of, draws_of
 from germane.reports.pairing import MeasureComparison, PairedSystems, Side
-from germane.reports.report import models_in
-from germane.reports.terms import ScoreTerms
 from germane.statistics.comparison import Overlap, mean_overlap, rank_biased_overlap
 from germane.statistics.differences import CorrectedDifference, corrected_difference
 from germane.tables.labels import Label, LabelBook

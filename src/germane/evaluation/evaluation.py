@@ -364,7 +364,8 @@ class Session:
         with a note if gold ids occur in no sample.
         """
         report = Report.build(self.tables, self.manifest(made), gates=gates, over=self.undecided, **how)
-        if report.misses_gold:
+        gold = any(summary.basis.source == "gold" for summary in report.summaries)
+        if gold and (self.tables.scores.value == 0).any():  # a sample that retrieved no gold, for example
             from germane.labelling.unmatched import gold_notes  # most evaluations do not need it
 
             for count, note in list(gold_notes(report)):

@@ -177,7 +177,7 @@ class _Run:
         self.stages: Stages | None = None
         self.baseline: ReportData | None = None
         if self.share is None and (self.spec.baseline or self.spec.fail_on_regression):
-            from germane.reports.opening import find_baseline
+            from germane.reports.report import find_baseline
 
             # it is read before anything is paid
             self.baseline = find_baseline(self.spec.baseline and local(self.spec.baseline))

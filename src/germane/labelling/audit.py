@@ -18,8 +18,8 @@ from germane.clean import counted
 from germane.encoding import Line
 from germane.errors import InputError
 from germane.questions.relevance import HELPS
-from germane.reports.correct import is_drawn
 from germane.reports.data import ReportData
+from germane.reports.drawing import is_drawn
 from germane.reports.summary import in_digits, interval_in_words, p_in_words
 from germane.show.table import Table, TextDocument
 from germane.statistics.agreement import Bias, JudgeAgreement, agreement, cohen_kappa, confusion

@@ -23,10 +23,10 @@ from germane.places.lists import places_of, turns
 from germane.places.places import Places
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
-from germane.reports.correct import fingerprint, pool_of
+from germane.reports.correct import BLOCK, claim_verdicts, reads_verdicts
 from germane.reports.data import ReportData
+from germane.reports.drawing import fingerprint, pool_of
 from germane.reports.explain import settings_of
-from germane.reports.terms import BLOCK, claim_verdicts, reads_verdicts
 from germane.statistics.correction import Design, drawing_order
 from germane.tables.labels import TAKEN_BACK, UNSURE, Label, time_of
 from germane.types import FrozenDict, Sample

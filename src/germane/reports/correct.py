@@ -1,133 +1,211 @@
-"""Correct the means of judged measures with people's labels, and find out what to label for this.
-
-A draw is a set of labels with the same queue, design and seed. Its items come from one pool: all judged items
-of a kind in a report. Probabilities are computed from the labels that were given, not from the budget, so a
-session that stops early is a smaller draw.
-"""
+"""Correct the means of judged measures with people's labels of the verdicts from which they are computed."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import islice
-from math import fsum, nan, prod
+from functools import cache, partial
+from itertools import islice, product
+from math import fsum, nan
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from germane.clean import counted, some_of
-from germane.encoding import digest
+from germane.clean import counted
+from germane.encoding import batched
 from germane.errors import MeasureError
 from germane.folder.tables import Tables
+from germane.judging.recorded import StoredAnswers
 from germane.measures.bounds import sample_means
 from germane.measures.measure import Measure
+from germane.measures.scoring import program_of
 from germane.places.lists import Settings
 from germane.places.places import Places
 from germane.places.table import Floats
+from germane.questions.asking import Unanswered, replay
+from germane.questions.question import AnyQuestion
+from germane.questions.relevance import HELPS
+from germane.reports.drawing import Pool, fingerprint, is_drawn, pool_of
 from germane.reports.summary import PASSAGE_MEANS, VERDICT_MEANS, MeasureSummary
-from germane.reports.terms import ScoreTerms, score_terms
 from germane.statistics.correction import (
     FEWEST,
     POPULATIONS,
-    Design,
-    chances_of_rounds,
     corrected_mean,
     corrected_query_mean,
     merge_bounds,
 )
 from germane.statistics.intervals import CorrectedMean, mean_interval
 from germane.tables.labels import Label, LabelBook
-from germane.types import Json
+from germane.tables.scores import SampleKey
+from germane.types import Json, Sample
 
 if TYPE_CHECKING:
     from germane.reports.data import ReportData
 
+Ints: TypeAlias = NDArray[np.intp]
+
+BLOCK = 500  # samples whose verdicts are read together
 _KINDS = ("relevance", "support", "sufficiency")  # the kinds of verdicts that people can label too
 _GRADED = {"dcg", "top"}
 """Parameters of measures that use the grade's value: people and the judge must use the same scale."""
-_LEAST_QUERIES = 3  # queries with labels that a correction needs at least
 
 
-Pool: TypeAlias = Mapping[str, frozenset[str]]  # the items that can be drawn, by case id
+def reads_verdicts(measure: Measure, settings: Settings) -> bool:
+    """Return True if a ranked measure uses the judge's verdicts on passages, which people can label too."""
+    return measure.definition.family == "ranked" and measure.labels == "judge" and not settings.judged_by
 
 
-def is_drawn(label: Label) -> bool:
-    """Return True if the labelled item was drawn at random from all items that one report judged."""
-    return label.queue == "random" and bool(label.design)
+def claim_verdicts(
+    measure: Measure, sample: Sample, settings: Settings, answers: StoredAnswers
+) -> Iterator[tuple[AnyQuestion, str, int, float, float]]:
+    """Yield (question, item, claim, verdict, weight) for each yes/no verdict that the score adds up.
+
+    `claim` is its number in the question, 0 for the whole question; `verdict` is nan if the judge failed.
+    """
+    if measure.name not in VERDICT_MEANS:
+        return
+    _, exchange = replay(program_of(measure, sample, settings), answers.values)
+    for question, answer in exchange:
+        lost = isinstance(answer, Unanswered)
+        if question.kind == "support" and (claims := question.subjects):
+            values = [None] * len(claims) if lost else answer
+            for claim, (item, value) in enumerate(zip(question.parts(), values, strict=True), 1):
+                verdict = nan if value is None else float(bool(value.contexts))
+                yield question, item, claim, verdict, 1 / len(claims)
+        elif question.kind == "sufficiency":
+            yield question, question.item, 0, nan if lost else float(answer.sufficient), 1.0
 
 
-def pool_of(tables: Tables, kind: str) -> Pool:
-    """Return the items that people can label, by case id: passages, claims (support) or context sets."""
-    result: dict[str, set[str]] = defaultdict(set)
-    for row in tables.places:
-        if row.kind == kind and (row.of is not None) == (kind == "support"):
-            result[row.sample].add(row.item)
-    return {case: frozenset(items) for case, items in result.items()}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreTerms:
+    """The verdicts from which one system's scores of a measure are computed, one row per passage or claim.
 
-
-def fingerprint(pool: Pool) -> str:
-    """Return a short hash of the items in a pool."""
-    items = sorted(item for items in pool.values() for item in items)
-    return digest([digest(items)])[:16]
-
-
-@dataclass(frozen=True)
-class Draw:
-    """People's labels of items (such as passages) that were drawn at random from `pool`.
-
-    `pool` contains all items that could be drawn, by case id. If `whole`, complete queries were drawn;
-    otherwise single items were drawn.
+    A relevant or supported item adds `weight` to its case's score; `weight` is nan if the score is not a sum
+    over verdicts. All trials of a case share its rows.
     """
 
-    labels: Sequence[Label]
-    pool: Pool
-    whole: bool = False
+    measure: Measure
+    cases: Mapping[str, Sequence[float]]  # the values of each case's trials
+    rankings: Sequence[Sequence[Sequence[Sequence[str]]]]  # the items of each ranking of each case's trials
+    items: Sequence[str]
+    case: Ints
+    verdict: Floats
+    weight: Floats
+    scale: str
 
-    @cached_property
-    def items(self) -> frozenset[str]:
-        """The items that were drawn and labelled; if `whole`, only items of completely labelled queries."""
-        drawn = {label.item for label in self.labels}
-        items = (items for items in self.pool.values() if items <= drawn or not self.whole)
-        return frozenset(item for some in items for item in some if item in drawn)
+    @property
+    def kind(self) -> str:
+        """The kind of the verdicts: relevance, support or sufficiency."""
+        if self.measure.name not in VERDICT_MEANS:
+            return "relevance"
+        return "sufficiency" if self.measure.name == "context_sufficiency" else "support"
 
-    @cached_property
-    def complete(self) -> bool:
-        """True if each query is labelled completely or not at all: queries, or all items, were drawn."""
-        return self.whole or len(self.items) == len(frozenset[str]().union(*self.pool.values()))
+    @property
+    def values(self) -> Floats:
+        """Each verdict as 1 if the item counts as relevant, supported or sufficient, otherwise 0."""
+        return _counted(self.measure, self.verdict, self.scale)
 
-    @cached_property
-    def _chances(self) -> Mapping[str, float]:
-        """By case id, the probability that an item of the query was drawn."""
-        if self.whole:
-            share = sum(items <= self.items for items in self.pool.values()) / len(self.pool)
-            return dict.fromkeys(self.pool, share)
-        drawn = sum(len(items & self.items) for items in self.pool.values())
-        chances = chances_of_rounds(list(map(len, self.pool.values())), drawn)
-        return dict(zip(self.pool, chances.tolist(), strict=True))
+    def people(self, items: Iterable[str], book: LabelBook, unsure: float) -> Floats:
+        """Return the share of people who call each item relevant; who is unsure counts as `unsure`."""
+        counted = cache(lambda answer, scale: float(_counted(self.measure, float(answer), scale)))
+        shares = []
+        for item in items:
+            people = ([counted(vote.answer, vote.scale) for vote in some] for some in book.by_person(item))
+            votes = [fsum(some) / len(some) for some in people]
+            votes += [unsure] * book.unsure(item)
+            shares.append(fsum(votes) / len(votes) if votes else nan)
+        return np.array(shares)
 
-    def chance(self, case: str, item: str) -> float:
-        """Return the probability that `item` of the query `case` was drawn; 0 if the pool lacks it."""
-        return self._chances[case] if item in self.pool.get(case, ()) else 0.0
+    def unreadable(self, book: LabelBook) -> str | None:
+        """Return why the grades in `book` do not tell what is relevant unless `rel` is set, or None."""
+        other = {label.scale for label in book} - {"graded", "binary"}
+        if other and self.measure.settings.get("rel", 0) is None:
+            where = f"people's grades are on the scale {min(other)}"
+            return f"{where}: set the lowest relevant grade, e.g. {self.measure.name}(rel=2)"
+        return None
 
 
-def chance_of(draws: Iterable[Draw], case: str, item: str) -> float:
-    """Return the probability that any of the independent `draws` contains `item` of the query `case`."""
-    return 1.0 - prod(1.0 - draw.chance(case, item) for draw in draws)
+def _counted(measure: Measure, answer: float | Floats, scale: str) -> Floats:
+    """Return 1 if a grade on `scale` counts as relevant for the measure, otherwise 0."""
+    threshold = 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
+    return np.where(np.asarray(answer) >= threshold, 1.0, 0.0)
 
 
-def draws_of(labels: Iterable[Label], pool: Pool) -> Iterator[Draw]:
-    """Yield the labels of each queue, design and seed as the `Draw` of its items from `pool`, if any."""
-    groups: dict[tuple[object, ...], list[Label]] = defaultdict(list)
-    for label in labels:
-        design = label.design or {}
-        groups[label.queue, design.get("design"), design.get("seed")].append(label)
-    for (_, unit, _), mine in groups.items():
-        draw = Draw(mine, pool, whole=unit == "queries")
-        if draw.items:
-            yield draw
+_Row: TypeAlias = tuple[SampleKey, str, str, float, float]
+"""A sample's key, an item that its score is computed from, and the verdict's scale, value and weight."""
+
+
+def score_terms(tables: Tables, settings: Settings) -> dict[tuple[str, str], ScoreTerms]:
+    """Return the verdicts from which the scores are computed, by (measure, system)."""
+    table = tables.scores
+    values: dict[tuple[str, str], tuple[Measure, dict[SampleKey, float]]] = {}
+    for (name, canonical), system in product(table.measures, table.systems()[0]):
+        rows = table.rows_of((name, canonical), system)
+        scored = (table.samples[number] for number in table.sample[rows].tolist())
+        of_sample = dict(zip(scored, table.taken(rows).value.tolist(), strict=True))
+        values[name, system] = Measure.remembered(canonical), of_sample
+    found: dict[tuple[str, str], list[_Row]] = {names: [] for names in values}
+    rankings: dict[tuple[str, str], dict[SampleKey, list[list[str]]]] = {names: {} for names in values}
+    answers = StoredAnswers(tables.judgements)
+    for samples in batched(tables.samples, BLOCK):
+        read = answers.places_reader(samples, settings)
+        keys = [sample.key for sample in samples]
+        for names, (measure, of_sample) in values.items():
+            here = {at: key for at, key in enumerate(keys) if key in of_sample}
+            if here and reads_verdicts(measure, settings):
+                places = read(measure.choice, measure.depth)
+                counts, lengths = np.diff(places.rows), np.diff(np.array(places.pointers))
+                weights = np.full(len(places.level), nan)
+                if measure.name in PASSAGE_MEANS:
+                    size = (measure.k if measure.name == "P" else None) or np.maximum(lengths, 1)
+                    weights = np.repeat(1 / (np.repeat(counts, counts) * size), lengths)
+                own, known = str(settings.scale), zip(places.scale, places.labelled.tolist(), strict=True)
+                scales = [scale if of_judge else own for scale, of_judge in known]
+                sample, grades, weight = (of.tolist() for of in (places.sample, places.level, weights))
+                passages = zip(sample, places.items, scales, grades, weight, strict=True)
+                found[names] += ((here[at], *passage) for at, *passage in passages if at in here)
+                if measure.name not in PASSAGE_MEANS:
+                    for at, key in here.items():
+                        lists = [places.items[span.start : span.stop] for span in places.spans_of(at, None)]
+                        rankings[names][key] = lists
+            for at, key in here.items() if measure.name in VERDICT_MEANS else ():
+                for _, item, _, verdict, weight in claim_verdicts(measure, samples[at], settings, answers):
+                    found[names].append((key, item, "binary", verdict, weight))
+    return {names: _joined(*values[names], rows, rankings[names]) for names, rows in found.items()}
+
+
+def _joined(
+    measure: Measure,
+    values: Mapping[SampleKey, float],
+    rows: Sequence[_Row],
+    rankings: Mapping[SampleKey, list[list[str]]],
+) -> ScoreTerms:
+    """Join the rows of each case's trials; an item's weight is its mean weight over the trials."""
+    cases: dict[str, list[float]] = {}
+    lists: dict[str, list[list[list[str]]]] = {}
+    for key, value in values.items():
+        cases.setdefault(key[0], []).append(value)
+        lists.setdefault(key[0], []).append(rankings.get(key, []))
+    code = {case: number for number, case in enumerate(cases)}
+    first: dict[tuple[int, str], _Row] = {}
+    weights: dict[tuple[int, str], list[float]] = {}
+    for row in rows:
+        of = code[row[0][0]], row[1]
+        first.setdefault(of, row)
+        weights.setdefault(of, []).append(row[4])
+    trials = [*map(len, cases.values())]
+    return ScoreTerms(
+        measure=measure,
+        cases=cases,
+        rankings=list(lists.values()),
+        items=[item for _, item in first],
+        case=np.array([case for case, _ in first], np.intp),
+        verdict=np.array([row[3] for row in first.values()], float),
+        weight=np.array([fsum(of) / trials[case] for (case, _), of in weights.items()]),
+        scale="binary" if {row[2] for row in first.values()} == {"binary"} else "graded",
+    )
 
 
 class Corrections:
@@ -221,7 +299,16 @@ class Corrections:
         items = set(rows.items)
         mine = [label for label in self.drawn(rows.kind) if label.item in items]
         if not mine:
-            return self._why_none(rows.kind)
+            kinds = sorted({label.kind for label in self._drawn})
+            if not kinds:
+                why = "no labels were drawn at random"
+            elif rows.kind not in kinds:
+                why = f"people labelled {' and '.join(kinds)}, but this measure uses verdicts on {rows.kind}"
+            elif not self.drawn(rows.kind):
+                why = "the labels were drawn for another report: label this one (germane label)"
+            else:
+                why = f"none of the {rows.kind} labels is of a passage or claim that this measure uses"
+            return why
         if np.isnan(rows.verdict).any():
             return "some verdicts of the judge are missing: run `germane run --resume REPORT`"
         by_design: dict[str, list[Label]] = {}
@@ -229,8 +316,8 @@ class Corrections:
             by_design.setdefault(str((label.design or {}).get("design")), []).append(label)
         design = max(by_design, key=lambda name: len(by_design[name]))
         book = LabelBook(by_design[design])
-        if (why := rows.unreadable(book)) is not None:
-            return why
+        if (unreadable := rows.unreadable(book)) is not None:
+            return unreadable
         if design != "queries" and np.isnan(rows.weight).any():
             name = rows.measure.name
             return f"{name} is not a mean over single verdicts: label whole queries (--design queries)"
@@ -244,17 +331,6 @@ class Corrections:
                 return mean
             sides.append(mean)
         return sides[0] if len(sides) == 1 else merge_bounds(*sides, unsure=unsure)
-
-    def _why_none(self, kind: str) -> str:
-        """Return why no randomly drawn label can correct a measure that uses verdicts of this kind."""
-        kinds = sorted({label.kind for label in self._drawn})
-        if not kinds:
-            return "no labels were drawn at random"
-        if kind not in kinds:
-            return f"people labelled {' and '.join(kinds)}, but this measure uses verdicts on {kind}"
-        if not self.drawn(kind):
-            return "the labels were drawn for another report: label this one (germane label)"
-        return f"none of the {kind} labels is of a passage or claim that this measure uses"
 
     def _of_queries(self, rows: ScoreTerms, book: LabelBook, unsure: float) -> CorrectedMean | str:
         """Return the mean corrected with the completely labelled queries, or why it cannot be corrected."""
@@ -347,108 +423,3 @@ def _both(means: Iterable[CorrectedMean | str], limits: tuple[float, float]) -> 
 def corrections_of(report: ReportData) -> Corrections:
     """Return the `Corrections` of a report's judged means by the people's labels stored in the report."""
     return report.corrections or Corrections(report.tables, report.manifest)
-
-
-# what to label
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelTarget:
-    """The judged means that people's labels of one `kind` (relevance, support or sufficiency) can correct.
-
-    `design` is the unit of the random draw: single passages or claims, or whole queries. `measures` are the
-    measures whose means are corrected. `cases` are the queries for which every measure has a value; labels of
-    other queries correct nothing.
-    """
-
-    kind: str
-    design: Design
-    measures: tuple[str, ...] = ()
-    cases: frozenset[str] = frozenset()
-
-    def answers_needed(self, cases: Sequence[str]) -> int:
-        """Return the number of answers needed to correct the means, given the query of each item in order."""
-        labels, answers, seen = 0, 0, set[str]()
-        if self.design == "queries":
-            for case, size in Counter(cases).items():
-                answers, labels = answers + size, labels + (case in self.cases)
-                if labels == FEWEST:
-                    break
-            return answers
-        for answers, case in enumerate(cases, 1):
-            if case in self.cases:
-                labels += 1
-                seen.add(case)
-            if labels >= FEWEST and len(seen) >= _LEAST_QUERIES:
-                return answers
-        return len(cases)
-
-    def announcement(self, cases: Sequence[str], size: int) -> str:
-        """Return which means the first `size` answers correct, given the query of each item in order."""
-        names, needed = some_of(self.measures, 4), self.answers_needed(cases)
-        what = {"relevance": "passages", "support": "claims"}.get(self.kind, "sets of passages")
-        how = "whole queries" if self.design == "queries" else what
-        if needed > size:
-            return f"not corrected by {counted(size, 'answer')}: {names}; correcting takes {needed:,} ({how})"
-        return f"corrected after {counted(needed, 'answer')} of {size:,} ({how}): {names}"
-
-
-def choose_targets(
-    report: ReportData, kind: str | None, design: Design | None
-) -> tuple[list[LabelTarget], list[str]]:
-    """Return the label targets of a report, of this `kind` and `design`, and the judged measures left out.
-
-    Measures of order need labels of whole queries, others of some passages, of claims or one per query.
-    """
-    wanted: dict[str, dict[str, bool]] = {"relevance": {}, "support": {}, "sufficiency": {}}
-    never: dict[str, bool] = {}
-    for summary in report.summaries:  # store by kind if each measure depends on the order of passages
-        if summary.basis.source == "judge":
-            measure = Measure.remembered(summary.type)
-            of = _kind_of(measure)
-            by_order = of == "relevance" and measure.name not in PASSAGE_MEANS
-            wanted.get(of, never)[summary.measure] = by_order
-    if kind is None and design is not None and wanted["relevance"]:
-        kind = "relevance"
-    cases: dict[str, set[str]] = defaultdict(set)
-    for score in report.scores() if any(wanted.values()) else ():
-        if score.value is not None:
-            cases[score.measure].add(score.sample)
-    targets, others, left_out = list[LabelTarget](), list[str](), list[str]()
-    for of, names in wanted.items():
-        if kind not in {None, of}:
-            others += names
-        elif names:
-            ordered = tuple(name for name, by_order in names.items() if by_order)
-            of_all = frozenset(set.intersection(*(cases[name] for name in names)))
-            unit: Design = design or ("queries" if ordered else "passages")
-            measures = tuple(name for name in names if not (design == "passages" and name in ordered))
-            left_out += [name for name in names if name not in measures]
-            targets.append(LabelTarget(kind=of, design=unit, measures=measures, cases=of_all))
-    targets = targets or [LabelTarget(kind=kind or "relevance", design=design or "passages")]
-    return targets, [*others, *left_out, *never]
-
-
-def shared_budget(
-    targets: Sequence[LabelTarget], orders: Sequence[Sequence[str]], budget: int | None
-) -> list[int]:
-    """Return how many answers of `budget` (None = all) each target gets, with enough left for later ones."""
-    needed = [target.answers_needed(cases) for target, cases in zip(targets, orders, strict=True)]
-    left, shares = sum(map(len, orders)) if budget is None else budget, list[int]()
-    for at, cases in enumerate(orders):
-        shares.append(min(len(cases), max(left - sum(needed[at + 1 :]), 0)))
-        left -= shares[-1]
-    return shares
-
-
-def _kind_of(measure: Measure) -> str:
-    """Return the kind of labels from which a judged measure can be computed too; "" for none."""
-    if measure.name in VERDICT_MEANS:
-        return "sufficiency" if measure.name == "context_sufficiency" else "support"
-    if measure.definition.family != "ranked":
-        return ""
-    try:
-        Measure(measure.name, {**measure.params, "labels": "human"}, measure.k)  # type: ignore[arg-type]
-    except MeasureError:
-        return ""
-    return "relevance"

@@ -32,7 +32,7 @@ from germane.types import Json, Judgement, PlaceRow, Sample, Score, freeze
 if TYPE_CHECKING:
     from germane.measures.declaration import Grader
 
-__all__ = ["ReportData"]
+__all__ = ["ReportData", "models_in"]
 
 _FILE = re.compile(r"\.(json|jsonl|ndjson|csv|tsv|txt|eval)(\.gz|\.zst)?$")
 """The ending of a report file, which is not part of the report's name."""
@@ -442,3 +442,11 @@ class Slice:
     name: str
     summaries: Sequence[MeasureSummary]
     keep: NDArray[np.int64] = field(repr=False)
+
+
+def models_in(identity: Mapping[str, Json]) -> Iterator[str]:
+    """Yield the models that a judge asks, or that a panel's members ask, given its identity."""
+    if identity.get("model"):
+        yield str(identity["model"])
+    for member in identity.get("panel") or ():
+        yield from models_in(member)

@@ -1,14 +1,20 @@
-"""Explain scores from the stored verdicts: a sample's labels, and how each score follows from them."""
+"""Explain scores from the stored verdicts: a sample's labels, and how each score follows from them.
+
+The records are the document of `germane explain --json`; `lines_of` prints it.
+"""
 
 from __future__ import annotations
 
+import functools
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from msgspec import UNSET, json
+from msgspec import UNSET, UnsetType, json
 
-from germane.encoding import batched
+from germane.clean import clean, shorten
+from germane.encoding import Line, batched
 from germane.errors import InputError
 from germane.judging.recorded import StoredAnswers
 from germane.measures.bounds import fraction, least_level
@@ -22,12 +28,11 @@ from germane.questions.asking import Unanswered, replay
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
 from germane.reports.data import ReportData
-from germane.reports.summary import known_measure
-from germane.reports.text import explanation as explained
-from germane.reports.text.explanation import ExplainDocument, ExplainedLine, LabelLine
+from germane.reports.summary import in_digits, known_measure
+from germane.show.table import Table
 from germane.tables.judgements import GRADED, result_item
 from germane.tables.labels import LabelBook, by_people
-from germane.tables.scores import SampleKey
+from germane.tables.scores import Bounds, SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
 __all__ = ["Explainer"]
@@ -71,18 +76,19 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
         StoredAnswers(report.tables.judgements_of(items) if items else ()).label(places)
         least = least_level(measure)
         for number, key in enumerate(samples):
-            spans = [span[:20] for span in places.spans_of(number, None)]
-            signs[key] = "|".join("".join(_sign(places, at, least) for at in span) or "-" for span in spans)
+            calls = []
+            for span in places.spans_of(number, None):
+                call = ""
+                for at in span[:20]:
+                    if places.labelled[at]:
+                        call += "■" if places.level[at] >= least else "□"
+                    else:  # the judge failed, or nobody was asked
+                        call += "?" if at in places.failed else "·"
+                calls.append(call or "-")
+            signs[key] = "|".join(calls)
     for score in scores:
         sample = samples.get(score.key)
         yield signs.get(score.key, ""), score, sample.query if sample else ""
-
-
-def _sign(places: Places, at: int, least: float) -> str:
-    """Return ■ if the passage in row `at` is relevant, □ if not, · if unjudged, ? if the judge failed."""
-    if not places.labelled[at]:
-        return "?" if at in places.failed else "·"
-    return "■" if places.level[at] >= least else "□"
 
 
 def explain_query(report: ReportData, query: str | None, measure: str | None = None) -> ExplainDocument:
@@ -91,7 +97,16 @@ def explain_query(report: ReportData, query: str | None, measure: str | None = N
     sample = None if query is None else next(named, None)
     if sample is None:
         problem = "QUERY is missing" if query is None else f"no sample has the id or query {query!r}"
-        raise InputError(problem, fix=_worst(report))
+        first = next(iter(report.tables.samples), None)
+        fix = "name the folder that `germane run` wrote: this report has no samples"
+        if first is not None:
+            fix = f"name a sample by its id, e.g. {first.id}"
+        for line in report.summaries:
+            if worst := report.worst(line.measure, 5, line.system):
+                names = ", ".join(score.sample for score in worst)
+                fix = f"name a sample; the worst by {line.measure} are {names}"
+                break
+        raise InputError(problem, fix=fix)
     scores = list(report.tables.scores.of_samples([sample.key]))
     if measure is not None:
         name, all_names = report.reported(measure), ", ".join(score.measure for score in scores)
@@ -102,15 +117,107 @@ def explain_query(report: ReportData, query: str | None, measure: str | None = N
     return Explainer(report).facts(sample, scores)
 
 
-def _worst(report: ReportData) -> str:
-    """Return advice for an error message: to name a sample, such as one of the worst."""
-    for line in report.summaries:
-        if worst := report.worst(line.measure, 5, line.system):
-            names = ", ".join(score.sample for score in worst)
-            return f"name a sample; the worst by {line.measure} are {names}"
-    some = next(iter(report.tables.samples), None)
-    fix = "name the folder that `germane run` wrote: this report has no samples"
-    return fix if some is None else f"name a sample by its id, e.g. {some.id}"
+class LabelLine(Line):
+    """The label of one retrieved passage by one source: gold, the judge or a person.
+
+    `grade` and `relevant` are null if the judge failed.
+    """
+
+    source: Literal["gold", "judge", "human"]
+    grade: float | bool | None
+    relevant: bool | None
+    who: str | UnsetType | None = UNSET
+    reason: str | UnsetType = UNSET
+
+
+class PlaceLine(Line):
+    """A retrieved passage at its `rank` (from 1), with the label by each source.
+
+    `score` is the retriever's score.
+    """
+
+    rank: int
+    id: str | None
+    score: float | None
+    text: str
+    item: str
+    labels: list[LabelLine]
+
+
+class CallLine(Line):
+    """One search: its query and the retrieved passages, best first.
+
+    If `final`, it is an agent's final list instead.
+    """
+
+    query: str
+    contexts: list[PlaceLine]
+    final: bool | UnsetType = UNSET
+
+
+class MissingLine(Line):
+    """A gold document that was not retrieved."""
+
+    id: str
+    grade: int
+
+
+class SupportLine(Line):
+    """The numbers of the `contexts` (from 1) that support one claim or nugget."""
+
+    text: str
+    contexts: list[int]
+    reason: str
+
+
+class MatrixLine(Line):
+    """A table of the contexts that support each claim or nugget.
+
+    `kind` is the kind of the judge's question.
+    """
+
+    kind: str
+    rows: list[SupportLine]
+
+
+class ExplainedLine(Line):
+    """One measure of a sample: its score and the reasons for it.
+
+    `formula` is the measure's formula, and `numbers` is the formula with this sample's numbers. `hits` are
+    the items that counted, and `misses` are the items that did not count. `details` contains the findings of
+    an eval file's grader.
+    """
+
+    measure: str
+    value: float | None
+    status: Literal["ok", "skipped", "incomplete", "error"]
+    why: str | None
+    bounds: Bounds
+    formula: str | UnsetType = UNSET
+    details: dict[str, Any] | UnsetType = UNSET
+    numbers: str | UnsetType | None = UNSET
+    reasoning: str | UnsetType = UNSET
+    band: str | UnsetType = UNSET
+    hits: list[str] | UnsetType = UNSET
+    misses: list[str] | UnsetType = UNSET
+
+
+class ExplainDocument(Line):
+    """The document of `germane explain --json`: one sample with its passages, labels, gold and scores."""
+
+    sample: str
+    system: str
+    trial: int
+    query: str
+    reference: str | None
+    criterion: str | None
+    response: str | None
+    error: str | None
+    tags: list[str]
+    calls: list[CallLine]
+    missing: list[MissingLine]
+    matrices: list[MatrixLine]
+    measures: list[ExplainedLine]
 
 
 class Explainer:
@@ -181,14 +288,23 @@ class Explainer:
         """Return the explanation of a sample's scores, with its labelled passages and missing gold."""
         asked: list[tuple[AnyQuestion, Any]] = []
         measures = [self._measure(sample, score, asked) for score in scores]
-        matrices = [result for question, answer in asked if (result := _matrix(question, answer))]
+        matrices: dict[bytes, MatrixLine] = {}  # each distinct one once
+        for question, answer in asked:
+            claims: Sequence[str] = getattr(question, "claims", ())
+            if question.kind == "support" and claims and not isinstance(answer, Unanswered):
+                both = zip(claims, answer, strict=True)
+                rows = [SupportLine(claim, list(of.contexts), of.reasoning) for claim, of in both]
+                matrix = MatrixLine(question.kind, rows)
+                matrices.setdefault(json.encode(matrix), matrix)
+        retrieved = {context.id for context in sample.retrieved()}
+        gold = sorted((sample.qrels or {}).items(), key=lambda row: -row[1])
         copied = ("system", "trial", "query", "reference", "criterion", "response", "error")
         return ExplainDocument(
             sample=sample.id,
             tags=list(sample.tags),
             calls=self._calls(sample, asked),
-            missing=missing_gold(sample),
-            matrices=list({json.encode(matrix): matrix for matrix in matrices}.values()),
+            missing=[MissingLine(name, grade) for name, grade in gold if grade > 0 and name not in retrieved],
+            matrices=list(matrices.values()),
             measures=measures,
             **{name: getattr(sample, name) for name in copied},
         )
@@ -211,16 +327,22 @@ class Explainer:
             row.hits, row.misses = list(explanation.hits), list(explanation.misses)
         return row
 
-    def _calls(self, sample: Sample, asked: Sequence[tuple[AnyQuestion, Any]]) -> list[explained.CallLine]:
+    def _calls(self, sample: Sample, asked: Sequence[tuple[AnyQuestion, Any]]) -> list[CallLine]:
         """Return the searches of a sample, with each passage's labels by gold, the judge and people."""
-        judged: dict[tuple[str, str], Any] = {}
+        verdicts: dict[tuple[str, str], LabelLine] = {}
         for question, answer in asked:
-            if isinstance(question, Relevance):
-                judged.setdefault((question.query, question.passage), answer)
-        verdicts = {passage: _verdict(answer) for passage, answer in judged.items()}
-        calls = [explained.CallLine(call.query or sample.query, []) for call in sample.calls or ()]
+            if isinstance(question, Relevance) and (question.query, question.passage) not in verdicts:
+                verdict = LabelLine("judge", None, None)
+                if isinstance(answer, Unanswered):
+                    verdict.reason = answer.why
+                else:
+                    helps = bool(answer.grade) if answer.scale == "binary" else answer.grade >= HELPS
+                    grade = helps if answer.scale == "binary" else answer.grade
+                    verdict = LabelLine("judge", grade, helps, reason=answer.reasoning)
+                verdicts[question.query, question.passage] = verdict
+        calls = [CallLine(call.query or sample.query, []) for call in sample.calls or ()]
         if sample.contexts or (calls and sample.contexts is not None):
-            calls.append(explained.CallLine(sample.query, [], True if calls else UNSET))
+            calls.append(CallLine(sample.query, [], True if calls else UNSET))
         places = zip(labelled_contexts(sample), places_of(sample), strict=True)
         for (item, context), (call, rank, _) in places:
             labels: list[LabelLine] = []
@@ -232,36 +354,9 @@ class Explainer:
             if (label := self._people.get(item)) is not None:
                 helps = label.answer if isinstance(label.answer, bool) else label.answer >= HELPS
                 labels.append(LabelLine("human", label.answer, helps, label.who, label.reason or ""))
-            line = explained.PlaceLine(rank, context.id, context.score, context.text, item, labels)
+            line = PlaceLine(rank, context.id, context.score, context.text, item, labels)
             calls[call - 1].contexts.append(line)
         return calls
-
-
-def _verdict(answer: Any) -> LabelLine:
-    """Return the judge's answer about one passage as a label; its grade is None if the judge failed."""
-    if isinstance(answer, Unanswered):
-        return LabelLine("judge", None, None, reason=answer.why)
-    binary = answer.scale == "binary"
-    grade, helps = (bool(answer.grade),) * 2 if binary else (answer.grade, answer.grade >= HELPS)
-    return LabelLine("judge", grade, helps, reason=answer.reasoning)
-
-
-def _matrix(question: AnyQuestion, answer: Any) -> explained.MatrixLine | None:
-    """Return the contexts that support each claim; None without claims, or if the judge failed."""
-    claims: Sequence[str] = getattr(question, "claims", ())
-    if question.kind != "support" or not claims or isinstance(answer, Unanswered):
-        return None
-    both = zip(claims, answer, strict=True)
-    rows = [explained.SupportLine(claim, list(of.contexts), of.reasoning) for claim, of in both]
-    return explained.MatrixLine(question.kind, rows)
-
-
-def missing_gold(sample: Sample) -> list[explained.MissingLine]:
-    """Return the gold documents (grade above 0) that the sample did not retrieve, highest grade first."""
-    retrieved = {context.id for context in sample.retrieved()}
-    gold = sorted((sample.qrels or {}).items(), key=lambda row: -row[1])
-    missing = ((name, grade) for name, grade in gold if grade > 0 and name not in retrieved)
-    return [explained.MissingLine(name, grade) for name, grade in missing]
 
 
 def numbers_of(measure: Measure, places: Places, sample: int, value: float | None) -> str | None:
@@ -279,3 +374,67 @@ def numbers_of(measure: Measure, places: Places, sample: int, value: float | Non
 
 
 _ROUNDING = 5e-7  # the largest difference between a stored and a recomputed score
+
+
+def lines_of(facts: ExplainDocument, width: int = 100) -> Iterator[str]:
+    """Yield the printed lines of a sample's explanation, wrapped to `width` columns."""
+    wrap = functools.partial(textwrap.wrap, width=width, break_long_words=False, break_on_hyphens=False)
+    system = f"  [{facts.system}]" if facts.system else ""
+    yield from wrap(f"{clean(facts.sample)}{system}  {clean(facts.query)}", subsequent_indent="  ")
+    for name in ("reference", "criterion", "error"):
+        if text := getattr(facts, name):
+            yield from wrap(f"{name}  {clean(text)}", subsequent_indent="  ")
+    for number, call in enumerate(facts.calls, 1):
+        yield ""
+        if call.final:
+            yield "handed back in the end"
+        elif len(facts.calls) > 1:
+            yield from wrap(f"call {number} searched for {clean(call.query)}", subsequent_indent="  ")
+        yield from _rank_table(call.contexts, width) if call.contexts else ["nothing came back"]
+    if not facts.calls:
+        yield from ("", "no context came back")
+    if facts.missing:
+        names = ", ".join(f"{clean(gold.id)} (grade {gold.grade})" for gold in facts.missing)
+        yield from ("", *wrap(f"missing gold: {names}", subsequent_indent="  "))
+    for row in facts.measures:
+        yield ""
+        value = in_digits(row.value)
+        between = f"  between {row.bounds[0]:.4f} and {row.bounds[1]:.4f}" if row.bounds else ""
+        why = f"  {row.status}: {clean(row.why)}" if row.why else ""
+        texts = [f"{clean(row.measure)} = {value}{between}{why}"]
+        if row.formula is not UNSET:
+            texts.append(f"  formula  {row.formula}")
+        if row.numbers:
+            texts.append(f"  numbers  {row.numbers} = {value}")
+        if row.reasoning:
+            texts.append(f"  {clean(row.reasoning)}" + (f"  ({row.band})" if row.band else ""))
+        texts += [f"  + {clean(hit)}" for hit in row.hits or ()]
+        texts += [f"  - {clean(miss)}" for miss in row.misses or ()]
+        for line in texts:
+            indent = " " * (len(line) - len(line.lstrip()))
+            yield from wrap(line, subsequent_indent=f"{indent}  ", drop_whitespace=True) or [line]
+
+
+def _rank_table(contexts: Sequence[PlaceLine], width: int) -> Iterator[str]:
+    """Yield the lines of a table of passages by rank, with their labels and the labels' reasons."""
+    table = Table(["rank", "", "label", "id", "score"], "rlllr")
+    words = {True: "yes", False: "no", None: "failed"}
+    for context in contexts:
+        labels = []
+        for label in context.labels:
+            grade = label.grade  # True and False are shown as yes and no, but 1 and 0 are grades
+            word = words[grade] if grade is None or isinstance(grade, bool) else grade
+            labels.append(f"{label.source} {word}")
+        verdicts = {label.relevant for label in context.labels}
+        sign = "■" if True in verdicts else "□" if False in verdicts else "?" if verdicts else "·"
+        name, score = shorten(context.id or "", 24), "" if context.score is None else f"{context.score:g}"
+        table.add([context.rank, sign, ", ".join(labels) or "unjudged", name, score])
+    head, *lines = table.plain()
+    indent, left = " " * head.index("label"), max(width - len(head) - 2, 16)
+    yield f"{head}  passage"
+    for line, context in zip(lines, contexts, strict=True):
+        yield f"{line.ljust(len(head))}  {shorten(context.text, left)}".rstrip()
+        for label in context.labels:
+            if label.reason:
+                text = f"{indent}{label.source}: {clean(label.reason)}"
+                yield from textwrap.wrap(text, width, subsequent_indent=f"{indent}  ", break_long_words=False)

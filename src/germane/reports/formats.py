@@ -1,28 +1,35 @@
-"""Write a report in the format that a file's extension names: JSON, CSV, HTML, Markdown, JUnit and others."""
+"""Write a report in the format that a file's extension names, and as annotations of a GitHub workflow."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, UnsetType
 
 from germane.addons import absent, all_of, find, load
+from germane.clean import clean, clean_lines, shorten
 from germane.encoding import Line
 from germane.errors import InputError
 from germane.folder.files import is_own
-from germane.reports.data import CaseResult, ReportData
-from germane.reports.gates import GateResult
-from germane.reports.summary import MeasureSummary
+from germane.reports.data import CaseResult, CaseVerdict, ReportData
+from germane.reports.gates import REQUIRED, GateResult
+from germane.reports.summary import MeasureSummary, in_digits
 from germane.reports.text.overview import markdown, notes_of, render_plain
 from germane.samples.files import whole_file, write_whole
 from germane.show.table import csv_lines
 from germane.tables.judgements import JudgeLine
 from germane.tables.scores import SampleKey, ScoreRow, dump_score, to_frame
 from germane.types import Json
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+_MOST_ANNOTATIONS = 10  # of one step that GitHub shows
 
 
 class SystemLine(Line, kw_only=True):
@@ -95,8 +102,16 @@ def json_document(report: ReportData, *, scores: bool = True) -> dict[str, Json]
     return document
 
 
+def _beside(
+    report: ReportData,
+) -> tuple[dict[SampleKey, CaseVerdict | None], dict[tuple[str, str], list[str]]]:
+    """Return each case's verdict, {} without graders, and the remarks on each (system, measure)."""
+    verdicts = {case.key: case.verdict for case in report.cases()} if report.has_verdicts else {}
+    return verdicts, {(line.system, line.measure): list(line.remarks()) for line in report.summaries}
+
+
 def _jsonl(report: ReportData) -> Iterator[str]:
-    verdicts, remarks = _verdicts(report), _remarks(report)
+    verdicts, remarks = _beside(report)
     if not verdicts and not any(remarks.values()):
         yield from (line.decode() for line in report.tables.scores.lines())
         return
@@ -107,21 +122,13 @@ def _jsonl(report: ReportData) -> Iterator[str]:
         yield json.dumps({**dump_score(score), **more}, ensure_ascii=False) + "\n"
 
 
-def _verdicts(report: ReportData) -> dict[SampleKey, str | None]:
-    return {case.key: case.verdict for case in report.cases()} if report.has_verdicts else {}
-
-
-def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
-    return {(summary.system, summary.measure): list(summary.remarks()) for summary in report.summaries}
-
-
 def _csv(report: ReportData) -> Iterator[str]:
-    columns = report.tables.scores.to_columns()
-    if verdicts := _verdicts(report):
+    columns, (verdicts, remarks) = report.tables.scores.to_columns(), _beside(report)
+    if verdicts:
         keys = zip(columns["sample"], columns["system"], columns["trial"], strict=True)
         columns["verdict"] = [verdicts.get(key) for key in keys]
-    remarks = {key: "; ".join(remark) for key, remark in _remarks(report).items()}
-    columns["remarks"] = [remarks[key] for key in zip(columns["system"], columns["measure"], strict=True)]
+    both = zip(columns["system"], columns["measure"], strict=True)
+    columns["remarks"] = ["; ".join(remarks[key]) for key in both]
     yield from csv_lines(chain([columns], zip(*columns.values(), strict=True)))
 
 
@@ -133,10 +140,108 @@ def html(report: ReportData, baseline: ReportData | None = None, **more: Any) ->
     return page_html(*page_data(report, baseline, **more))
 
 
-def _junit(report: ReportData) -> Iterable[str]:
-    from germane.reports.ci import junit  # not at the top: few reports are written as XML
+def junit(report: ReportData) -> Iterator[str]:
+    """Yield a report as JUnit XML: suites of gates and cases, in which undecided results are errors."""
+    from xml.etree.ElementTree import Element, SubElement, indent, tostring  # few reports are written as XML
 
-    return junit(report)
+    root = Element("testsuites", name="germane")
+    words, verdict = {"failed": "failure", "undecided": "error"}, report.verdict
+    gates = [_test("gates", of.gate, words.get(of.outcome), of.sentence or of.detail) for of in verdict.gates]
+    if verdict.exit_code and all(gate.outcome == "passed" for gate in verdict.gates):
+        gates.append(_test("gates", "evaluation", "error", "; ".join(verdict.reasons)))
+    cases = (_case(report, case) for case in report.cases())
+    start = str(report.manifest.get("created") or "").partition("+")[0]
+    for name, tests in (("gates", gates), ("cases", cases)):
+        suite = SubElement(root, "testsuite", name=name)
+        suite.extend(tests)
+        suite.attrib |= _counts(suite) | ({"timestamp": start} if start else {})
+    root.attrib |= _counts(root)
+    indent(root, " ")
+    yield f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, "unicode")}\n'
+
+
+def _counts(suite: Element) -> dict[str, str]:
+    """Return a suite's attributes: numbers of tests, failures, errors and skipped tests, and time 0."""
+    names = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
+    return {name: str(len(list(suite.iter(kind)))) for name, kind in names.items()} | {"time": "0"}
+
+
+def _case(report: ReportData, case: CaseResult) -> Element:
+    name = f"{case.sample}{f' [{case.system}]' if case.system else ''}{f' trial {case.trial}' if case.trial else ''}"
+    lines = [f"verdict: {case.verdict or '-'}, score: {in_digits(case.score)}"]
+    for score in report.tables.scores.of_samples([case.key]):
+        lines.append(f"{score.measure}: {in_digits(score.value)}{f' ({score.why})' if score.why else ''}")
+        of_mean = report[score.measure, case.system or ""].remarks()  # true of each score too
+        lines += [f"  {remark}" for remark in of_mean if remark.startswith(("uncalibrated", "mixed"))]
+    places: Mapping[str, Sequence[Json]] = report.manifest.get("places") or {}
+    kind, why = _ENDED.get(case.verdict, (None, ""))
+    if case.failed and case.failed_required:
+        why = f"below the threshold of a required grader: {', '.join(case.failed_required)}"
+    elif case.undecided_required:
+        why = f"a required grader has no score: {', '.join(case.undecided_required)}"
+    return _test("cases", name, kind, why, "\n".join(lines), places.get(case.sample))
+
+
+_ENDED: dict[CaseVerdict | None, tuple[str, str]] = {
+    "fail": ("failure", "the case failed: its score is too low"),
+    "undecided": ("error", "the case is undecided: a score is missing, or a stand-in for a model judged"),
+    "skipped": ("skipped", "the case was skipped: no measure could be computed"),
+    None: ("skipped", "the case has no verdict: the eval file declares no grader, `required` or `threshold`"),
+}
+"""The JUnit element of a case that did not pass, and the reason, by the case's verdict."""
+
+
+def _test(
+    suite: str, name: str, kind: str | None, why: str, message: str = "", at: Sequence[Json] | None = None
+) -> Element:
+    """Return a test case; `kind` is the element of a test that did not pass, such as "failure"."""
+    from xml.etree.ElementTree import Element, SubElement
+
+    test = Element("testcase", classname=suite, name=_xml(name), time="0")
+    if at:
+        test.attrib |= {"file": _xml(str(at[0])), "line": str(at[1])}
+    if kind is not None:
+        result = SubElement(test, kind, message=_xml(why))
+        if kind != "skipped":
+            result.set("type", suite)
+            result.text = (
+                f"{_xml(why)}\n{_xml(message, clean_lines)}"  # GitLab shows the text, others the message
+            )
+    if message:
+        SubElement(test, "system-out").text = _xml(message, clean_lines)
+    return test
+
+
+_NOT_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+
+
+def _xml(text: str, clean: Callable[[str], str] = clean) -> str:
+    """Return a cleaned string, without the characters that XML does not allow."""
+    return _NOT_XML.sub("", clean(text))
+
+
+def github_commands(report: ReportData, workspace: Path | None = None) -> Iterator[str]:
+    """Yield GitHub annotations, escaped, of gates that did not pass and of up to ten failed cases."""
+    places: Mapping[str, Sequence[Json]] = report.manifest.get("places") or {}
+    for case in islice((case for case in report.cases() if case.failed), _MOST_ANNOTATIONS):
+        at = " title=germane"
+        if location := places.get(case.sample):
+            file, whole = str(location[0]), Path(location[0]).resolve()
+            if workspace and whole.is_relative_to(workspace):
+                file = str(whole.relative_to(workspace))
+            file = _data(file).replace(":", "%3A").replace(",", "%2C")
+            at = f" file={file},line={location[1]},title=germane"
+        below = f": {', '.join(case.failed_required)} below the threshold" if case.failed_required else ""
+        text = f"{case.sample}{below or ' failed'}, score {in_digits(case.score)}"
+        yield f"::{'error' if case.failed_required else 'warning'}{at}::{_data(text)}"
+    for gate in report.verdict.gates:
+        if gate.outcome != "passed" and not gate.gate.startswith(REQUIRED):
+            level = "error" if gate.outcome == "failed" else "warning"
+            yield f"::{level} title=germane::{_data(gate.sentence or f'{gate.gate}: {gate.outcome}, {gate.detail}')}"
+
+
+def _data(text: str) -> str:
+    return shorten(clean(text), 400).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
@@ -145,7 +250,7 @@ FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".csv": _csv,
     ".md": markdown,
     ".txt": lambda report: [f"{render_plain(report)}\n"],
-    ".xml": _junit,
+    ".xml": junit,
     ".html": html,
 }
 """The formats of a report, by the ending of the file's name."""

@@ -1,34 +1,39 @@
-"""The class Report: build, open, save and explain the results of evaluations, and whose labels each mean uses."""
+"""The class Report: build, open, find, save and explain the results of evaluations."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from html import escape
-from math import fsum
+from math import fsum, inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from germane.clean import some_of
-from germane.errors import InputError
-from germane.folder.files import SESSION, write_manifest
-from germane.folder.tables import StoredTables, Tables
+from germane.encoding import Line
+from germane.errors import InputError, SourceLocation
+from germane.folder.files import SESSION, read_manifest, write_manifest
+from germane.folder.tables import BlockRows, StoredTables, Tables
 from germane.folder.writer import FolderWriter
-from germane.measures.measure import Measure
-from germane.measures.ranked import belonging_to
-from germane.places.table import Source
+from germane.measures.measure import UNKNOWN, Measure
+from germane.reports.basis import panel_notes, summaries_of
 from germane.reports.data import CASE_SCORE, ReportData
 from germane.reports.gates import REQUIRED, Gate, GateOutcome, GateResult, Verdict, check_gate, with_count
-from germane.reports.summary import Basis, MeasureSummary, Sampled, in_digits, known_measure, summarise
+from germane.reports.summary import in_digits
+from germane.samples.files import read_text, shown_name
 from germane.tables.cases import CaseScores
-from germane.tables.judgements import JUDGE_COUNTS, AskedCounts, JudgeLine, asked_json
-from germane.types import FrozenDict, Json
+from germane.tables.judgements import JudgeLine, asked_json
+from germane.tables.scores import ScoreRow, ScoreTable
+from germane.types import Json, Status
 
-__all__ = ["Report", "judge_in_all", "models_in", "panel_notes"]
+__all__ = ["Report", "find_baseline"]
 
 if TYPE_CHECKING:
     from germane.measures.explaining import Explanation
-    from germane.reports.correct import Corrections
+    from germane.results.reading import MeasuredRow
 
 
 class Report(ReportData):
@@ -64,14 +69,26 @@ class Report(ReportData):
             gates = [Gate.of_stored(gate) for gate in made.get("gates", ())]
         made["gates"] = [gate.stored() if manifest.get("eval_files") else str(gate) for gate in gates]
         report = cls(tables, made, Verdict(0), *summaries_of(tables, made, corrected=corrected))
-        results = [result for gate in gates if gate.how != "change" for result in _checked(gate, report)]
-        results += _required_gates(report)
+        results = list[GateResult]()
         changes = [GateResult(**row) for row in made.get("changes", ())]
         for gate in gates:
-            if gate.how == "change" and not any(row.gate.startswith(str(gate)) for row in changes):
-                what = "there is no baseline to compare with: give --baseline REPORT"
-                changes.append(GateResult(gate=str(gate), outcome="undecided", detail=what))
-        report.decide([*changes, *results])
+            declaring = gate.location.file if gate.location is not None else None
+            file = next((file for file in report.files if file.name == declaring), None)
+            if gate.how == "change":
+                if not any(row.gate.startswith(str(gate)) for row in changes):
+                    what = "there is no baseline to compare with: give --baseline REPORT"
+                    changes.append(GateResult(gate=str(gate), outcome="undecided", detail=what))
+            elif file is None:
+                results += check_gate(gate, report.summaries, report.case_scores, report.samples())
+            elif not file.summaries:
+                why = f"no case of {file.name} was evaluated: the selection leaves all of them out"
+                results.append(GateResult(gate=f"{gate} in {file.name}", outcome="undecided", detail=why))
+            else:  # the gate of one eval file is decided on that file's cases
+                keys = {tables.scores.samples[number] for number in file.keep.tolist()}
+                samples = (sample for sample in report.samples() if sample.key in keys)
+                decided = check_gate(gate, file.summaries, report.case_scores, samples, file.keep)
+                results += [result.replace(gate=f"{result.gate} in {file.name}") for result in decided]
+        report.decide([*changes, *results, *_required_gates(report)])
         return report
 
     @classmethod
@@ -184,15 +201,6 @@ class Report(ReportData):
 
         return json_document(self, scores=scores)
 
-    @property
-    def misses_gold(self) -> bool:
-        """True if any score is 0 and a measure uses gold labels.
-
-        This is so, for example, if a sample retrieved no gold document.
-        """
-        names = {summary.measure for summary in self.summaries if summary.basis.source == "gold"}
-        return bool(names) and bool((self.tables.scores.value == 0).any())
-
     def __str__(self) -> str:
         from germane.reports.text.overview import render_plain
 
@@ -232,20 +240,6 @@ def _required_gates(report: Report) -> list[GateResult]:
     return results
 
 
-def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
-    """Return a gate's results, one per system; a gate of one eval file is decided on that file's cases."""
-    for file in report.files:
-        if gate.location is not None and gate.location.file == file.name:
-            if not file.summaries:
-                why = f"no case of {file.name} was evaluated: the selection leaves all of them out"
-                return [GateResult(gate=f"{gate} in {file.name}", outcome="undecided", detail=why)]
-            keys = {report.tables.scores.samples[number] for number in file.keep.tolist()}
-            samples = (sample for sample in report.samples() if sample.key in keys)
-            results = check_gate(gate, file.summaries, report.case_scores, samples, file.keep)
-            return [result.replace(gate=f"{result.gate} in {file.name}") for result in results]
-    return check_gate(gate, report.summaries, report.case_scores, report.samples())
-
-
 def _counted(tables: Tables) -> dict[str, Json]:
     """Return the manifest entries that are counted from the tables: graders, notes, prompts, questions."""
     if tables.is_complete:
@@ -265,109 +259,155 @@ def _counted(tables: Tables) -> dict[str, Json]:
     return {**counts, "beside": beside} if beside else counts
 
 
-def panel_notes(asked: AskedCounts) -> dict[str, int]:
-    """Return {note on how far a panel of judges agreed: number of questions}; {} without a panel."""
-    panel = sum(n for (_, field, _), n in asked.items() if field == "panel")
-    if not panel:
-        return {}
-    voted = [(float(value), n) for (_, field, value), n in asked.items() if field == "agreement"]
-    lost = sum(n for (_, field, _), n in asked.items() if field == "failed")
-    mean = fsum(value * n for value, n in voted) / sum(n for _, n in voted) if voted else 0.0
-    words = f"mean agreement {mean:.2f}" if voted else "no question was put to a vote"
-    others = f"{lost} without the answer of a member" if lost else "every member answered"
-    return {f"questions to the panel: {words}, {others}": panel}
+def reports_in(folder: Path) -> list[Path]:
+    """Return the report folders in a folder, the latest first, by their manifests' dates, then file times."""
+
+    def created(report: Path) -> tuple[str, int]:
+        time = ""
+        with suppress(InputError):
+            time = str(read_manifest(report).get("created", ""))
+        return time, (report / "manifest.json").stat().st_mtime_ns
+
+    return sorted((file.parent for file in folder.glob("*/manifest.json")), key=created, reverse=True)
 
 
-def summaries_of(
-    tables: Tables, manifest: Mapping[str, Json], *, corrected: bool = True
-) -> tuple[list[MeasureSummary], Corrections | None]:
-    """Return a summary per measure and system, and the `Corrections` of judged means; None without labels."""
-    corrections, summaries = None, list[MeasureSummary]()
-    for line in summarise(tables.scores, clusters=tables.clusters()):
-        basis = basis_of(tables, manifest, line)
-        mean, why = None, ""
-        if basis.source == "judge":
-            why = "nothing was measured" if line.mean is None else "no human labels"
-            if len(tables.labels):
-                from germane.reports import correct  # not at the top: `germane rank` asks no questions
-
-                corrections = corrections or correct.Corrections(tables, manifest)
-                mean, why = corrections.corrected_mean(line) if corrected else (None, why)
-                basis = basis.replace(calibrated=basis.calibrated or mean is not None)
-        sampled = Sampled(**drawn) if (drawn := manifest.get("sampled")) else None
-        summaries.append(line.replace(basis=basis, corrected=mean, corrected_why=why, sampled=sampled))
-    return summaries, corrections
+def complete_in(folder: Path) -> Iterator[Path]:
+    """Yield the complete report folders in a folder, the latest first."""
+    for report in reports_in(folder):
+        with suppress(InputError):
+            if read_manifest(report).get("status") == "complete":
+                yield report
 
 
-def basis_of(tables: Tables, manifest: Mapping[str, Json], line: MeasureSummary) -> Basis:
-    """Return the basis of a system's mean, that is, whose labels it is computed from."""
-    canonical, measure, judge = line.type, known_measure(line.type), JudgeLine.stored(manifest.get("judge"))
-    reads, asked = manifest.get("reads") or {}, manifest.get("asked") or {}
-    source: Source = "judge"
-    if measure is not None and measure.definition.family == "ranked":
-        source = measure.labels
-    elif measure is not None and not measure.definition.asks:
-        source = "judge" if measure.definition.family == "graded" and reads.get(canonical) else "gold"
-    if source == "judge" and measure is not None:  # the judges `labels` and `gold` repeat people's and gold's
-        answered: dict[str, Source] = {"labels": "human", "gold": "gold"}
-        source = answered.get(str(judge.identity.get("judge") or judge.source or ""), source)
-    outdated = tables.labels_added() and Measure.remembered(canonical).labels in {"human", "best"}
-    note = line.basis.interval_note
-    if source in {"gold", "human"}:
-        means = (manifest.get("beside") or {}).get(line.system) or {}
-        own = {name for _, name in tables.scores.measures} if means else set()
-        names = [str(measure) for measure in belonging_to([Measure.parse(canonical)])] if means else ()
-        beside = {name: means[name] for name in names if name in means and name not in own}
-        return Basis(source=source, beside=FrozenDict(beside), outdated=outdated, interval_note=note)
-    kinds = reads.get(canonical) or (["relevance"] if source == "best" else list(asked))
-    counts = [asked[kind] for kind in kinds if kind in asked]
-    models, modes = (
-        FrozenDict(sum((Counter(count.get(name, {})) for count in counts), Counter[str]()))
-        for name in ("model", "mode")
+def find_report(path: str | Path, *, corrected: bool = True) -> ReportData:
+    """Return the report at a path.
+
+    The path is a report folder, a `--json` document, a result file of another program, or a folder of
+    reports, of which the latest complete report is opened. Raises InputError if there is no report.
+    """
+    path = Path(path)
+    if path.is_file():
+        return open_together([path], {}, {})[0][0]
+    if not path.is_dir():
+        fix = "name a report folder, a --json document, a result file or a folder of reports"
+        raise InputError(f"there is no report at {path}", fix=fix)
+    if (path / "manifest.json").exists():
+        return Report.open(path, corrected=corrected)
+    latest = next(complete_in(path), None)
+    if latest is None:
+        raise InputError(f"{path} contains no finished report", fix="name a folder that `germane run` wrote")
+    return Report.open(latest, corrected=corrected)
+
+
+def find_baseline(path: str | Path | None) -> ReportData:
+    """Return the report given with --baseline. Raises InputError if there is none."""
+    if path is None:
+        raise InputError("--fail-on-regression needs a baseline", fix="give --baseline REPORT")
+    return find_report(path)
+
+
+ANOTHER_PROGRAM = "another program"  # the source of the judge if another program wrote the scores
+
+
+class ScoredDocument(Line):
+    """The fields of a `--json` document that are read for comparisons and baselines."""
+
+    schema_version: int = 1
+    scores: list[ScoreRow] | UnsetType = UNSET
+    judge: dict[str, Any] | None = None
+
+
+def read_document(path: Path) -> ReportData:
+    """Return the scores and judge of a `--json` document as a report. Raises InputError if it is damaged."""
+    location = SourceLocation(str(path))
+    fix = "name the folder that `germane run` wrote, or a document of germane run --json or germane rank --json -q"
+    try:
+        document = msgspec.json.decode(read_text(path), type=ScoredDocument)
+        JudgeLine.stored(document.judge)
+    except msgspec.DecodeError as error:
+        problem = f"this is neither a --json document nor a known result file of another program: {error}"
+        raise InputError(problem, fix=fix, place=location) from None
+    if document.schema_version > 1:
+        problem = f"this document is of version {document.schema_version}; this germane reads version 1"
+        raise InputError(problem, fix="update germane", place=location)
+    if document.scores is UNSET:
+        raise InputError("this --json document has no scores", fix=fix, place=location)
+    table, seen, ranges = ScoreTable(), set[tuple[object, ...]](), dict[str, tuple[float, float]]()
+    for row in document.scores:
+        if row.type not in ranges:
+            definition = Measure.remembered(row.type).definition
+            ours = definition.compute.__module__.startswith("germane.") and definition.formula != UNKNOWN
+            low, high = definition.range if ours else (-inf, inf)
+            ranges[row.type] = max(low, -1e100), min(high, 1e100)  # so that squares of values are finite
+        low, high = ranges[row.type]
+        for value in (row.value, *(row.bounds or ())):
+            if value is not None and not low - _SLACK <= value <= high + _SLACK:
+                problem = f"a score of {row.measure} is {value:g}, which is not between {low:g} and {high:g}"
+                again = "write the document again: germane run --json, or germane score REPORT"
+                raise InputError(problem, fix=again, place=location)
+        try:
+            table.add(row)
+        except (ValueError, OverflowError) as error:
+            problem = f"this --json document has an invalid score: {error}"
+            raise InputError(problem, fix=fix, place=location) from None
+        if (name := (row.measure, row.sample, row.system, row.trial)) in seen:
+            problem = f"this --json document has two scores of {row.measure} for the sample {row.sample!r}"
+            raise InputError(problem, fix="remove one of the two scores", place=location)
+        seen.add(name)
+    tables, manifest = BlockRows(scores=table), {"judge": document.judge or {}}
+    return ReportData(tables, manifest, Verdict(0), *summaries_of(tables, manifest))
+
+
+_SLACK = 1e-9  # how far a value may be outside its measure's range
+
+
+def is_of_results(report: ReportData) -> bool:
+    """Return True if a report's scores were read from another program's result file."""
+    return "results" in report.manifest
+
+
+def open_together(
+    values: Iterable[ReportData | str | Path],
+    ranges: Mapping[str, tuple[float, float]],
+    directions: Mapping[str, bool],
+) -> tuple[list[ReportData], list[str]]:
+    """Return reports or paths as reports with uncorrected means, and notes on guesses about measures.
+
+    `ranges` and `directions` (True if higher is better) describe measures in files of other programs.
+    """
+    from germane.results.naming import types_of  # not at the top: `germane rank` reads no such files
+    from germane.results.reading import read_results
+
+    opened: list[ReportData | tuple[str, list[MeasuredRow]]] = []
+    for value in values:
+        if isinstance(value, ReportData):
+            opened.append(value)
+        elif (is_file := Path(value).is_file()) and (results := read_results(value)) is not None:
+            opened.append((shown_name(value), results))
+        else:  # the differences are corrected, not these means
+            report = read_document(Path(value)) if is_file else find_report(value, corrected=False)
+            report.where = str(value)
+            opened.append(report)
+    reports = [one for one in opened if isinstance(one, ReportData)]
+    files = [one for one in opened if not isinstance(one, ReportData)]
+    types, notes = types_of(
+        ((row.measure, row.value, row.higher) for _, rows in files for row in rows),
+        {line.measure: line.type for report in reports for line in report.summaries},
+        ranges,
+        directions,
     )
-    references = {"with_reference", "without_reference"}
-    of_measure = (manifest.get("references") or {}).get(canonical)
-    with_counts = [of_measure] if of_measure else [count for count in counts if references & count.keys()]
-    mixed = None
-    if source == "best":  # the proportion of passages labelled by people among all labelled or judged ones
-        labels = [label for label in tables.labels if label.kind == "relevance"]
-        people = len({(label.sample, label.system, label.call, label.rank) for label in labels})
-        labelled = {label.item for label in labels}
-        judged = sum(row.kind == "relevance" and row.item not in labelled for row in tables.places)
-        mixed = people / (people + judged) if people + judged else None
-    answers = {(label.item, label.who): label.answer for label in tables.labels}
-    return Basis(
-        source=source,
-        calibrated=False,
-        models=models,
-        modes=modes,
-        fused=sum(count.get("fused", 0) for count in counts),
-        **{name: sum(count.get(name, 0) for count in with_counts) for name in references if with_counts},
-        mixed=mixed,
-        labels=sum(answer is not None for answer in answers.values()),
-        stand_in=bool(judge.stand_in) and set(kinds) != {"script"},
-        outdated=outdated,
-        interval_note=note,
-    )
-
-
-def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """Join entries on the judge: counts and costs are summed (None if unknown), the rest is the first's."""
-    counts = {name: sum(of[name] for of in entries) for name in JUDGE_COUNTS}
-    tokens = {name: sum(of["tokens"][name] for of in entries) for name in ("input", "output")}
-    costs = [of["cost_usd"] for of in entries]
-    return {
-        **entries[0],
-        **counts,
-        "tokens": tokens,
-        "estimated": any(of["estimated"] for of in entries),
-        "cost_usd": None if None in costs else sum(costs),
-    }
-
-
-def models_in(identity: Mapping[str, Json]) -> Iterator[str]:
-    """Yield the models that a judge asks, or that a panel's members ask, given its identity."""
-    if identity.get("model"):
-        yield str(identity["model"])
-    for member in identity.get("panel") or ():
-        yield from models_in(member)
+    for at, one in enumerate(opened):
+        if isinstance(one, ReportData):
+            continue
+        tables, cluster_of = BlockRows(), dict[str, str]()
+        for row in one[1]:
+            status: Status = "error" if row.value is None else "ok"
+            of = row.sample, row.system, row.trial, row.measure, types[row.measure]
+            tables.scores.add(ScoreRow(*of, row.value, status, row.why or None, None))
+            if row.cluster:
+                cluster_of[row.sample] = row.cluster
+        tables.cluster_of = cluster_of
+        manifest: dict[str, Json] = {"judge": {"source": ANOTHER_PROGRAM}, "results": True}
+        opened[at] = report = ReportData(tables, manifest, Verdict(0), *summaries_of(tables, manifest))
+        report.where = one[0]
+    return cast("list[ReportData]", opened), notes

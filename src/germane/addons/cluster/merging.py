@@ -29,10 +29,10 @@ from germane.evaluation.spec import differing_options
 from germane.folder.files import KEY, Table, TableFile
 from germane.folder.tables import BlockRows, StoredTables
 from germane.folder.writer import FolderWriter
+from germane.reports.basis import judge_in_all, panel_notes
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate
-from germane.reports.opening import find_baseline
-from germane.reports.report import Report, judge_in_all, panel_notes
+from germane.reports.report import Report, find_baseline
 from germane.samples.files import local
 from germane.tables.judgements import AskedCounts, asked_counts, count_asked, load_judgement
 from germane.types import Json

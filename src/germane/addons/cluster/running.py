@@ -30,8 +30,7 @@ from germane.evaluation.spec import Callbacks, Spec
 from germane.folder.files import write_manifest
 from germane.folder.writer import FolderWriter
 from germane.reports.data import ReportData
-from germane.reports.opening import find_baseline
-from germane.reports.report import Report
+from germane.reports.report import Report, find_baseline
 from germane.samples.files import local
 from germane.types import Json
 

@@ -17,9 +17,8 @@ from typing import Any
 from germane import __version__
 from germane.encoding import digest
 from germane.errors import InputError
-from germane.reports.data import ReportData
+from germane.reports.data import ReportData, models_in
 from germane.reports.explain import Explainer
-from germane.reports.report import models_in
 from germane.types import Json, Sample, Score
 
 

@@ -17,9 +17,9 @@ from germane.errors import InputError
 from germane.folder.tables import BlockRows, Tables
 from germane.measures.measure import Measure
 from germane.places.lists import turns
-from germane.reports.correct import choose_targets, fingerprint, pool_of
 from germane.reports.data import ReportData
-from germane.reports.explain import Explainer, Facts
+from germane.reports.drawing import choose_targets, fingerprint, pool_of
+from germane.reports.explain import ExplainDocument, ExplainedLine, Explainer, Facts, LabelLine
 from germane.reports.gates import Gate
 from germane.reports.plots import Chart, differences_of, ranks
 from germane.reports.summary import (
@@ -30,7 +30,6 @@ from germane.reports.summary import (
     interval_in_words,
     is_diagnostic,
 )
-from germane.reports.text.explanation import ExplainDocument, ExplainedLine, LabelLine
 from germane.reports.text.overview import notes_of, remarks_of
 from germane.statistics.correction import drawing_order
 from germane.tables.judgements import JudgementTable, result_item

@@ -1,0 +1,121 @@
+"""Whose labels each mean is computed from, and the means corrected with people's labels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import fsum
+from typing import TYPE_CHECKING
+
+from germane.folder.tables import Tables
+from germane.measures.measure import Measure
+from germane.measures.ranked import belonging_to
+from germane.places.table import Source
+from germane.reports.summary import Basis, MeasureSummary, Sampled, known_measure, summarise
+from germane.tables.judgements import JUDGE_COUNTS, AskedCounts, JudgeLine
+from germane.types import FrozenDict, Json
+
+if TYPE_CHECKING:
+    from germane.reports.correct import Corrections
+
+__all__ = ["judge_in_all", "panel_notes"]
+
+
+def summaries_of(
+    tables: Tables, manifest: Mapping[str, Json], *, corrected: bool = True
+) -> tuple[list[MeasureSummary], Corrections | None]:
+    """Return a summary per measure and system, and the `Corrections` of judged means; None without labels."""
+    corrections, summaries = None, list[MeasureSummary]()
+    for line in summarise(tables.scores, clusters=tables.clusters()):
+        basis = basis_of(tables, manifest, line)
+        mean, why = None, ""
+        if basis.source == "judge":
+            why = "nothing was measured" if line.mean is None else "no human labels"
+            if len(tables.labels):
+                from germane.reports import correct  # not at the top: `germane rank` asks no questions
+
+                corrections = corrections or correct.Corrections(tables, manifest)
+                mean, why = corrections.corrected_mean(line) if corrected else (None, why)
+                basis = basis.replace(calibrated=basis.calibrated or mean is not None)
+        sampled = Sampled(**drawn) if (drawn := manifest.get("sampled")) else None
+        summaries.append(line.replace(basis=basis, corrected=mean, corrected_why=why, sampled=sampled))
+    return summaries, corrections
+
+
+def basis_of(tables: Tables, manifest: Mapping[str, Json], line: MeasureSummary) -> Basis:
+    """Return the basis of a system's mean, that is, whose labels it is computed from."""
+    canonical, measure, judge = line.type, known_measure(line.type), JudgeLine.stored(manifest.get("judge"))
+    reads, asked = manifest.get("reads") or {}, manifest.get("asked") or {}
+    source: Source = "judge"
+    if measure is not None and measure.definition.family == "ranked":
+        source = measure.labels
+    elif measure is not None and not measure.definition.asks:
+        source = "judge" if measure.definition.family == "graded" and reads.get(canonical) else "gold"
+    if source == "judge" and measure is not None:  # the judges `labels` and `gold` repeat people's and gold's
+        answered: dict[str, Source] = {"labels": "human", "gold": "gold"}
+        source = answered.get(str(judge.identity.get("judge") or judge.source or ""), source)
+    outdated = tables.labels_added() and Measure.remembered(canonical).labels in {"human", "best"}
+    note = line.basis.interval_note
+    if source in {"gold", "human"}:
+        means = (manifest.get("beside") or {}).get(line.system) or {}
+        own = {name for _, name in tables.scores.measures} if means else set()
+        names = [str(measure) for measure in belonging_to([Measure.parse(canonical)])] if means else ()
+        beside = {name: means[name] for name in names if name in means and name not in own}
+        return Basis(source=source, beside=FrozenDict(beside), outdated=outdated, interval_note=note)
+    kinds = reads.get(canonical) or (["relevance"] if source == "best" else list(asked))
+    counts = [asked[kind] for kind in kinds if kind in asked]
+    models, modes = (
+        FrozenDict(sum((Counter(count.get(name, {})) for count in counts), Counter[str]()))
+        for name in ("model", "mode")
+    )
+    references = {"with_reference", "without_reference"}
+    of_measure = (manifest.get("references") or {}).get(canonical)
+    with_counts = [of_measure] if of_measure else [count for count in counts if references & count.keys()]
+    mixed = None
+    if source == "best":  # the proportion of passages labelled by people among all labelled or judged ones
+        labels = [label for label in tables.labels if label.kind == "relevance"]
+        people = len({(label.sample, label.system, label.call, label.rank) for label in labels})
+        labelled = {label.item for label in labels}
+        judged = sum(row.kind == "relevance" and row.item not in labelled for row in tables.places)
+        mixed = people / (people + judged) if people + judged else None
+    answers = {(label.item, label.who): label.answer for label in tables.labels}
+    return Basis(
+        source=source,
+        calibrated=False,
+        models=models,
+        modes=modes,
+        fused=sum(count.get("fused", 0) for count in counts),
+        **{name: sum(count.get(name, 0) for count in with_counts) for name in references if with_counts},
+        mixed=mixed,
+        labels=sum(answer is not None for answer in answers.values()),
+        stand_in=bool(judge.stand_in) and set(kinds) != {"script"},
+        outdated=outdated,
+        interval_note=note,
+    )
+
+
+def judge_in_all(entries: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+    """Join entries on the judge: counts and costs are summed (None if unknown), the rest is the first's."""
+    counts = {name: sum(of[name] for of in entries) for name in JUDGE_COUNTS}
+    tokens = {name: sum(of["tokens"][name] for of in entries) for name in ("input", "output")}
+    costs = [of["cost_usd"] for of in entries]
+    return {
+        **entries[0],
+        **counts,
+        "tokens": tokens,
+        "estimated": any(of["estimated"] for of in entries),
+        "cost_usd": None if None in costs else sum(costs),
+    }
+
+
+def panel_notes(asked: AskedCounts) -> dict[str, int]:
+    """Return {note on how far a panel of judges agreed: number of questions}; {} without a panel."""
+    panel = sum(n for (_, field, _), n in asked.items() if field == "panel")
+    if not panel:
+        return {}
+    voted = [(float(value), n) for (_, field, value), n in asked.items() if field == "agreement"]
+    lost = sum(n for (_, field, _), n in asked.items() if field == "failed")
+    mean = fsum(value * n for value, n in voted) / sum(n for _, n in voted) if voted else 0.0
+    words = f"mean agreement {mean:.2f}" if voted else "no question was put to a vote"
+    others = f"{lost} without the answer of a member" if lost else "every member answered"
+    return {f"questions to the panel: {words}, {others}": panel}
