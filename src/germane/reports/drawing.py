@@ -1,4 +1,4 @@
-"""What people can label to correct a report's judged means: items, random draws, and how many answers it takes.
+"""What people can label to correct a report's judged means: items, random draws, numbers of answers.
 
 A draw is a set of labels with the same queue, design and seed. Its items come from one pool: all judged items
 of a kind in a report. Probabilities are computed from the labels that were given, not from the budget, so a
@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from germane.clean import counted, some_of
 from germane.encoding import digest
@@ -164,8 +164,9 @@ def choose_targets(
             if measure.name in VERDICT_MEANS:
                 of = "sufficiency" if measure.name == "context_sufficiency" else "support"
             elif measure.definition.family == "ranked":
+                params: dict[str, Any] = {**measure.params, "labels": "human"}
                 with suppress(MeasureError):  # its settings have no meaning for people's labels
-                    Measure(measure.name, {**measure.params, "labels": "human"}, measure.k)  # type: ignore[arg-type]
+                    Measure(measure.name, params, measure.k)
                     of = "relevance"
             wanted.get(of, never)[summary.measure] = of == "relevance" and measure.name not in PASSAGE_MEANS
     if kind is None and design is not None and wanted["relevance"]:

@@ -167,7 +167,8 @@ def _counts(suite: Element) -> dict[str, str]:
 
 
 def _case(report: ReportData, case: CaseResult) -> Element:
-    name = f"{case.sample}{f' [{case.system}]' if case.system else ''}{f' trial {case.trial}' if case.trial else ''}"
+    system, trial = case.system and f" [{case.system}]", case.trial and f" trial {case.trial}"
+    name = f"{case.sample}{system or ''}{trial or ''}"
     lines = [f"verdict: {case.verdict or '-'}, score: {in_digits(case.score)}"]
     for score in report.tables.scores.of_samples([case.key]):
         lines.append(f"{score.measure}: {in_digits(score.value)}{f' ({score.why})' if score.why else ''}")
@@ -237,7 +238,8 @@ def github_commands(report: ReportData, workspace: Path | None = None) -> Iterat
     for gate in report.verdict.gates:
         if gate.outcome != "passed" and not gate.gate.startswith(REQUIRED):
             level = "error" if gate.outcome == "failed" else "warning"
-            yield f"::{level} title=germane::{_data(gate.sentence or f'{gate.gate}: {gate.outcome}, {gate.detail}')}"
+            text = gate.sentence or f"{gate.gate}: {gate.outcome}, {gate.detail}"
+            yield f"::{level} title=germane::{_data(text)}"
 
 
 def _data(text: str) -> str:
