@@ -164,7 +164,7 @@ def choose_targets(
             if measure.name in VERDICT_MEANS:
                 of = "sufficiency" if measure.name == "context_sufficiency" else "support"
             elif measure.definition.family == "ranked":
-                params: dict[str, Any] = {**measure.params, "labels": "human"}
+                params: Any = {**measure.params, "labels": "human"}
                 with suppress(MeasureError):  # its settings have no meaning for people's labels
                     Measure(measure.name, params, measure.k)
                     of = "relevance"
