@@ -23,7 +23,7 @@ from typing import Any
 
 from germane.addons.draft import ease
 from germane.addons.draft.passages import DraftCorpus, Passage
-from germane.addons.draft.rivals import Search
+from germane.addons.draft.drafting import Search
 
 DRAWS, WORDS, MOST_ALARMS, LOOKED_AT = 200, 8, 0.05, 40
 

@@ -48,7 +48,7 @@ from germane.evaluation.run import dry_run
 from germane.evaluation.spec import Spec, read_config
 from germane.labelling.corpus import Corpus
 from germane.labelling.files import LabelFile, import_labels
-from germane.labelling.moving import move_labels
+from germane.labelling.corpus import move_labels
 from germane.ledger.jsonl import import_rows, judgements_of
 from germane.ledger.sqlite import SQLiteLedger
 from germane.ledger.store import COLUMNS

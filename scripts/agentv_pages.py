@@ -27,8 +27,7 @@ from germane.addons.agentv.evalfile import AgentVFile, CaseEntry, Execution
 from germane.addons.agentv.graders.composite import Aggregator
 from germane.addons.agentv.graders.field_accuracy import FieldRule
 from germane.addons.agentv.graders.llm_grader import RubricItem
-from germane.addons.agentv.graders.rules import Test, TextAssertion
-from germane.addons.agentv.graders.tool_trajectory import ExpectedCall
+from germane.addons.agentv.graders.rules import ExpectedCall, Test, TextAssertion
 from germane.evalfiles import EvalFile
 from germane.graders import CaseGrader
 from germane.measures.measure import definitions

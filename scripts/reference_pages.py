@@ -31,10 +31,10 @@ from germane.encoding import Line
 from germane.evalfiles import EvalFile
 from germane.flags import FLAGS, SETTINGS, Flag, flags_of
 from germane.folder.files import SCHEMA_VERSION
-from germane.graders.measure_grader import MeasureGrader
+from germane.graders.specs import MeasureGrader
 from germane.labelling.audit import AuditDocument, JudgesAudit
+from germane.labelling.corpus import LabelsCheckDocument, LabelsMoveDocument
 from germane.labelling.goldaudit import GoldAudit
-from germane.labelling.moving import LabelsCheckDocument, LabelsMoveDocument
 from germane.labelling.testset.checks import ValidationDocument
 from germane.ledger.store import FORMAT
 from germane.reports.explain import ExplainDocument

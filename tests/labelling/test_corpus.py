@@ -15,10 +15,11 @@ from scripts.reference_pages import schema_of
 
 from germane import Report, evaluate
 from germane.errors import InputError
-from germane.labelling.corpus import Corpus, TextMatch
-from germane.labelling.moving import (
+from germane.labelling.corpus import (
+    Corpus,
     LabelsCheckDocument,
     LabelsMoveDocument,
+    TextMatch,
     check_labels,
     move_labels,
 )

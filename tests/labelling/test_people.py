@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from germane import Report, Sample, evaluate
-from germane.labelling.corpus import Corpus
-from germane.labelling.moving import carry_labels
+from germane.labelling.corpus import Corpus, carry_labels
 from germane.samples import read_samples
 from germane.tables.labels import Label, add_labels, relevance_item
 from tests.command import invoke

@@ -7,7 +7,7 @@ import pytest
 from germane import evaluate
 from germane.evaluation.evaluation import evaluate_jobs
 from germane.folder.tables import BlockRows
-from germane.graders.measure_grader import MeasureGrader
+from germane.graders.specs import MeasureGrader
 from germane.judging.asker import Asker
 from germane.judging.caller import run_coroutine
 from germane.judging.spending import Spent, manifest_of

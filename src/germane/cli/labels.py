@@ -9,8 +9,7 @@ from germane.clean import clean, counted, shorten, some_of
 from germane.cli.output import print_document, refuse_input, say
 from germane.encoding import encode, encode_records
 from germane.errors import InputError
-from germane.labelling.corpus import Corpus
-from germane.labelling.moving import carry_labels, check_labels, move_labels
+from germane.labelling.corpus import Corpus, carry_labels, check_labels, move_labels
 from germane.places.lists import turns
 from germane.reports.report import find_report
 from germane.samples.files import write_whole

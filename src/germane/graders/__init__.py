@@ -12,8 +12,7 @@ from germane.graders.grader import (
     is_answered,
     together,
 )
-from germane.graders.measure_grader import MeasureGrader
-from germane.graders.specs import Where, grader_of, measure_named
+from germane.graders.specs import MeasureGrader, Where, grader_of, measure_named
 
 __all__ = [
     "CaseGrader",

@@ -6,20 +6,137 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import structs
+from pydantic import InstanceOf, PlainValidator
 
 from germane.addons import GraderType, absent, all_of, load
 from germane.clean import fold
-from germane.errors import InputError, SourceLocation, collect_or_raise
+from germane.errors import InputError, Invalid, SourceLocation, collect_or_raise, describe
+from germane.evalfiles import Case
 from germane.evalfiles.evalfile import EvalFile, GraderSpec
-from germane.graders.grader import CaseGrader
-from germane.graders.measure_grader import MeasureGrader
-from germane.measures.declaration import FILE_MARK, Grader, find_measure
+from germane.graders.grader import CaseGrader, GraderResult, together
+from germane.measures.declaration import DECLARED, FILE_MARK, Grader, find_measure
+from germane.measures.explaining import CANNOT, Explanation, explain_judged, explain_ranked
 from germane.measures.measure import Measure
+from germane.measures.outcome import Outcome
+from germane.measures.scoring import Block, Job
 from germane.places.lists import Settings
+from germane.questions.asking import Program
 from germane.samples.files import Warn, nearest
-from germane.types import FrozenDict, Json
-from germane.yamltext import Node, node_of, read_model
+from germane.types import Context, FrozenDict, Json, Sample
+from germane.yamltext import Flag, Node, Texts, WholeNumber, node_of, read_model
+
+NOT_FOUND = "No retrieved context found in candidate answer"
+
+
+def _read_measure(measure: Any) -> Any:
+    if not isinstance(measure, Measure | str):
+        fix = "write a measure's name: context_precision@5"
+        raise Invalid(f"is {describe(measure)}, not a measure", fix)
+    return Measure.parse(measure) if isinstance(measure, str) else measure
+
+
+class MeasureGrader(CaseGrader):
+    """A grader whose score is the value of a measure.
+
+    Attributes:
+        measure: The measure or its name: `context_precision @ 5`, `"nDCG@10"`.
+        strict: Fail the case if any context is irrelevant; the score is unchanged.
+        expected_relevant_count: The number of relevant contexts to find; fewer are reported as a miss.
+        contexts: Passages to grade instead of the retrieved passages.
+        settings: The scale of relevance, and the text that relevance is judged against.
+    """
+
+    type: ClassVar[str] = "measure"
+    aliases: ClassVar = {
+        "min_score": ("threshold",),
+        "strict": ("strict_mode",),
+        "contexts": ("retrieval_context", "retrieved_context", "retrieved_contexts"),
+    }
+    computed: ClassVar = ("compatibility", "settings")
+
+    measure: Annotated[Measure, PlainValidator(_read_measure, json_schema_input_type=str)]
+    strict: Flag = False
+    expected_relevant_count: WholeNumber | None = None
+    contexts: Texts | None = None
+    settings: InstanceOf[Settings] = Settings()
+
+    @property
+    def label(self) -> str:
+        """The grader's name in reports: `name`, or else the measure's name."""
+        return self.name or str(self.measure)
+
+    @property
+    def asks(self) -> bool:
+        """True if the measure needs a judge."""
+        return self.measure.asks
+
+    @property
+    def scored(self) -> Grader:
+        """The Grader that an evaluation uses in place of this one.
+
+        It calls this grader for each case only if an option changes the contexts or the measure's values.
+        """
+        if self.agentv or self.contexts is not None:
+            return replace(self.plain, strict=True, by=self, expected_relevant_count=None)
+        return self.plain
+
+    @property
+    def plain(self) -> Grader:
+        """The measure as a Grader, without the options that change its contexts or its values."""
+        return Grader(
+            measure=self.measure,
+            name=self.name,
+            weight=self.weight,
+            required=self.gate,
+            strict=self.strict,
+            expected_relevant_count=self.expected_relevant_count,
+            options=DECLARED,
+        )
+
+    def compute(self, case: Case) -> Program[GraderResult]:
+        """Compute the measure for a case: a generator that yields questions for the judge.
+
+        It returns the value of the measure with its explanation.
+        """
+        sample = case.sample
+        if self.contexts is not None:
+            contexts = tuple(Context(text=text) for text in self.contexts)
+            sample = structs.replace(sample, contexts=contexts, calls=None)
+        block = Block(jobs=[Job(sample=sample, graders=(self.plain,))], settings=self.settings)
+        results = yield from together(block.programs)
+        outcome = block.outcomes(results)[0][self.label]
+        return self.result(sample, outcome, self._explained(outcome, block, results))
+
+    def _explained(self, outcome: Outcome, block: Block, results: list[Any]) -> Explanation:
+        if (placed := block.places(0, self.measure)) is not None:
+            return explain_ranked(self.measure, replace(outcome, why=None), *placed)
+        if not results:
+            return Explanation(outcome=outcome, reasoning=outcome.why or "")
+        return explain_judged(self.measure, outcome, results[0])
+
+    def result(self, sample: Sample, outcome: Outcome, explanation: Explanation) -> GraderResult:
+        """Return the `outcome` of the measure for `sample`, and its `explanation`, as a GraderResult."""
+        if outcome.value is None:
+            absent = sample.contexts is None and sample.calls is None
+            needed = "contexts" in self.measure.definition.needs
+            if self.agentv and absent and needed and outcome.status == "skipped":
+                return GraderResult(score=0.0, verdict="fail", misses=(NOT_FOUND,), reasoning=CANNOT)
+            return GraderResult(
+                score=None, status=outcome.status, why=outcome.why, bounds=outcome.bounds,
+                hits=explanation.hits, misses=explanation.misses, reasoning=explanation.reasoning,
+            )  # fmt: skip
+        failed = self.strict and any(check["relevant"] is False for check in explanation.relevance_checks)
+        return GraderResult(
+            score=outcome.value,
+            verdict="fail" if failed else None,
+            hits=explanation.hits,
+            misses=tuple(explanation.missed(self.expected_relevant_count)),
+            reasoning=explanation.reasoning,
+            details=FrozenDict(explanation.as_json()["details"]),
+        )
 
 
 @cache
@@ -70,28 +187,6 @@ def grader_of(
         raise error.at(node.location) from None
 
 
-def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dict[str, Any]]:
-    """Return the grader's class, its options, and the fields that its type implies, as `node` describes it."""
-    if node.text is not None and not node.is_null():
-        node = Node(node.location, pairs={"type": node}, keys={"type": node.location})
-    if node.pairs is None:
-        problem = "this grader is neither a mapping nor the name of a measure"
-        raise InputError(problem, fix="write type: context_precision@5")
-    name, node = _type(node)
-    _, kind = _kinds().get(fold(name), ("", None))
-    if kind is None:
-        try:
-            measure, opened = _measure(name, _opened(node), where)
-        except InputError as unknown:
-            _, kind = _kinds(installed=not isinstance(unknown, NotImported)).get(fold(name), ("", None))
-            if kind is None:
-                raise
-        else:
-            return MeasureGrader, opened, {"measure": measure, "settings": where.settings}
-    made: type[CaseGrader] = load(kind.make)
-    return made, _opened(node) if made.opens_config else node, dict(kind.fixed)
-
-
 def _keys(node: Node) -> set[str]:
     return {fold(key) for key, inner in (node.pairs or {}).items() if not inner.is_null()}
 
@@ -104,23 +199,41 @@ def _pop_value(node: Node, *names: str) -> tuple[Node | None, Node]:
     return value, replace(node, pairs=pairs) if taken else node
 
 
-def _type(node: Node) -> tuple[str, Node]:
-    """Return a grader's type, as written or as implied by its other keys, and the mapping without the type."""
-    kind, node = _pop_value(node, "type")
-    measure, node = _pop_value(node, "measure", "metric")
-    if kind is None and _keys(node) & {"script", "command"}:
-        return "code_judge", node
-    kind = kind or measure
-    if kind is None and _keys(node) & {"rubrics", "rubric"}:
-        return "llm_judge", node
-    if kind is None or not kind.text:
-        problem = (
-            "this grader has no type"
-            if kind is None
-            else f"the type of this grader must be a string, not {kind.kind}"
-        )
-        raise InputError(problem, fix="write type: context_precision@5")
-    return kind.text.strip(), node
+def _resolve_type(node: Node, where: Where) -> tuple[type[CaseGrader], Node, dict[str, Any]]:
+    """Return a grader's class, its options, and the fields that its type implies, as `node` describes it.
+
+    The type is written under `type` or `measure`, or implied by other keys.
+    """
+    if node.text is not None and not node.is_null():
+        node = Node(node.location, pairs={"type": node}, keys={"type": node.location})
+    fix = "write type: context_precision@5"
+    if node.pairs is None:
+        raise InputError("this grader is neither a mapping nor the name of a measure", fix=fix)
+    written, node = _pop_value(node, "type")
+    measured, node = _pop_value(node, "measure", "metric")
+    written, keys = written or (None if _keys(node) & {"script", "command"} else measured), _keys(node)
+    if written is not None and not written.text:
+        raise InputError(f"the type of this grader must be a string, not {written.kind}", fix=fix)
+    if written is not None:
+        name = str(written.text).strip()
+    elif keys & {"script", "command"}:
+        name = "code_judge"
+    elif keys & {"rubrics", "rubric"}:
+        name = "llm_judge"
+    else:
+        raise InputError("this grader has no type", fix=fix)
+    _, kind = _kinds().get(fold(name), ("", None))
+    if kind is None:
+        try:
+            measure, opened = _measure(name, _opened(node), where)
+        except InputError as unknown:
+            _, kind = _kinds(installed=not isinstance(unknown, NotImported)).get(fold(name), ("", None))
+            if kind is None:
+                raise
+        else:
+            return MeasureGrader, opened, {"measure": measure, "settings": where.settings}
+    made: type[CaseGrader] = load(kind.make)
+    return made, _opened(node) if made.opens_config else node, dict(kind.fixed)
 
 
 def _opened(node: Node) -> Node:

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from germane.addons.agentv.script import ScriptGrade
+from germane.addons.agentv.graders.code_grader import ScriptGrade
 from germane.addons.agentv.script_judge import ScriptJudge
 from germane.evalfiles import Case
 from germane.graders import CaseGrader, GraderResult

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.addons.agentv.script import TextCompletion
+from germane.addons.agentv.graders.code_grader import TextCompletion
 from germane.judges import LLMJudge
 from tests.cli.conftest import Cli
 from tests.cli.test_run import TARGETS, eval_file

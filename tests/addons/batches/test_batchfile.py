@@ -140,7 +140,7 @@ def test_rounds_of_files_come_to_what_a_run_would(server: ModelServer) -> None:
     assert asked()["requests"] == 0
     assert not Path("q.jsonl").read_text()
     with SQLiteLedger(".germane/ledger.sqlite") as ledger:
-        assert AskedTable(ledger).requests_in(FILE) == set()
+        assert AskedTable(ledger).waiting(FILE) == 0
     judge, by_file = values("vllm:Q")
     assert judge["calls"] == 0
     _, live = values(f"openai:Q@{server.url}", "--no-cache")

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from germane.addons.batches import rounds
-from germane.addons.batches.openai import BatchClient
 from germane.addons.batches.requests import AskedTable
+from germane.addons.batches.rounds import BatchClient
 from germane.ledger.sqlite import SQLiteLedger
 from tests.addons.batches.test_batchfile import MEASURES, SAMPLES
 from tests.command import Ran, invoke

@@ -14,8 +14,8 @@ from zlib import crc32
 
 import pytest
 
+from germane.addons.cluster.merging import Share
 from germane.addons.cluster.running import executor_of, parse_engine
-from germane.addons.cluster.share import Share
 from germane.errors import InputError
 from germane.ledger.sqlite import SQLiteLedger
 from tests.cli.conftest import Cli, started, wait_for, write_jsonl

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from germane import Report
-from germane.addons.cluster.share import Share
+from germane.addons.cluster.merging import Share
 from germane.evaluation.spec import Spec
 from tests.cli.conftest import Cli, write_jsonl
 from tests.server import ModelServer

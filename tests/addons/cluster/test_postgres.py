@@ -123,7 +123,7 @@ def test_processes_that_start_together_make_the_tables_once(server: PostgresServ
         def begin(number: int, ready: threading.Barrier = ready) -> int:
             ready.wait()
             with PostgresLedger(server.url) as ledger:
-                return len(AskedTable(ledger).requests_in(f"batch {number}"))
+                return AskedTable(ledger).waiting(f"batch {number}")
 
         with ThreadPoolExecutor(8) as threads:
             assert list(threads.map(begin, range(8))) == [0] * 8

@@ -21,9 +21,8 @@ from zlib import crc32
 import pytest
 
 from germane import read_samples
-from germane.addons.draft.bm25 import BM25, terms
 from germane.addons.draft.checks import other_language, personal_data
-from germane.addons.draft.passages import MIX, cut, slots
+from germane.addons.draft.passages import BM25, MIX, cut, slots, terms
 from tests.addons.draft.author import author, good, stating
 from tests.addons.draft.pythondocs import write_corpus
 from tests.command import Ran, invoke
@@ -510,7 +509,7 @@ class TestEase:
 
     def test_halves_of_the_same_questions_do_not_differ(self) -> None:
         """200 draws: two halves of one set are called different in at most 5% of them, known items of their passages always."""
-        from germane.addons.draft.ease import MeasuredQuestion, compared, summary
+        from germane.addons.draft.document import MeasuredQuestion, compared, summary
 
         draw = random.Random(1)
 

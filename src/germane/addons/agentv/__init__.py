@@ -33,8 +33,8 @@ ADDON = Addon(
         **{test: GraderType(_ASSERTION, "1 if the answer passes the test, else 0", fixed={"test": test}) for test in _TESTS},
     },
     questions={
-        "script": f"{_HERE}.script:ScriptGrade",
-        "completion": f"{_HERE}.script:TextCompletion",
+        "script": f"{_HERE}.graders.code_grader:ScriptGrade",
+        "completion": f"{_HERE}.graders.code_grader:TextCompletion",
         "llm_judge": f"{_HERE}.graders.llm_grader:FreeForm",
         "rubric": f"{_HERE}.graders.llm_grader:RubricQuestion",
     },

@@ -20,20 +20,19 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self, TypeAlias
 
-from germane.addons.agentv.script import ScriptGrade, TextCompletion
+from germane.addons.agentv.graders.code_grader import ScriptGrade, TextCompletion
 from germane.errors import AnswerError, GermaneError
 from germane.judges import LocalJudge, Reply
 from germane.processes import MAX_STDOUT, Finished, child_environment, run_program
 from germane.questions import AnyQuestion
 from germane.questions.asking import Answer, Unanswered
-from germane.samples.files import JsonFault
+from germane.samples.files import JsonFault, parse_strict_json
 from germane.types import FrozenDict, Json
 
 AskJudge: TypeAlias = Callable[[Sequence[TextCompletion]], Coroutine[Any, Any, Sequence[Answer]]]
 """A function that asks the judge and returns its answers, such as `asker.judge`."""
 MAX_BODY = 4_000_000
 """The most bytes in a request's body; a larger request is refused."""
-_NO_QUESTION = "Missing required field: question"
 
 
 class Loopback(ThreadingHTTPServer):
@@ -41,8 +40,9 @@ class Loopback(ThreadingHTTPServer):
 
     It is an async context manager that runs the server. `GET /info` returns the limit and the number of calls
     so far. `POST /invoke {question, systemPrompt?}` asks one question, and `POST /invokeBatch {requests:
-    [...]}` several. Every request needs the bearer token. `stopped` is the error that ended the evaluation
-    during a call, or None.
+    [...]}` several. Every request needs the bearer token. `environment` holds the variables in which a script
+    finds the server's address and token. `stopped` is the error that ended the evaluation during a call, or
+    None.
     """
 
     daemon_threads = True
@@ -54,12 +54,8 @@ class Loopback(ThreadingHTTPServer):
         self.stopped: GermaneError | None = None
         self._token = secrets.token_hex(32)
         self._counting = threading.Lock()
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The environment variables in which a script finds the server's address and token."""
         url = f"http://127.0.0.1:{self.server_address[1]}"
-        return {"AGENTV_TARGET_PROXY_URL": url, "AGENTV_TARGET_PROXY_TOKEN": self._token}
+        self.environment = {"AGENTV_TARGET_PROXY_URL": url, "AGENTV_TARGET_PROXY_TOKEN": self._token}
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -83,32 +79,30 @@ class Loopback(ThreadingHTTPServer):
             document = dict(json.loads(body))
         except (ValueError, TypeError, RecursionError) as fault:
             raise _Denied(HTTPStatus.BAD_REQUEST, f"the body is not a JSON object: {fault}") from None
-        if asked == "POST /invokeBatch":
-            if not isinstance(requests := document.get("requests"), list):
-                raise _Denied(HTTPStatus.BAD_REQUEST, "Missing required field: requests (array)")
-            return {"responses": list(map(_response, self._answers(requests)))}
-        (answer,) = self._answers([document])
-        if answer is None:
-            raise _Denied(HTTPStatus.BAD_REQUEST, _NO_QUESTION)
-        if isinstance(answer.value, Unanswered):
-            raise _Denied(HTTPStatus.INTERNAL_SERVER_ERROR, answer.value.why)
-        return _response(answer)
-
-    def _answers(self, requests: Sequence[Json]) -> list[Answer | None]:
-        """Ask the judge the questions of these requests, in the event loop, and return its answers."""
+        is_batch = asked == "POST /invokeBatch"
+        requests = document.get("requests") if is_batch else [document]
+        if not isinstance(requests, list):
+            raise _Denied(HTTPStatus.BAD_REQUEST, "Missing required field: requests (array)")
         questions = list(map(_question, requests))
-        asked = [question for question in questions if question is not None]
+        valid = [question for question in questions if question is not None]
         with self._counting:
-            if asked and self.calls + len(asked) > self.max_calls:
+            if valid and self.calls + len(valid) > self.max_calls:
                 raise _Denied(HTTPStatus.TOO_MANY_REQUESTS, f"Max calls exceeded (limit: {self.max_calls})")
-            self.calls += len(asked)
-        try:
-            answers = iter(asyncio.run_coroutine_threadsafe(self._ask(asked), self._loop).result())
+            self.calls += len(valid)
+        try:  # in the event loop of the evaluation
+            answers = iter(asyncio.run_coroutine_threadsafe(self._ask(valid), self._loop).result())
         except (GermaneError, CancelledError) as stopped:
             self.stopped = stopped if isinstance(stopped, GermaneError) else None
             why = str(stopped) or "the evaluation was stopped"
             raise _Denied(HTTPStatus.SERVICE_UNAVAILABLE, why) from None
-        return [None if question is None else next(answers) for question in questions]
+        responses = [_response(None if question is None else next(answers)) for question in questions]
+        if is_batch:
+            return {"responses": responses}
+        (response,) = responses
+        if not response["output"]:  # an error
+            status = HTTPStatus.INTERNAL_SERVER_ERROR if valid else HTTPStatus.BAD_REQUEST
+            raise _Denied(status, response["rawText"].removeprefix("Error: "))
+        return response
 
 
 class _Denied(Exception):
@@ -126,7 +120,7 @@ def _question(request: Json) -> TextCompletion | None:
 def _response(answer: Answer | None) -> dict[str, Json]:
     """Return the JSON response with the judge's answer or error, with the keys of AgentV 2 and 4."""
     if answer is None or isinstance(answer.value, Unanswered):
-        why = _NO_QUESTION if answer is None else answer.value.why
+        why = "Missing required field: question" if answer is None else answer.value.why
         return {"outputMessages": [], "output": [], "rawText": f"Error: {why}"}
     messages, usage = [{"role": "assistant", "content": answer.value}], answer.judgement.usage
     tokens = {"input": usage.input_tokens, "output": usage.output_tokens}
@@ -189,59 +183,69 @@ class ScriptJudge(LocalJudge):
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """Run the program of each question in turn, and return the replies in the same order."""
-        return [await self._run(question) for question in questions]
-
-    async def _run(self, question: AnyQuestion) -> Reply:
-        assert isinstance(question, ScriptGrade)
-        if question.max_calls is None:
-            return await self._start(question, {})
-        if self.ask is None:
-            return Reply(error=NO_JUDGE)
-        async with Loopback(self.ask, question.max_calls) as lent:
-            reply = await self._start(question, lent.environment)
-        if lent.stopped is not None:  # its score would be computed without some of the answers
-            raise lent.stopped
-        calls = {"call_count": lent.calls, "max_calls": question.max_calls}
-        return replace(reply, provenance=FrozenDict({**reply.provenance, "target_proxy": FrozenDict(calls)}))
-
-    async def _start(self, question: ScriptGrade, own: Mapping[str, str]) -> Reply:
-        """Run a question's program, with the extra environment variables `own`, and return its reply."""
-        document = json.dumps(question.document, ensure_ascii=False).encode("utf-8", "replace")
-        environment = child_environment(question.env, own)
-        argv = question.argv
-        if isinstance(question.command, str):  # a login shell sets PATH anew, without a virtual environment
-            argv = (*argv[:-1], f'PATH="$PATH":{shlex.quote(environment["PATH"])}; {argv[-1]}')
-        try:
-            finished = await run_program(
-                argv, cwd=question.cwd, env=environment, seconds=question.timeout, stdin=document
-            )
-        except OSError as fault:
-            theirs = str(fault.strerror or fault)
-            why = f"could not start `{question.command_line}` in {question.cwd}: {theirs}"
-            return _failed(question, why, theirs, None)
-        return _reply(question, finished)
+        replies = []
+        for question in questions:
+            assert isinstance(question, ScriptGrade)
+            if question.max_calls is None:
+                replies.append(await _run(question, {}))
+            elif self.ask is None:
+                replies.append(Reply(error=NO_JUDGE))
+            else:
+                async with Loopback(self.ask, question.max_calls) as lent:
+                    reply = await _run(question, lent.environment)
+                if lent.stopped is not None:  # its score would be computed without some of the answers
+                    raise lent.stopped
+                calls = {"call_count": lent.calls, "max_calls": question.max_calls}
+                shown = FrozenDict({**reply.provenance, "target_proxy": FrozenDict(calls)})
+                replies.append(replace(reply, provenance=shown))
+        return replies
 
 
-def _reply(question: ScriptGrade, finished: Finished) -> Reply:
-    """Return the reply for a finished program: the result that it printed, or an error if it failed."""
-    command, ms, seconds = question.command_line, finished.ms, f"after {question.timeout:g} s"
-    if finished.timed_out:
-        why = f"`{command}` was stopped {seconds}{_printed(finished)}"
-        return _failed(question, why, f"timed out {seconds}", ms)
-    if finished.flooded:
-        why = f"`{command}` was stopped: it printed more than {MAX_STDOUT // 1_000_000} MB"
-        return _failed(question, why, "stdout is too long", ms)
-    if finished.code:
-        hint = "is the program installed and on PATH? " if finished.code == 127 else ""
-        hint += "`env: [NAME]` passes more environment variables on"
-        printed = _printed(finished) or "; it printed nothing"
-        why = f"`{command}` ended with exit code {finished.code} ({hint}){printed}"
-        stderr, theirs = finished.tail(TAIL), f"Code evaluator exited with code {finished.code}"
-        cut = f"...(truncated, last {TAIL} chars)\n" if len(stderr) == TAIL else ""
-        return _failed(question, why, f"{theirs}: {cut}{stderr}" if stderr else theirs, ms)
-    problem = ""
+async def _run(question: ScriptGrade, own: Mapping[str, str]) -> Reply:
+    """Run a question's program, with the extra environment variables `own`.
+
+    The reply holds the result that the program printed, or an error if it failed. With AgentV compatibility,
+    a failed program has the score 0.
+    """
+    document = json.dumps(question.document, ensure_ascii=False).encode("utf-8", "replace")
+    environment = child_environment(question.env, own)
+    argv, command = question.argv, question.command
+    if isinstance(command, str):  # a login shell sets PATH anew, without a virtual environment
+        argv = (*argv[:-1], f'PATH="$PATH":{shlex.quote(environment["PATH"])}; {argv[-1]}')
+    else:
+        command = shlex.join(command)
+    failed, ms, provenance = "", None, FrozenDict(of=question.of)
     try:
-        payload = question.printed(finished.stdout.decode("utf-8-sig"))
+        finished = await run_program(
+            argv, cwd=question.cwd, env=environment, seconds=question.timeout, stdin=document
+        )
+    except OSError as fault:
+        failed = f"could not start `{command}` in {question.cwd}: {fault.strerror or fault}"
+    else:
+        ms = finished.ms
+        if finished.timed_out:
+            failed = f"`{command}` was stopped after {question.timeout:g} s{_printed(finished)}"
+        elif finished.flooded:
+            failed = f"`{command}` was stopped: it printed more than {MAX_STDOUT // 1_000_000} MB"
+        elif finished.code and question.agentv:  # in AgentV's words
+            failed = ": ".join(
+                filter(None, [f"Code evaluator exited with code {finished.code}", finished.tail(TAIL)])
+            )
+        elif finished.code:
+            hint = "is the program installed and on PATH? " if finished.code == 127 else ""
+            hint += "`env: [NAME]` passes more environment variables on"
+            printed = _printed(finished) or "; it printed nothing"
+            failed = f"`{command}` ended with exit code {finished.code} ({hint}){printed}"
+    if failed and not question.agentv:
+        return Reply(error=failed, ms=ms)
+    if failed:
+        payload: Json = {"score": 0, "misses": [f"Code evaluator failed: {failed}"], "reasoning": failed}
+        return Reply(payload=payload, ms=ms, provenance=provenance)
+    payload, problem = None, ""
+    try:
+        text = finished.stdout.decode("utf-8-sig")
+        lenient = question.agentv  # a key may then be repeated, and its last value counts
+        payload = json.loads(text, parse_constant=lambda _: None) if lenient else parse_strict_json(text)
         question.parse(payload)
     except UnicodeDecodeError:
         problem = "its stdout is not UTF-8"
@@ -251,8 +255,12 @@ def _reply(question: ScriptGrade, finished: Finished) -> Reply:
         problem = str(fault)
     if problem and not question.agentv:
         return Reply(error=f"`{command}`: {problem}{_printed(finished)}", ms=ms)
-    payload = _agentv_payload(finished.stdout) if problem else payload
-    return Reply(payload=payload, ms=ms, provenance=FrozenDict(of=question.of))
+    if problem:  # AgentV reads a number as the score, and 0 from anything else
+        result = payload if isinstance(payload, dict) else {}
+        score = result.get("score")
+        number = isinstance(score, int | float) and not isinstance(score, bool)
+        payload = {**result, "score": score if number else 0, "assertions": []}
+    return Reply(payload=payload, ms=ms, provenance=provenance)
 
 
 def _printed(finished: Finished) -> str:
@@ -260,23 +268,3 @@ def _printed(finished: Finished) -> str:
     stdout = finished.stdout.decode("utf-8", "replace").strip()[-TAIL:]
     ends = {"stderr": finished.tail(TAIL), "stdout": stdout}
     return "".join(f"; its {name} ends: {end}" for name, end in ends.items() if end)
-
-
-def _failed(question: ScriptGrade, why: str, theirs: str, ms: float | None) -> Reply:
-    """Return the reply for a failed program: the error `why` or, with AgentV compatibility, a score of 0."""
-    if not question.agentv:
-        return Reply(error=why, ms=ms)
-    payload = {"score": 0, "misses": [f"Code evaluator failed: {theirs}"], "reasoning": theirs}
-    return Reply(payload=payload, ms=ms, provenance=FrozenDict(of=question.of))
-
-
-def _agentv_payload(stdout: bytes) -> dict[str, Json]:
-    """Return the result that AgentV reads from a program's output."""
-    try:
-        payload = json.loads(stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
-    except (ValueError, RecursionError):
-        payload = None
-    result = dict(payload) if isinstance(payload, dict) else {}
-    score = result.get("score")
-    number = isinstance(score, int | float) and not isinstance(score, bool)
-    return {**result, "score": score if number else 0, "assertions": []}

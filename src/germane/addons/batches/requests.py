@@ -119,10 +119,10 @@ class AskedTable:
         sql = "SELECT keys FROM asked WHERE batch IN (SELECT id FROM batches WHERE state <> ?)"
         return {key for (keys,) in self._ledger.rows(sql, [DONE]) for key in keys.split()}
 
-    def requests_in(self, batch: str) -> set[str]:
-        """Return the ids of the unanswered requests of a batch."""
-        rows = self._ledger.rows("SELECT request FROM asked WHERE batch = ?", [batch])
-        return {request for (request,) in rows}
+    def waiting(self, batch: str) -> int:
+        """Return the number of unanswered requests of a batch."""
+        sql = "SELECT count(*) FROM asked WHERE batch = ?"
+        return next(int(count) for (count,) in self._ledger.rows(sql, [batch]))
 
     # Batches
 
@@ -132,10 +132,11 @@ class AskedTable:
         rows = [BatchRow(**dict(zip(_COLUMNS, row, strict=True))) for row in self._ledger.rows(sql)]
         return [row for row in rows if row.state != DONE or not opened]
 
-    def begin(self, batch: BatchRow) -> None:
-        """Store a batch that is about to be created; `add` stores its requests afterwards."""
+    def begin(self, batch: BatchRow, requests: Iterable[Request]) -> None:
+        """Store a batch that is about to be created, and its requests."""
         sql = f"INSERT INTO batches ({', '.join(_COLUMNS)}) VALUES ({_marks(_COLUMNS)})"  # noqa: S608 - constants and question marks
         self._ledger.change(sql, structs.astuple(batch))
+        self.add(batch.id, requests)
 
     def sent(self, batch: BatchRow, name: str) -> None:
         """Mark a batch as sent, and store the name that the provider gave it."""
@@ -283,8 +284,20 @@ class Answers:
         if record is None or request in self.done:
             self.unknown += 1
             return
+        response, error = line.get("response"), line.get("error")
         try:
-            completion = _completion(line, record["name"])
+            if isinstance(response, str):
+                completion = Completion(response)
+            elif response is None and not error:
+                raise AnswerError("the line has no response")  # noqa: TRY301 - as for any other unusable line
+            else:
+                body = response.get("body", response) if isinstance(response, Mapping) else None
+                told = body if isinstance(body, Mapping) else {}
+                if error or "choices" not in told:
+                    why = error or told.get("error") or body or response
+                    message = why.get("message") if isinstance(why, Mapping) else why
+                    raise AnswerError(f"the request failed: {str(message or why)[:200]}")  # noqa: TRY301
+                completion = completion_in(body, record["name"])
             judgements = _judgements(request, record, completion, source, self.session)
             problem = next((row.error for row in reversed(judgements) if row.error is not None), "")
         except AnswerError as error:
@@ -325,28 +338,23 @@ def read_answers(path: Path, damaged: list[str]) -> Iterator[dict[str, Json]]:
         raise InputError("this line is not an answer to a request", fix=fix, place=location)
 
 
-def _completion(line: Mapping[str, Json], name: str) -> Completion:
-    response, error = line.get("response"), line.get("error")
-    if isinstance(response, str):
-        return Completion(response)
-    if response is None and not error:
-        raise AnswerError("the line has no response")
-    body = response.get("body", response) if isinstance(response, Mapping) else None
-    if not error and isinstance(body, Mapping) and "choices" in body:
-        return completion_in(body, name)
-    why = error or (body.get("error") if isinstance(body, Mapping) else None) or body or response
-    message = why.get("message") if isinstance(why, Mapping) else why
-    raise AnswerError(f"the request failed: {str(message or why)[:200]}")
-
-
 def _judgements(
     request: str, record: Mapping[str, Json], got: Completion, source: str, session: str
 ) -> list[Judgement]:
     """Return a judgement per question, or an error; the first contains the usage of the whole request."""
-    judge, rows = Judge(), dict[int, Mapping[str, Json]]()
+    judge, rows, items = Judge(), dict[int, Mapping[str, Json]](), list[FusedRequest]()
     judge.name, judge.identity = record["judge"], freeze(record["identity"])
-    items = tuple(_request_of(some, rows) for some in record["items"])
-    ask, cost = Ask(record["name"], "", "", {}, items), None
+    for some in record["items"]:
+        items.append(FusedRequest(""))
+        for row in some:
+            try:
+                question = _kinds()[row["kind"]](**freeze(row["fields"]))
+            except (KeyError, TypeError):
+                problem = "the question was sent by another version of germane; send it again"
+                raise AnswerError(problem) from None
+            rows[id(question)] = row
+            items[-1].questions.append(question)
+    ask, cost = Ask(record["name"], "", "", {}, tuple(items)), None
     sent, back = got.input_tokens or 0, got.output_tokens or 0
     if price := record.get("price"):
         rates = dict(zip(("input", "output", "cached"), price, strict=True))
@@ -370,19 +378,6 @@ def _judgements(
         judgement = judgement_of(row["key"], question, judge, reply, session=session)
         judgements.append(structs.replace(judgement, prompt=row["prompt"]))
     return judgements
-
-
-def _request_of(some: Iterable[Mapping[str, Json]], rows: dict[int, Mapping[str, Json]]) -> FusedRequest:
-    """Return a request with the questions in `some` stored rows; `rows` gets each by its question's id()."""
-    kinds, request = _kinds(), FusedRequest("")
-    for row in some:
-        try:
-            question = kinds[row["kind"]](**freeze(row["fields"]))
-        except (KeyError, TypeError):
-            raise AnswerError("the question was sent by another version of germane; send it again") from None
-        rows[id(question)] = row
-        request.questions.append(question)
-    return request
 
 
 _kinds = cache(partial(known_kinds, installed=True))

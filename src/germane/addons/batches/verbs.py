@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from itertools import chain
 from pathlib import Path
@@ -63,25 +63,24 @@ def questions(*, output: Path, json: bool, **flags: Any) -> int:
     done |= {"later": estimate.estimated, "waiting": estimate.waiting, "file": str(output)}
     if json:
         print_document(done)
-    else:
-        say("\n".join(_in_words(done, asked)))
-    return 0
-
-
-def _in_words(done: dict[str, Any], asked: int) -> Iterator[str]:
-    """Yield what was written; `asked` requests are in batches already."""
+        return 0
+    lines, count = list[str](), counted(len(requests), "request")
     if asked:
         where = "in batches or in an earlier file of questions"
-        yield f"{counted(asked, 'request is', 'requests are')} {where}; germane run --resume REPORT --later fetches batches"
-    if done["requests"]:
-        questions = counted(done["questions"], "question")
-        yield f"{counted(done['requests'], 'request')} ({questions}) in {done['file']}; then: germane answers FILE"
+        are = counted(asked, "request is", "requests are")
+        lines.append(f"{are} {where}; germane run --resume REPORT --later fetches batches")
+    if requests:
+        lines.append(f"{count} ({counted(number, 'question')}) in {output}; then: germane answers FILE")
     elif not asked:
-        yield "every question is answered; `germane run` will make no calls"
-    if done["later"]:
-        yield f"about {counted(done['later'], 'question')} more depend on their answers: run germane questions again after it"
-    if done["waiting"]:
-        yield f"{counted(done['waiting'], 'sample')} without an answer of the target: run germane run first"
+        lines.append("every question is answered; `germane run` will make no calls")
+    if estimate.estimated:
+        more = counted(estimate.estimated, "question")
+        lines.append(f"about {more} more depend on their answers: run germane questions again after it")
+    if estimate.waiting:
+        waiting = counted(estimate.waiting, "sample")
+        lines.append(f"{waiting} without an answer of the target: run germane run first")
+    say("\n".join(lines))
+    return 0
 
 
 def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
@@ -96,12 +95,12 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
     with closing(open_at(location)) if is_there(location) else nullcontext() as store:
         if store is not None:
             table = AskedTable(store)
-            left = len(table.requests_in(FILE))
+            left = table.waiting(FILE)
         if store is None or not left:
             problem = f"the ledger {location} has no unanswered request of germane questions"
             raise InputError(problem, fix="name the ledger that germane questions used: --ledger PLACE")
-        lines = chain.from_iterable(read_answers(file, damaged) for file in files)
-        for some in batched(lines, _AT_ONCE):
+        every = chain.from_iterable(read_answers(file, damaged) for file in files)
+        for some in batched(every, _AT_ONCE):
             records = table.records([line["custom_id"] for line in some])
             for line in some:
                 answers.take(line, records.get(line["custom_id"]), "file")
@@ -109,23 +108,22 @@ def answers(files: Sequence[Path], *, ledger: str | None, json: bool) -> int:
             answers.groups.clear()
         table.answered(list(answers.done))
     left -= len(answers.done)
-    done: dict[str, Any] = {"schema_version": 1, "answers": stored, "requests": len(answers.done)}
-    done |= {"left": left}
-    done |= {"failed": answers.failed, "damaged": damaged, "unknown": answers.unknown}
+    code = 3 if answers.failed or damaged else 0
     if json:
-        print_document(done)
-    else:
-        say("\n".join(_answers_in_words(done, location)))
-    return 3 if answers.failed or damaged else 0
-
-
-def _answers_in_words(done: dict[str, Any], location: str) -> Iterator[str]:
-    yield f"{counted(done['answers'], 'answer')} to {counted(done['requests'], 'request')} in {location}"
-    for why, number in Counter(why[:200] for why in done["failed"].values()).most_common(10):
-        yield f"{counted(number, 'line')} not usable: {why}"
-    if done["damaged"]:
-        yield f"{counted(len(done['damaged']), 'line')} cut off or damaged: {some_of(done['damaged'])}"
-    if done["unknown"]:
-        yield f"{counted(done['unknown'], 'line')} with an answer to an unknown request, or one read before"
-    if done["left"]:
-        yield f"{counted(done['left'], 'request')} without an answer: `germane questions` exports them again"
+        done = {"schema_version": 1, "answers": stored, "requests": len(answers.done), "left": left}
+        print_document({**done, "failed": answers.failed, "damaged": damaged, "unknown": answers.unknown})
+        return code
+    lines = [f"{counted(stored, 'answer')} to {counted(len(answers.done), 'request')} in {location}"]
+    for why, number in Counter(why[:200] for why in answers.failed.values()).most_common(10):
+        lines.append(f"{counted(number, 'line')} not usable: {why}")
+    if damaged:
+        lines.append(f"{counted(len(damaged), 'line')} cut off or damaged: {some_of(damaged)}")
+    if answers.unknown:
+        lines.append(
+            f"{counted(answers.unknown, 'line')} with an answer to an unknown request, or one read before"
+        )
+    if left:
+        again = "`germane questions` exports them again"
+        lines.append(f"{counted(left, 'request')} without an answer: {again}")
+    say("\n".join(lines))
+    return code

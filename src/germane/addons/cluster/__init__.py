@@ -15,7 +15,7 @@ ADDON = Addon(
             "Join the reports of `germane run --part` into one, equal to the report of an undivided run.",
         )
     },
-    parts={"part": f"{_HERE}.share:Share"},
+    parts={"part": f"{_HERE}.merging:Share"},
     engines=dict.fromkeys(("processes", "dask"), f"{_HERE}.running:run_in_parts"),
     stores=dict.fromkeys(("postgresql", "postgres"), f"{_HERE}.postgres:PostgresLedger"),
     urls={name: f"{_HERE}.remote:{name}" for name in ("check_store", "fetched", "is_there", "put", "scratch")},

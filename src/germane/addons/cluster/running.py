@@ -18,8 +18,7 @@ from multiprocessing import connection, parent_process
 from pathlib import Path
 from typing import Any
 
-from germane.addons.cluster.merging import merge_parts, open_parts
-from germane.addons.cluster.share import Share
+from germane.addons.cluster.merging import Share, merge_parts, open_parts
 from germane.encoding import now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, MissingPart, install_extra
 from germane.evaluation.choice import ledger_of

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from germane.addons.draft.bm25 import is_unspaced, terms
+from germane.addons.draft.passages import is_unspaced, terms
 from germane.addons.draft.questions import Candidate
 from germane.questions.text import folded, stem, words
 

@@ -11,10 +11,9 @@ from typing import Any
 from msgspec import structs
 
 from germane.addons.draft import document as files
-from germane.addons.draft import ease, passages
-from germane.addons.draft.drafting import FIRST, Drafter
+from germane.addons.draft import passages
+from germane.addons.draft.drafting import FIRST, Drafter, Search
 from germane.addons.draft.passages import DraftCorpus, Turn, TurnOrder
-from germane.addons.draft.rivals import Search
 from germane.clean import counted
 from germane.cli.output import print_document, print_lines, say
 from germane.errors import InputError, Interrupted, JudgeError, LimitReached
@@ -145,8 +144,8 @@ def _document(
         corpus=source.as_json(),
         dropped=files.reason_counts(drafter.attempts),
         kinds=drafter.order.counts(),
-        ease=ease.of_set(rows, clusters, real, drafter.search),
-        precision=ease.precision(clusters),
+        ease=files.of_set(rows, clusters, real, drafter.search),
+        precision=files.precision(clusters),
         rivals=sum(rivals) / len(rivals) if rivals else None,
         search=drafter.search.name,
         searched={attempt.row["id"]: attempt.searched for attempt in kept},
@@ -226,7 +225,7 @@ def _dry_run(
 ) -> tuple[dict[str, Json], str]:
     """Return the document and the text of --dry-run: the expected calls and cost, and what is sent."""
     listed = [turn for some in zip(*(some for some in turns.values() if some), strict=False) for turn in some]
-    guess = ease.forecast(n, listed, judges, shown, source.passages)
+    guess = files.forecast(n, listed, judges, shown, source.passages)
     models = sorted({one.name for one in judges})
     shown_passages = min(len(source.usable), passages.TRIES * n)
     those = f"up to {shown_passages} of {counted(len(source.passages), 'passage')} of {source.name}"

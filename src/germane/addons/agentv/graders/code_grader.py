@@ -1,30 +1,171 @@
-"""A grader that runs the user's program, which reads the case on stdin and prints a score."""
+"""A grader that runs the user's program (the code-judge protocol), and the prompts that it sends to the judge."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import Field, StrictStr
 
-from germane.addons.agentv.graders.transcript import names_of, resolve_cwd, script_document
-from germane.addons.agentv.script import ScriptGrade
+from germane.addons.agentv.graders.transcript import resolve_cwd, script_document
 from germane.clean import fold
+from germane.errors import AnswerError
 from germane.evalfiles import Case
 from germane.graders import CaseGrader, Command, GraderResult
 from germane.measures import ask
-from germane.questions import Program
-from germane.types import FrozenDict, freeze
-from germane.yamltext import (
-    JsonMapping,
-    Keys,
-    Number,
-    Texts,
-    WholeNumber,
-    for_model,
-    plain,
-    plain_value,
-)
+from germane.questions import PayloadModel, Program, Question
+from germane.questions.question import Wording
+from germane.types import FrozenDict, Json, freeze
+from germane.yamltext import JsonMapping, Keys, Number, Texts, WholeNumber, for_model, plain, plain_value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptGrade(Question[GraderResult]):
+    """Asks a program to grade a case.
+
+    `command` is a list of the program and its arguments, or a string that is run by `sh -lc`. `document` is
+    the JSON object that the program reads on stdin, and `cwd` the folder in which it runs. It is stopped
+    after `timeout` seconds. `env` names environment variables that are passed on. If `max_calls` is not None,
+    the program may call the evaluation's judge that many times. With `agentv`, the score is 0 if the program
+    fails or prints no score, as with AgentV.
+    """
+
+    kind: ClassVar[str] = "script"
+    by_program: ClassVar[str] = "germane.addons.agentv.script_judge:ScriptJudge"
+
+    command: str | tuple[str, ...]
+    document: FrozenDict
+    cwd: str = "."
+    timeout: float = 120.0
+    env: tuple[str, ...] = ()
+    max_calls: int | None = None
+    agentv: bool = False
+    of: tuple[str, ...] = field(default=(), compare=False)
+    """The sample's id, the system, the trial and the grader's name; stored judgements are looked up by
+    them."""
+
+    @property
+    def about(self) -> str:
+        """The document that the program reads on stdin, as JSON."""
+        return json.dumps(self.document, ensure_ascii=False)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The program and its arguments; a command written as a string is run by a login shell."""
+        return ("sh", "-lc", self.command) if isinstance(self.command, str) else self.command
+
+    def inputs(self) -> dict[str, Json]:
+        """Return the command, the folder in which it runs, and the document on its stdin, by name."""
+        return {"argv": list(self.argv), "cwd": self.cwd, "document": self.document}
+
+    def validate(self, payload: Json, *, as_answered: bool = False) -> Json:  # noqa: ARG002 - it has one form
+        """Return the program's JSON output unchanged, with any other keys.
+
+        Raises AnswerError if it is not a result.
+        """
+        self.parse(payload)
+        return payload
+
+    def parse(self, payload: Json) -> GraderResult:
+        """Return the result in a program's JSON output, which is in the form of AgentV 2 or 4.
+
+        The score must be from 0 to 1, and each `passed` a boolean. With `agentv`, the score is clipped to
+        this range, and any truthy `passed` counts as true. Raises AnswerError if the output is invalid or
+        contains no score.
+        """
+        if not isinstance(payload, Mapping):
+            raise AnswerError(f"the script must print one JSON object, not {type(payload).__name__}")
+        checks = payload.get("assertions") or ()
+        if not isinstance(checks, Sequence) or not all(isinstance(check, Mapping) for check in checks):
+            raise AnswerError('"assertions" must be a list of {text, passed, evidence}')
+        met, failed = findings(checks, lenient=self.agentv)
+        score = payload.get("score")
+        if score is None and checks:
+            score = len(met) / len(checks)
+        shown = json.dumps(score)[:80]
+        if isinstance(score, bool) or not isinstance(score, int | float) or score != score:  # noqa: PLR0124 - NaN
+            raise AnswerError(f'the script must print a number as "score", not {shown}')
+        if not 0 <= score <= 1 and not self.agentv:
+            raise AnswerError(f'"score" must be a number from 0 to 1, not {shown}')
+        texts: dict[str, tuple[str, ...]] = {}
+        for name in ("hits", "misses"):
+            listed = payload.get(name)
+            listed = listed if isinstance(listed, list | tuple) else ()
+            texts[name] = tuple(text for text in listed if isinstance(text, str) and text.strip())
+        details, verdict = payload.get("details"), payload.get("verdict")
+        return GraderResult(
+            score=float(min(1, max(0, score))),
+            hits=texts["hits"] or tuple(met),
+            misses=texts["misses"] or tuple(failed),
+            reasoning=str(payload.get("reasoning") or ""),
+            details=FrozenDict(details) if isinstance(details, Mapping) else FrozenDict(),
+            verdict=verdict if verdict in {"pass", "borderline", "fail"} else None,
+        )
+
+    def typical(self) -> Json:
+        """Return a payload of typical size, from which costs are estimated: a score of one half."""
+        return {"score": 0.5, "hits": [], "misses": [], "reasoning": ""}
+
+
+def findings(
+    assertions: Iterable[Mapping[str, Json]], *, lenient: bool = False
+) -> tuple[list[str], list[str]]:
+    """Return two lists of texts: AgentV 4 assertions that passed, and assertions that failed.
+
+    An assertion is `{text, passed, evidence}`. Raises AnswerError if `passed` is not a boolean; with
+    `lenient`, any value is accepted, and a truthy value means passed.
+    """
+    met, failed = list[str](), list[str]()
+    for number, one in enumerate(assertions, 1):
+        passed = one.get("passed")
+        if not (lenient or isinstance(passed, bool)):
+            found = f"not {json.dumps(passed)[:80]}" if "passed" in one else "and is missing"
+            raise AnswerError(f'"passed" of assertion {number} must be true or false, {found}')
+        text = " - ".join(str(one[name]) for name in ("text", "evidence") if one.get(name))
+        (met if passed else failed).append(text)
+    return met, failed
+
+
+PLAIN = "Do what is asked."
+
+
+class CompletionPayload(PayloadModel):
+    """The answer to TextCompletion, as a payload: `{text}`."""
+
+    text: StrictStr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextCompletion(Question[str]):
+    """Asks a judge to answer a prompt that a grading script sends; the answer is free text.
+
+    `text` is the prompt and `system` the system prompt.
+    """
+
+    kind: ClassVar[str] = "completion"
+    free_text: ClassVar[bool] = True
+    item_fields: ClassVar[tuple[str, ...]] = ("text",)
+    context_fields: ClassVar[tuple[str, ...]] = ("system",)
+    Payload: ClassVar[type[PayloadModel]] = CompletionPayload
+
+    text: str
+    system: str = ""
+
+    @property
+    def wording(self) -> Wording:
+        """The prompt, with the script's system prompt or a default one."""
+        return Wording(self.text, system=self.system or PLAIN)
+
+    def answer(self, payload: CompletionPayload) -> str:
+        """Return the text of the model's answer, unchanged."""
+        return payload.text
+
+    def typical(self) -> Json:
+        """Return a payload of typical size, from which costs are estimated: one sentence."""
+        return {"text": "The passage answers the question."}
+
 
 MAX_CALLS = 50
 """The most judge calls that a script may make if the eval file says `target: {}`."""
@@ -93,7 +234,7 @@ class CodeGrader(CaseGrader):
             env=self.env,
             max_calls=self.max_calls,
             agentv=self.agentv,
-            of=names_of(case, self.label),
+            of=(case.sample.id, case.sample.system, str(case.sample.trial), self.label),
         )
         result = yield from ask(question)
         return replace(result, verdict=None)

@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_validator
 
 from germane.addons.agentv.evalfile import assertions_in
+from germane.addons.agentv.graders.code_grader import ScriptGrade
 from germane.addons.agentv.graders.llm_grader import FreeForm, capped, prompt_text, template_of, unjudged
-from germane.addons.agentv.graders.transcript import names_of, resolve_cwd
-from germane.addons.agentv.script import ScriptGrade
+from germane.addons.agentv.graders.transcript import resolve_cwd
 from germane.clean import fold
 from germane.errors import InputError, Invalid
 from germane.evalfiles import Case
@@ -178,10 +178,14 @@ class Composite(CaseGrader):
             template = self.aggregator.prompt or prompt_text("composite")
             opinion = yield from ask(FreeForm(template=template, values=values))
             return capped(opinion, agentv=self.agentv)
-        path, cwd, named = self.aggregator.path, self.aggregator.cwd, names_of(case, self.label)
-        document = freeze({"results": results})
-        assert path is not None
-        question = ScriptGrade(command=path, document=document, cwd=cwd, agentv=self.agentv, of=named)
+        assert self.aggregator.path is not None
+        question = ScriptGrade(
+            command=self.aggregator.path,
+            document=freeze({"results": results}),
+            cwd=self.aggregator.cwd,
+            agentv=self.agentv,
+            of=(case.sample.id, case.sample.system, str(case.sample.trial), self.label),
+        )
         result = yield from ask(question)
         words = "Code evaluator failed", "Code aggregator failed"  # AgentV's
         misses = tuple(text.replace(*words) if self.agentv else text for text in result.misses)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, StrictStr, ValidationInfo, model_validator
 
+from germane.addons.agentv.graders.code_grader import findings
 from germane.addons.agentv.graders.transcript import (
     answer_of,
     criteria_of,
@@ -19,7 +20,6 @@ from germane.addons.agentv.graders.transcript import (
     question_of,
     reference_of,
 )
-from germane.addons.agentv.script import findings
 from germane.errors import AnswerError, InputError, Invalid
 from germane.evalfiles import Case
 from germane.graders import CaseGrader, GraderResult, Number

@@ -40,11 +40,6 @@ def resolve_cwd(keys: Keys, command: str) -> None:
         )
 
 
-def names_of(case: Case, grader: str) -> tuple[str, ...]:
-    """Return what identifies a run of a script: the sample's id, the system, the trial, the grader's name."""
-    return case.sample.id, case.sample.system, str(case.sample.trial), grader
-
-
 def question_of(case: Case) -> str:
     """Return the question that graders see: that of the eval file or, without it, the sample's query."""
     return case.question or case.sample.query
