@@ -297,7 +297,7 @@ class Answers:
                     why = error or told.get("error") or body or response
                     message = why.get("message") if isinstance(why, Mapping) else why
                     raise AnswerError(f"the request failed: {str(message or why)[:200]}")  # noqa: TRY301
-                completion = completion_in(body, record["name"])
+                completion = completion_in(told, record["name"])
             judgements = _judgements(request, record, completion, source, self.session)
             problem = next((row.error for row in reversed(judgements) if row.error is not None), "")
         except AnswerError as error:
