@@ -117,19 +117,6 @@ class Share:
         return {**numbers, "gates": [gate.stored() for gate in gates], "beside": beside}
 
 
-def read_rows(folder: Path) -> array[int]:
-    """Return the positions of a part's samples among all cases.
-
-    Raises InputError if the file of positions is missing or damaged.
-    """
-    try:
-        return array("q", map(int, (folder / _ROWS).read_text("ascii").split()))
-    except (OSError, ValueError):
-        raise InputError(
-            f"{folder / _ROWS} cannot be read as a list of numbers", fix="run this part again"
-        ) from None
-
-
 def merge(
     folders: Sequence[Path], *, output: Sequence[Path], force: bool, json: bool, quiet: bool, verbose: bool
 ) -> int:
@@ -165,25 +152,43 @@ def merge(
 
 def open_parts(folders: Sequence[Path]) -> tuple[list[StoredTables], list[array[int]]]:
     """Return the parts ordered by number, and the positions of each part's samples among all samples."""
-    parts = sorted(map(_opened, folders), key=lambda part: _entry(part)["number"])
-    rows = [read_rows(part.path) for part in parts]
-    first = parts[0]
+    parts = list(map(StoredTables.open, folders))
+    for part in parts:
+        if not part.manifest.get("part"):
+            fix = "name folders that `germane run --part 3/16 -o DIR` wrote"
+            raise InputError(f"{part.path} is not the report of a part (germane run --part)", fix=fix)
+        deque(part.labels, 0)
+        part.forget("labels", "scores")  # their lines are copied, not read
+    parts.sort(key=lambda part: part.manifest["part"]["number"])
+    rows = []
+    for part in parts:
+        try:
+            rows.append(array("q", map(int, (part.path / _ROWS).read_text("ascii").split())))
+        except (OSError, ValueError):
+            problem = f"{part.path / _ROWS} cannot be read as a list of numbers"
+            raise InputError(problem, fix="run this part again") from None
+    entries = [part.manifest["part"] for part in parts]
     for part, other in pairwise(parts):
-        if _entry(part)["number"] == _entry(other)["number"]:
-            raise InputError(
-                f"{part.path} and {other.path} are reports of the same part", fix="name each part once"
-            )
-    for part in parts[1:]:
-        if different := _differing(first.manifest, part.manifest):
+        if part.manifest["part"]["number"] == other.manifest["part"]["number"]:
+            problem = f"{part.path} and {other.path} are reports of the same part"
+            raise InputError(problem, fix="name each part once")
+    first, kept = parts[0], {"of": "the number of parts", "cases": "cases", "gates": "gates"}
+    for part, entry in zip(parts, entries, strict=True):
+        different = [name for key, name in kept.items() if entries[0][key] != entry[key]]
+        judges = [canonical((one.manifest.get("judge") or {}).get("identity")) for one in (first, part)]
+        different += ["the judge"] if judges[0] != judges[1] else []
+        inputs = set(entries[0]["inputs"]) ^ set(entry["inputs"])  # each a digest, a blank and a name
+        different += sorted({f"the input {input_.partition(' ')[2]}" for input_ in inputs})
+        different += differing_options(first.manifest["options"], part.manifest["options"])
+        if different:
             problem = f"{first.path} and {part.path} belong to different evaluations: {', '.join(different)}"
             raise InputError(problem, fix="run all parts with the same inputs and options")
-    of = _entry(first)["of"]
-    if missing := sorted(set(range(1, of + 1)) - {_entry(part)["number"] for part in parts}):
+    of = entries[0]["of"]
+    if missing := sorted(set(range(1, of + 1)) - {entry["number"] for entry in entries}):
         problem = f"missing parts: {some_of([f'{number}/{of}' for number in missing], 5)}"
-        raise InputError(
-            problem, fix=f"run the same command with --part {missing[0]}/{of}, or name its folder"
-        )
-    if sorted(chain.from_iterable(rows)) != list(range(_entry(first)["cases"])):
+        fix = f"run the same command with --part {missing[0]}/{of}, or name its folder"
+        raise InputError(problem, fix=fix)
+    if sorted(chain.from_iterable(rows)) != list(range(entries[0]["cases"])):
         problem = "the parts are not of the same cases: some cases are in two parts or in none"
         raise InputError(problem, fix="run all parts again, on inputs that do not change")
     return parts, rows
@@ -206,51 +211,6 @@ def merge_parts(
     if options.get("baseline") or options.get("fail_on_regression"):
         before = find_baseline(options.get("baseline") and local(options["baseline"]))
     merge_rows(parts, rows, folder.start())
-    _add_counts(folder.tables, manifests)
-    stopped = [manifest["verdict"] for manifest in manifests if manifest["verdict"]["exit_code"] == 3]
-    made = _manifest(manifests)
-    made["options"] |= {"folder": str(folder.path), "outputs": [], **own}
-    report = Report.build(
-        folder.tables,
-        made,
-        gates=list(map(Gate.of_stored, _entry(parts[0])["gates"])),
-        max_unmeasured=options["max_unmeasured"],
-        allow_stand_in=options["allow_stand_in"],
-        over=str(stopped[0]["reasons"][0]) if stopped else "",
-    )
-    if before is not None:
-        settle_changes(report, before, every=options["fail_on_regression"])
-    report.finish(folder)
-    return report, before
-
-
-def _opened(path: Path) -> StoredTables:
-    part = StoredTables.open(path)
-    if not part.manifest.get("part"):
-        fix = "name folders that `germane run --part 3/16 -o DIR` wrote"
-        raise InputError(f"{path} is not the report of a part (germane run --part)", fix=fix)
-    deque(part.labels, 0)
-    part.forget("labels", "scores")  # their lines are copied, not read
-    return part
-
-
-def _entry(part: StoredTables) -> Any:
-    return part.manifest["part"]
-
-
-def _differing(row: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Return the names of the settings and inputs that must be equal in two parts' manifests but differ."""
-    names = {"of": "the number of parts", "cases": "cases", "gates": "gates"}
-    results = [name for key, name in names.items() if row["part"][key] != other["part"][key]]
-    judges = [canonical((manifest.get("judge") or {}).get("identity")) for manifest in (row, other)]
-    results += ["the judge"] if judges[0] != judges[1] else []
-    inputs = set(row["part"]["inputs"]) ^ set(other["part"]["inputs"])
-    results += sorted({f"the input {digest_and_name.partition(' ')[2]}" for digest_and_name in inputs})
-    return results + differing_options(row["options"], other["options"])
-
-
-def _add_counts(tables: StoredTables, manifests: Sequence[Mapping[str, Any]]) -> None:
-    """Add the counts in the parts' manifests (notes, prompts, references) to `tables`."""
     for manifest in manifests:
         derived = panel_notes(asked_counts(manifest["asked"]))
         counts = BlockRows(
@@ -263,7 +223,22 @@ def _add_counts(tables: StoredTables, manifests: Sequence[Mapping[str, Any]]) ->
                 for system, measure, values in manifest["part"]["beside"]
             },
         )
-        tables.add_counts(counts)
+        folder.tables.add_counts(counts)
+    stopped = [manifest["verdict"] for manifest in manifests if manifest["verdict"]["exit_code"] == 3]
+    made = _manifest(manifests)
+    made["options"] |= {"folder": str(folder.path), "outputs": [], **own}
+    report = Report.build(
+        folder.tables,
+        made,
+        gates=list(map(Gate.of_stored, manifests[0]["part"]["gates"])),
+        max_unmeasured=options["max_unmeasured"],
+        allow_stand_in=options["allow_stand_in"],
+        over=str(stopped[0]["reasons"][0]) if stopped else "",
+    )
+    if before is not None:
+        settle_changes(report, before, every=options["fail_on_regression"])
+    report.finish(folder)
+    return report, before
 
 
 def _manifest(manifests: Sequence[Mapping[str, Any]]) -> dict[str, Json]:

@@ -84,16 +84,24 @@ class PostgresLedger(Ledger):
         except ImportError:
             raise MissingPart("a ledger in PostgreSQL needs psycopg", fix=install_extra("postgres")) from None
         self._pg: Any = psycopg
-        self._read_only = read_only
         self._place, password = _split(url)
         self._secret = {"password": password} if password else {}
         self._locks = {False: threading.RLock(), True: threading.RLock()}
         self._connections: dict[bool, Any] = {}
         """The connection for reading and the one for writing, which must not wait for a long query."""
-        self._empty = False
         try:
-            with self._connected() as db:
-                self._prepare(db)
+            with self._connected() as db, nullcontext() if read_only else self._locked(db):
+                about = db.execute(
+                    "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass('judgements')"
+                ).fetchone()
+                for statement in _SCHEMA if about is None and not read_only else ():
+                    db.execute(statement)
+            self._empty = about is None and read_only
+            if about is not None:
+                if (version := re.fullmatch(rf"{_ABOUT} ([0-9]+)", about[0] or "")) is None:
+                    other = "has a table `judgements` of another program; name another database"
+                    raise LedgerError(f"{self.place} {other}")  # noqa: TRY301 - as check_format does
+                check_format(self.place, int(version[1]), "name another database")
         except LedgerError:
             self.close()
             raise
@@ -118,22 +126,6 @@ class PostgresLedger(Ledger):
             db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             yield
 
-    def _prepare(self, db: Any) -> None:
-        """Create the table if it is missing."""
-        with nullcontext() if self._read_only else self._locked(db):
-            value = db.execute(
-                "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass('judgements')"
-            ).fetchone()
-            self._empty = value is None and self._read_only
-            for statement in _SCHEMA if value is None and not self._read_only else ():
-                db.execute(statement)
-        if value is None:
-            return
-        if (version := re.fullmatch(rf"{_ABOUT} ([0-9]+)", value[0] or "")) is None:
-            other = "has a table `judgements` of another program; name another database"
-            raise LedgerError(f"{self.place} {other}")
-        check_format(self.place, int(version[1]), "name another database")
-
     @contextmanager
     def _connected(self, *, writing: bool = False) -> Iterator[Any]:
         """Return a context with the connection for reading or writing, which is opened if necessary."""
@@ -142,7 +134,7 @@ class PostgresLedger(Ledger):
                 db = self._connections.get(writing)
                 if db is None or db.closed:
                     more = {"autocommit": True, "connect_timeout": 10, "application_name": "germane"}
-                    db = self._connections[writing] = self._pg.connect(self._place, **more, **self._secret)
+                    db = self._connections[writing] = self._pg.connect(self.place, **more, **self._secret)
                 yield db
             except (self._pg.Error, ValueError, TypeError) as error:
                 words = " ".join(str(error).split())

@@ -51,15 +51,27 @@ def parse_engine(text: str) -> tuple[str, str]:
 def executor_of(text: str) -> Iterator[tuple[Executor, int]]:
     """Start the engine `text`; yield its executor and the number of parts that it runs at the same time."""
     kind, rest = parse_engine(text)
-    if kind == "dask":
-        with _dask_client(rest) as client:
-            # no retries: if a worker is lost, the command to resume continues its part
-            yield client.get_executor(retries=0, pure=False), sum(client.nthreads().values())
+    if kind == "processes":
+        count = int(rest or os.cpu_count() or 1)
+        # spawned, not forked: a forked process may wait forever for a lock that a thread of its parent held
+        with ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), begin_worker) as pool:
+            yield pool, count
         return
-    count = int(rest or os.cpu_count() or 1)
-    # spawned, not forked: a forked process may wait forever for a lock that a thread of its parent held
-    with ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), begin_worker) as pool:
-        yield pool, count
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError:
+        raise MissingPart("--engine dask needs the package distributed", fix=install_extra("dask")) from None
+    try:
+        # without an address the client starts a cluster of its own, and closes it
+        own = {} if rest else {"threads_per_worker": 1, "dashboard_address": None}
+        client = distributed.Client(rest or None, timeout=30, **own)
+    except (OSError, ValueError) as error:
+        raise InputError(f"no Dask scheduler answers at {rest!r}: {error}", fix=_FIX) from None
+    with client:
+        if not client.nthreads():
+            raise InputError(f"the Dask at {rest} has no worker", fix="start one: dask worker ADDRESS")
+        # no retries: if a worker is lost, the command to resume continues its part
+        yield client.get_executor(retries=0, pure=False), sum(client.nthreads().values())
 
 
 def begin_worker() -> None:
@@ -76,25 +88,6 @@ def begin_worker() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="germane-parent", daemon=True).start()
-
-
-@contextmanager
-def _dask_client(address: str) -> Iterator[Any]:
-    """Yield a client of the Dask cluster at `address`; if it is "", start a cluster on this machine."""
-    try:
-        distributed: Any = import_module("distributed")
-    except ImportError:
-        raise MissingPart("--engine dask needs the package distributed", fix=install_extra("dask")) from None
-    try:
-        # without an address the client starts a cluster of its own, and closes it
-        own = {} if address else {"threads_per_worker": 1, "dashboard_address": None}
-        client = distributed.Client(address or None, timeout=30, **own)
-    except (OSError, ValueError) as error:
-        raise InputError(f"no Dask scheduler answers at {address!r}: {error}", fix=_FIX) from None
-    with client:
-        if not client.nthreads():
-            raise InputError(f"the Dask at {address} has no worker", fix="start one: dask worker ADDRESS")
-        yield client
 
 
 _PARTS = "parts"
@@ -128,8 +121,19 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
         plan = Plan.of(resumed, callbacks.warn)
         if plan.defaults:
             callbacks.note(plan.defaults)
-        engine = str(plan.spec.get("engine") or "")
-        _check(plan, parse_engine(engine)[0])
+        engine, planned = str(plan.spec.get("engine") or ""), plan.spec
+        kind, _ = parse_engine(engine)
+        if planned.get("part"):
+            raise InputError("--part and --engine cannot be combined", fix="leave one of them out")
+        if planned.baseline or planned.fail_on_regression:
+            find_baseline(planned.baseline and local(planned.baseline))
+        if "-" in planned.paths:
+            raise InputError("several workers cannot read samples from stdin", fix="write them to a file")
+        if planned.headers and kind != "processes":
+            problem = "--header cannot be sent to other machines, since it may contain a key"
+            raise InputError(problem, fix="set the key in the environment of the workers, as OPENAI_API_KEY")
+        if keeps_answers(plan.judge) and not plan.cases.asks_targets:
+            plan.check(None)
         whole = Path(spec.resume) if spec.resume else new_folder(plan.spec, plan.cases.paths)
         again = command_to_resume(whole, plan.spec)
         target = FolderWriter(whole).lock()
@@ -150,22 +154,6 @@ def run_in_parts(spec: Spec, callbacks: Callbacks) -> tuple[Report, ReportData |
     if any(field in {"errors", "failed"} for _, field, _ in report.tables.asked):
         callbacks.on_failures(again)
     return report, before
-
-
-def _check(plan: Plan, kind: str) -> None:
-    """Raise InputError, before any paid call, if input is invalid or an engine of `kind` cannot run it."""
-    spec = plan.spec
-    if spec.get("part"):
-        raise InputError("--part and --engine cannot be combined", fix="leave one of them out")
-    if spec.baseline or spec.fail_on_regression:
-        find_baseline(spec.baseline and local(spec.baseline))
-    if "-" in spec.paths:
-        raise InputError("several workers cannot read samples from stdin", fix="write them to a file")
-    if spec.headers and kind != "processes":
-        problem = "--header cannot be sent to other machines, since it may contain a key"
-        raise InputError(problem, fix="set the key in the environment of the workers, as OPENAI_API_KEY")
-    if keeps_answers(plan.judge) and not plan.cases.asks_targets:
-        plan.check(None)
 
 
 def _write_start(

@@ -28,15 +28,16 @@ from germane.types import Json
 
 
 def rows_of_traces(rows: Rows, warn: Warn | None = None) -> Rows:
-    """Yield a sample for each trace that contains a retrieval, once all spans are read."""
-    if (first := next(rows, None)) is not None:
-        rows = chain([first], rows)
-        documents = is_document_row(first[1])
-        yield from samples_of_documents(rows) if documents else _of_spans(rows, first[2](()), warn)
+    """Yield a sample for each trace with a search and a query, in the order of the traces' first spans.
 
-
-def _of_spans(rows: Rows, place: Any, warn: Warn | None) -> Rows:
-    """Yield a sample for each trace with a search and a query, in the order of the traces' first spans."""
+    All spans are read first. Rows that are documents of spans become a sample per span.
+    """
+    if (first := next(rows, None)) is None:
+        return
+    rows, place = chain([first], rows), first[2](())
+    if is_document_row(first[1]):
+        yield from samples_of_documents(rows)
+        return
     traces: dict[str, tuple[list[Span], Callable[..., Any]]] = {}
     for _, row, where in rows:
         try:
@@ -76,7 +77,14 @@ def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
     # a server's span around the agent's span contains no question, or is not in the export
     asking = (span for span in (*tops, *around) if span.query and not _retrieves(span))
     root = next(asking, next(iter(tops), None))
-    finals, asked = list(map(_final, searches)), list(map(_asked, searches))
+    finals, errors = list(map(_final, searches)), list[str | None]()
+    # the outermost span of a search has the user's words
+    asked = [next((span.query for span in reversed(search) if span.query), None) for search in searches]
+    for search in searches:
+        error = None
+        for span in search:  # a search that was repeated with success has not failed
+            error = span.error or (None if span.documents else error)
+        errors.append(error)
     question = next((text for text in (root and root.query, *asked) if text), None)
     metadata: dict[str, Json] = {"spans": [final.id for final in finals]}
     row: dict[str, Json] = {
@@ -87,34 +95,22 @@ def _sample(name: str, spans: Sequence[Span]) -> dict[str, Json] | None:
         "metadata": metadata,
         "stages": _stages(searches),
     }
-    errors = list(map(_failed, searches))
+    calls = zip(finals, asked, errors, strict=True)
     if len(searches) == 1 and asked[0] in {None, question}:
         row["contexts"], row["error"] = finals[0].documents, errors[0]
-    elif calls := [
-        call for call in zip(finals, asked, errors, strict=True) if call[0].documents is not None or call[2]
-    ]:
-        row["calls"] = [_call(final, query or question, error) for final, query, error in calls]
-        metadata["spans"] = [final.id for final, _, _ in calls]
+    elif known := [call for call in calls if call[0].documents is not None or call[2]]:
+        row["calls"] = [
+            {
+                "query": query or question,
+                "contexts": final.documents,
+                "error": error,
+                "ms": round(1000 * (final.end - final.start), 3) if final.end > final.start else None,
+                "source": final.name,
+            }
+            for final, query, error in known
+        ]
+        metadata["spans"] = [final.id for final, _, _ in known]
     return {key: value for key, value in row.items() if value is not None and (value or key == "contexts")}
-
-
-def _call(final: Span, query: str | None, error: str | None) -> dict[str, Json]:
-    """Return a search as one of the `calls` of a sample; `final` is the span that holds its results."""
-    ms = round(1000 * (final.end - final.start), 3) if final.end > final.start else None
-    return {"query": query, "contexts": final.documents, "error": error, "ms": ms, "source": final.name}
-
-
-def _asked(search: Sequence[Span]) -> str | None:
-    """Return the query of a search, preferably from the outermost span, which contains the user's words."""
-    return next((span.query for span in reversed(search) if span.query), None)
-
-
-def _failed(search: Sequence[Span]) -> str | None:
-    """Return the error of a search's last failed span."""
-    error = None
-    for span in search:
-        error = span.error or (None if span.documents else error)
-    return error
 
 
 def _final(search: Sequence[Span]) -> Span:

@@ -308,11 +308,26 @@ def _span(row: dict[str, Json]) -> Span:
     """Return the span that a row of an export describes."""
     attributes = _attributes(row)
     kind, parent, start = _kind(row, attributes), name_of(_first(row, _PARENT)), _time(row, _START)
-    retrieved = kind in {RETRIEVER, RERANKER}
     asked = kind != MODEL or not parent  # the input of a model within a trace is a prompt, not the question
     sessions = value_at(attributes, "session.id"), _first(row, ("session_id", "sessionId"))
     queries = (text_in(value_at(attributes, name), QUESTIONS) for name in _QUERIES)
     answers = (text_in(value_at(attributes, name), ANSWERS, speaker=ASSISTANT) for name in _OUTPUTS)
+    documents = inputs = response = error = None
+    if kind in {RETRIEVER, RERANKER}:
+        lists = (documents_in(value_at(attributes, name)) for name in _LISTS)
+        documents = next((listed for listed in lists if listed is not None), None)
+        if documents is None:
+            documents = documents_in(passages_in(parsed(value_at(attributes, "output.value"))))
+        status: Json = row.get("status") if isinstance(row.get("status"), dict) else {}
+        codes = (status.get("code"), status.get("status_code"), row.get("status_code"), row.get("level"))
+        if next((code for code in codes if code is not None), None) in (2, "STATUS_CODE_ERROR", "ERROR"):
+            told = _first(status, ("message", "description"))
+            error = name_of(told or _first(row, ("status_message", "statusMessage")))
+            error = error or "the retrieval failed"
+    elif asked:
+        response = next(filter(None, answers), None)
+    if kind == RERANKER:
+        inputs = documents_in(value_at(attributes, "reranker.input_documents"))
     return Span(
         trace=name_of(_first(row, _TRACE)),
         id=name_of(_first(row, _SPAN)) or name_of(row.get("id")),
@@ -322,11 +337,11 @@ def _span(row: dict[str, Json]) -> Span:
         start=start,
         end=max(start, _time(row, _END)),
         query=next(filter(None, queries), None) if asked else None,
-        documents=_documents(attributes) if retrieved else None,
-        inputs=documents_in(value_at(attributes, "reranker.input_documents")) if kind == RERANKER else None,
-        response=next(filter(None, answers), None) if asked and not retrieved else None,
+        documents=documents,
+        inputs=inputs,
+        response=response,
         session=next(filter(None, map(name_of, sessions)), None),
-        error=_error(row) if retrieved else None,
+        error=error,
     )
 
 
@@ -334,24 +349,12 @@ _OUTPUTS = ("output.value", "gen_ai.output.messages")
 _QUERIES = ("reranker.query", "gen_ai.retrieval.query.text", "input.value", "gen_ai.input.messages")
 
 
-def _error(row: Mapping[str, Json]) -> str | None:
-    """Return the error message of a span that failed; None if it did not fail."""
-    status: Json = row.get("status") if isinstance(row.get("status"), dict) else {}
-    codes = (status.get("code"), status.get("status_code"), row.get("status_code"), row.get("level"))
-    if next((code for code in codes if code is not None), None) not in (2, "STATUS_CODE_ERROR", "ERROR"):
-        return None
-    message = _first(status, ("message", "description")) or _first(row, ("status_message", "statusMessage"))
-    return name_of(message) or "the retrieval failed"
-
-
-_OPERATIONS = {"retrieval": RETRIEVER, "chat": MODEL}
-
-
 def _kind(row: Mapping[str, Json], attributes: Mapping[str, Json]) -> str:
     """Return RERANKER, RETRIEVER or MODEL, as a span states or its attributes show; "" for another kind."""
     values = (value_at(attributes, "openinference.span.kind"), row.get("span_kind"), row.get("type"))
     words = {str(word).upper() for word in values}
-    words.add(_OPERATIONS.get(str(value_at(attributes, "gen_ai.operation.name")), ""))
+    operations = {"retrieval": RETRIEVER, "chat": MODEL}
+    words.add(operations.get(str(value_at(attributes, "gen_ai.operation.name")), ""))
     if RERANKER in words or value_at(attributes, "reranker.output_documents") is not None:
         return RERANKER
     if RETRIEVER in words or value_at(attributes, "retrieval.documents") is not None:
@@ -380,14 +383,6 @@ def _attributes(row: Mapping[str, Json]) -> dict[str, Json]:
 
 
 _LISTS = ("reranker.output_documents", "retrieval.documents", "gen_ai.retrieval.documents")
-
-
-def _documents(attributes: Mapping[str, Json]) -> list[dict[str, Json]] | None:
-    """Return the documents that a retrieval returned; None if they were not recorded."""
-    for name in _LISTS:
-        if (result := documents_in(value_at(attributes, name))) is not None:
-            return result
-    return documents_in(passages_in(parsed(value_at(attributes, "output.value"))))
 
 
 def _time(row: Mapping[str, Json], names: tuple[str, ...]) -> float:
