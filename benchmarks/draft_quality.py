@@ -21,9 +21,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from germane.addons.draft import ease
-from germane.addons.draft.passages import DraftCorpus, Passage
+from germane.addons.draft import document
 from germane.addons.draft.drafting import Search
+from germane.addons.draft.passages import DraftCorpus, Passage
 
 DRAWS, WORDS, MOST_ALARMS, LOOKED_AT = 200, 8, 0.05, 40
 
@@ -50,22 +50,27 @@ def measure(texts: dict[str, str], gold: dict[str, list[str]]) -> int:
     """Compare known items and halves of the real queries with the real queries."""
     passages = [Passage(name, 0, len(text), text) for name, text in texts.items()]
     search = Search(DraftCorpus("", "dl23", texts, passages, passages, {}))
-    real = [ease.measured(query, names, search) for query, names in gold.items() if names]
-    yardstick = ease.summary(real)
+    real = [document.measured(query, names, search) for query, names in gold.items() if names]
+    yardstick = document.summary(real)
     print(
         f"{len(real)} real queries: BM25@1 {yardstick['bm25_at_1']['mean']:.2f}, median overlap {yardstick['overlap_median']:.3f}"
     )
     draw, alarms, missed = random.Random(0), 0, 0
     for _ in range(DRAWS):
         half = draw.sample(real, len(real))
-        alarms += ease.compared(ease.summary(half[::2]), ease.summary(half[1::2]))["verdict"] is not None
+        alarms += (
+            document.compared(document.summary(half[::2]), document.summary(half[1::2]))["verdict"]
+            is not None
+        )
     for seed in range(5):
         draw, known = random.Random(seed), []
         for name in draw.sample(sorted(texts), 50):
             words = sorted(set(texts[name].split()))
-            known.append(ease.measured(" ".join(draw.sample(words, min(WORDS, len(words)))), [name], search))
-        result = ease.summary(known)
-        missed += ease.compared(result, yardstick)["verdict"] != "easier than your users'"
+            known.append(
+                document.measured(" ".join(draw.sample(words, min(WORDS, len(words)))), [name], search)
+            )
+        result = document.summary(known)
+        missed += document.compared(result, yardstick)["verdict"] != "easier than your users'"
         print(f"50 known items of {WORDS} words: BM25@1 {result['bm25_at_1']['mean']:.2f}")
     print(f"halves called different: {alarms} of {DRAWS}; known items not called easier: {missed} of 5")
     return int(alarms > MOST_ALARMS * DRAWS or missed > 0)

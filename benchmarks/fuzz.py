@@ -46,9 +46,8 @@ from germane.evalfiles import read_eval_file
 from germane.evaluation.rank import rank as rank_runs
 from germane.evaluation.run import dry_run
 from germane.evaluation.spec import Spec, read_config
-from germane.labelling.corpus import Corpus
+from germane.labelling.corpus import Corpus, move_labels
 from germane.labelling.files import LabelFile, import_labels
-from germane.labelling.corpus import move_labels
 from germane.ledger.jsonl import import_rows, judgements_of
 from germane.ledger.sqlite import SQLiteLedger
 from germane.ledger.store import COLUMNS

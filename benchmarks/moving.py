@@ -20,8 +20,7 @@ from typing import Any
 
 from germane import evaluate
 from germane.encoding import encode
-from germane.labelling.corpus import Corpus
-from germane.labelling.corpus import move_labels
+from germane.labelling.corpus import Corpus, move_labels
 from germane.samples import samples_from
 
 SIZES = (40, 80, 200)

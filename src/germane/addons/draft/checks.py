@@ -149,13 +149,6 @@ def unsupported(candidate: Candidate) -> str:
     return next((name for name in names if folded(name) not in known), "")
 
 
-def is_copied(question: str, passage: str) -> bool:
-    """Return True if the passage contains eight consecutive words of the question."""
-    listed, whole = terms(question), f" {' '.join(terms(passage))} "
-    size = COPIED * (1 + is_unspaced(question))
-    return any(f" {' '.join(listed[at : at + size])} " in whole for at in range(len(listed) - size + 1))
-
-
 def faults(
     candidate: Candidate,
     passage: str,
@@ -167,44 +160,33 @@ def faults(
 ) -> Iterator[tuple[str, str]]:
     """Yield (fault, the text that shows it) for each fault of a candidate, the most serious fault first."""
     question = candidate.question
-    if answerable:
-        yield from _faults_of_answer(candidate, passage)
+    if answerable and not (candidate.quotes and candidate.answer.strip()):
+        yield "no answer or quote", ""
+    for quote in candidate.quotes if answerable else ():
+        if find_quote(quote, passage) is None:
+            yield "quote not in the passage", quote
+    if answerable and (name := unsupported(candidate)):
+        yield "answer not in the quotes", name
     everything = " \n ".join([question, candidate.answer, *candidate.quotes])
     if not allow_personal and (what := personal_data(everything)):
         yield "personal data", what
-    if phrase := _pointing(question):
-        yield "points at the text", phrase
-    count, factor = len(terms(question)), 1 + is_unspaced(question)
-    if not FEWEST <= count <= MOST * factor:
-        yield "length", f"{count} words"
+    text, scripts, hits = folded(question), scripts_in(question), language_of(question)[1]
+    for known in _languages():  # phrases such as "the passage"
+        spoken = known.script != "Latin" or known.name == "english" or hits[known.name]
+        if known.script in scripts and spoken and (match := known.pointing.search(text)):
+            yield "points at the text", match.group()
+            break
+    listed, factor = terms(question), 1 + is_unspaced(question)
+    if not FEWEST <= len(listed) <= MOST * factor:
+        yield "length", f"{len(listed)} words"
     if other_language(question, passage, language):
         yield "another language", question
-    if is_copied(question, passage):
+    whole, size = f" {' '.join(terms(passage))} ", COPIED * factor
+    if any(f" {' '.join(listed[at : at + size])} " in whole for at in range(len(listed) - size + 1)):
         yield "copied", question
     used = {stem(word) for word in words(question)} if avoid else set()
     if hit := next((word for word in avoid if stem(word) in used), ""):
         yield "forbidden word", hit
-
-
-def _faults_of_answer(candidate: Candidate, passage: str) -> Iterator[tuple[str, str]]:
-    """Yield (fault, evidence) for each fault of a candidate's answer and quotes."""
-    if not candidate.quotes or not candidate.answer.strip():
-        yield "no answer or quote", ""
-    for quote in candidate.quotes:
-        if find_quote(quote, passage) is None:
-            yield "quote not in the passage", quote
-    if name := unsupported(candidate):
-        yield "answer not in the quotes", name
-
-
-def _pointing(question: str) -> str:
-    """Return the phrase in a question that refers to a text that is not shown, or ""."""
-    text, scripts, hits = folded(question), scripts_in(question), language_of(question)[1]
-    for known in _languages():
-        spoken = known.script != "Latin" or known.name == "english" or hits[known.name]
-        if known.script in scripts and spoken and (match := known.pointing.search(text)):
-            return match.group()
-    return ""
 
 
 def repeat_of(candidate: Candidate, texts: set[str], bags: list[frozenset[str]]) -> str:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from germane.addons.draft.checks import content_words, function_words
-from germane.addons.draft.drafting import Attempt, Search, draft_question
-from germane.addons.draft.passages import DraftCorpus, Passage, Turn, terms
+from germane.addons.draft.drafting import Search, draft_question
+from germane.addons.draft.passages import Passage, Turn, terms
 from germane.addons.draft.questions import Standalone
 from germane.clean import clean, counted
 from germane.cli.keyboard import keyboard
@@ -28,7 +28,7 @@ from germane.questions import AnyQuestion, Sufficiency, Support
 from germane.questions.text import words
 from germane.samples.files import read_json_lines, write_whole
 from germane.statistics.intervals import clopper_pearson, mean_interval
-from germane.types import Json, Judgement, Sample, Usage
+from germane.types import Json, Sample, Usage
 
 KEYS = {
     "f": "fine",
@@ -54,7 +54,24 @@ def label(
     if document is None:
         raise InputError(f"{folder} has no drafted test set", fix="name the folder that germane draft wrote")
     rows = read_rows(folder / SAMPLES)
-    _ask(folder, document, rows, who=who, budget=budget, seed=seed, silent=json)
+    drawn = random.Random(seed).sample(rows, min(budget or len(rows), len(rows)))  # noqa: S311 - a draw that can be repeated
+    answered = {row["item"] for row in read_labels(folder, rows) if row["who"] == who}
+    todo = [row for row in drawn if row["id"] not in answered]
+    done = len(drawn) - len(todo)
+    show: Callable[[str], None] = (lambda _: None) if json else print_lines
+    show(f"{len(drawn)} to look at (random, seed {seed}), {done} done; labels of {clean(who)}")
+    constant = {"kind": "draft", "scale": "draft", "who": who, "queue": "random", "blind": True}
+    constant |= {"design": {"seed": seed, "n": len(drawn), "of": len(rows)}}
+    with keyboard() as keys:
+        for number, row in enumerate(todo, done + 1):
+            show("\n".join(["", f"─── {number} of {len(drawn)} ───", *_shown(row, document), _PROMPT]))
+            key = next((key for key in keys if key in {*KEYS, "s", "q"}), "q")
+            if key == "q":
+                break
+            if key != "s":
+                own = {"item": row["id"], "sample": row["id"], "query": row["query"], "answer": KEYS[key]}
+                earlier = read_rows(folder / LABELS)
+                write_rows(folder / LABELS, [*earlier, {**constant, **own, "at": now()}])
     removed = set(document["removed"])
     known = removed | {row["id"] for row in rows}
     labels = [label for label in read_labels(folder, rows) if label["item"] in known]
@@ -73,31 +90,6 @@ def label(
         print_lines(f"\n{checked['bad']} of {checked['n']} bad: {share}{dropped}")
 
 
-def _ask(
-    folder: Path, document: Mapping[str, Any], rows: Sequence[dict[str, Any]],
-    *, who: str, budget: int | None, seed: int, silent: bool,
-) -> None:  # fmt: skip
-    """Show questions one by one (not if `silent`), and save the answers that a person gives by keyboard."""
-    show: Callable[[str], None] = (lambda _: None) if silent else print_lines
-    drawn = random.Random(seed).sample(rows, min(budget or len(rows), len(rows)))  # noqa: S311 - a draw that can be repeated
-    answered = {row["item"] for row in read_labels(folder, rows) if row["who"] == who}
-    todo = [row for row in drawn if row["id"] not in answered]
-    done = len(drawn) - len(todo)
-    show(f"{len(drawn)} to look at (random, seed {seed}), {done} done; labels of {clean(who)}")
-    constant = {"kind": "draft", "scale": "draft", "who": who, "queue": "random", "blind": True}
-    constant |= {"design": {"seed": seed, "n": len(drawn), "of": len(rows)}}
-    with keyboard() as keys:
-        for number, row in enumerate(todo, done + 1):
-            show("\n".join(["", f"─── {number} of {len(drawn)} ───", *_shown(row, document), _PROMPT]))
-            key = next((key for key in keys if key in {*KEYS, "s", "q"}), "q")
-            if key == "q":
-                return
-            if key != "s":
-                own = {"item": row["id"], "sample": row["id"], "query": row["query"], "answer": KEYS[key]}
-                earlier = read_rows(folder / LABELS)
-                write_rows(folder / LABELS, [*earlier, {**constant, **own, "at": now()}])
-
-
 def _shown(row: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
     """Return the lines that show a person the question of `row`, a row of samples.jsonl."""
     lines = [f"question  {clean(row['query'])}"]
@@ -113,7 +105,7 @@ def _shown(row: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
 
 
 SAMPLES, DROPPED, DOCUMENT, LABELS = "samples.jsonl", "dropped.jsonl", "draft.json", "labels.jsonl"
-_STEPS = ("write", "check", "alone", "round trip", "near-miss", "failed")
+STEPS = ("write", "check", "alone", "round trip", "near-miss", "failed")
 
 
 class DraftDocument(Struct, kw_only=True):
@@ -151,16 +143,6 @@ class DraftDocument(Struct, kw_only=True):
     """questions that people found bad and that `--drop-bad` removed"""
 
 
-def spending(attempts: Iterable[Attempt]) -> dict[str, Any]:
-    """Return the `calls`, `tokens` and `cost_usd` of all answers of models that the attempts used."""
-    answers: dict[str, Judgement] = {one.key: one for attempt in attempts for one in attempt.judgements}
-    usages = [one.usage for one in answers.values()]
-    costs = [usage.cost_usd for usage in usages if usage.requests]
-    cost = None if None in costs else round(sum(filter(None, costs)), 6)
-    tokens = {name: sum(getattr(usage, f"{name}_tokens") for usage in usages) for name in ("input", "output")}
-    return {"calls": len(usages), "tokens": tokens, "cost_usd": cost}
-
-
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a JSON Lines file, or [] if it does not exist."""
     return [row for _, row in read_json_lines(path)] if path.exists() else []
@@ -183,35 +165,6 @@ def read_document(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return document if isinstance(document, dict) and "corpus" in document else None
-
-
-def check_folder(folder: Path, source: DraftCorpus) -> dict[str, Any]:
-    """Return the folder's draft.json, or {} if it has none."""
-    fix = "name another folder with -o"
-    before = read_document(folder)
-    if before is None:
-        if (folder / SAMPLES).exists():
-            raise InputError(f"{folder / SAMPLES} was not written by germane draft", fix=fix)
-        return {}
-    if (digest := before["corpus"]["digest"]) != source.digest:
-        drafted = f"{before['corpus'].get('name')} ({digest[:12]})"
-        problem = f"{folder} was drafted from {drafted}, not from {source.name} ({source.digest[:12]})"
-        raise InputError(problem, fix=f"{fix}; answers in the ledger are used again")
-    return before
-
-
-def write_folder(
-    folder: Path, document: DraftDocument, rows: Iterable[Mapping[str, Json]], attempts: Sequence[Attempt]
-) -> None:
-    """Write draft.json, the rejected candidates, and the samples; write nothing if there are no attempts."""
-    if attempts:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_document(folder, structs.asdict(document))
-        numbered = enumerate(attempts, 1)
-        write_rows(
-            folder / DROPPED, ({"attempt": n, **row} for n, attempt in numbered for row in attempt.dropped)
-        )
-        write_rows(folder / SAMPLES, rows)
 
 
 def read_labels(folder: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -239,17 +192,6 @@ def checked_by_people(labels: Iterable[Mapping[str, Any]]) -> dict[str, Json] | 
         return None
     bad = sum(answer != "fine" for answer in answers)
     return {"n": len(answers), "bad": bad, "interval": list(map(float, clopper_pearson(bad, len(answers))))}
-
-
-def reason_counts(attempts: Iterable[Attempt]) -> dict[str, dict[str, int]]:
-    """Return the number of rejected attempts by step of the checks and reason: {step: {reason: n}}."""
-    ended = [attempt.dropped for attempt in attempts if attempt.dropped and not attempt.row]
-    last = [max(rows, key=lambda row: _STEPS.index(row["step"])) for rows in ended]
-    counts = Counter((row["step"], row["reason"]) for row in last)
-    result: dict[str, dict[str, int]] = {row["step"]: {} for row in last}
-    for (step, reason), count in sorted(counts.items()):
-        result[step][reason] = count
-    return result
 
 
 KEPT = {"low": 0.8, "typical": 0.54, "high": 0.2}

@@ -9,22 +9,22 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
 from germane.addons.draft.checks import content_words, faults, find_quote, repeat_of, words_to_avoid
-from germane.addons.draft.passages import BM25, DraftCorpus, Passage, Turn, TurnOrder, terms
+from germane.addons.draft.passages import BM25, DraftCorpus, Turn, TurnOrder, terms
 from germane.addons.draft.questions import (
     Alone,
     Candidate,
     Draft,
-    DraftPayload,
     Standalone,
     SufficiencyReversed,
 )
+from germane.cli.output import say
 from germane.errors import InputError, TargetError
 from germane.judging.asker import Asker
 from germane.questions import Question, Sufficiency, Support
@@ -52,9 +52,14 @@ class Search:
             self.of_doc[passage.doc].append(at)
         self._target, self._asking = target, asyncio.Semaphore(target.workers if target else 1)
         self._runs = defaultdict[str, list[Context]](list)
-        for names, contexts in (pair for file in runs for pair in _results(file)):
-            for name in names:
-                self._runs[name] += contexts
+        for file in runs:
+            if file.suffix.lower() in {".trec", ".run", ".txt"}:
+                for query, docs in read_run(file, fmt="trec").items():
+                    self._runs[query] += [Context(id=name) for name in docs]
+                continue
+            for sample in read_samples(file):
+                for name in (sample.id, _normal(sample.query)):
+                    self._runs[name] += sample.contexts or ()
         self.name = "BM25 and the pool" if runs or target else "BM25"
 
     def place_of(self, doc: str, text: str) -> dict[str, Json]:
@@ -76,41 +81,27 @@ class Search:
         return next((rank for rank, doc in enumerate(found, 1) if doc in docs), None)
 
     async def top(self, name: str, query: str, k: int) -> list[tuple[str, str]]:
-        """Return the top `k` passages of BM25, of stored results (`runs`) and of the target, each once."""
+        """Return the top `k` passages of BM25, of stored results (`runs`) and of the target, each once.
+
+        A passage is (document id, text). Of a document without a text, it is the best passage by BM25.
+        """
         found = [(self.passages[at].doc, self.passages[at].text) for at in self.index.search(query, k)]
-        pooled = self._runs[name] if name in self._runs else self._runs.get(_normal(query), [])
-        live = await self._of_target(name, query)
-        found += [self._as_passage(context, query) for context in [*pooled[:k], *live[:k]]]
+        pooled = list((self._runs[name] if name in self._runs else self._runs.get(_normal(query), []))[:k])
+        if self._target is not None:
+            async with self._asking:
+                try:
+                    answered = await self._target.answer(Sample(id=name, query=query))
+                except TargetError as error:
+                    problem = f"the target does not answer {query!r}: {error}"
+                    raise InputError(problem, fix="see --target") from None
+            pooled += (answered.contexts or ())[:k]
+        for context in pooled:
+            doc, text = context.id or "", context.text or ""
+            if not text and doc in self.of_doc:
+                scores = self.index.scores(query)
+                text = self.passages[max(self.of_doc[doc], key=lambda at: scores[at])].text
+            found.append((doc, text))
         return list(dict.fromkeys(pair for pair in found if pair[1].strip()))
-
-    async def _of_target(self, name: str, query: str) -> Sequence[Context]:
-        """Return the contexts that the target retrieves for a query, or () without a target."""
-        if self._target is None:
-            return ()
-        async with self._asking:
-            try:
-                return (await self._target.answer(Sample(id=name, query=query))).contexts or ()
-            except TargetError as error:
-                problem = f"the target does not answer {query!r}: {error}"
-                raise InputError(problem, fix="see --target") from None
-
-    def _as_passage(self, context: Context, query: str) -> tuple[str, str]:
-        """Return a context as (document id, text)."""
-        doc, text = context.id or "", context.text or ""
-        if text or doc not in self.of_doc:
-            return doc, text
-        scores = self.index.scores(query)
-        return doc, self.passages[max(self.of_doc[doc], key=lambda at: scores[at])].text
-
-
-def _results(file: Path) -> Iterator[tuple[Sequence[str], Sequence[Context]]]:
-    """Yield (names of the query, its contexts) for each query of a TREC run or each sample of a file."""
-    if file.suffix.lower() in {".trec", ".run", ".txt"}:
-        for query, docs in read_run(file, fmt="trec").items():
-            yield (query,), [Context(id=name) for name in docs]
-        return
-    for sample in read_samples(file):
-        yield (sample.id, _normal(sample.query)), sample.contexts or ()
 
 
 def _normal(query: str) -> str:
@@ -189,19 +180,28 @@ class Attempt:
         self.dropped.append({**row, **(candidate.model_dump() if candidate else {}), **why.more})
 
 
+def spending(attempts: Iterable[Attempt]) -> dict[str, Any]:
+    """Return the `calls`, `tokens` and `cost_usd` of all answers of models that the attempts used."""
+    answers: dict[str, Judgement] = {one.key: one for attempt in attempts for one in attempt.judgements}
+    usages = [one.usage for one in answers.values()]
+    costs = [usage.cost_usd for usage in usages if usage.requests]
+    cost = None if None in costs else round(sum(filter(None, costs)), 6)
+    tokens = {name: sum(getattr(usage, f"{name}_tokens") for usage in usages) for name in ("input", "output")}
+    return {"calls": len(usages), "tokens": tokens, "cost_usd": cost}
+
+
 @dataclass
 class Drafter:
     """Drafts questions until enough are accepted, no passages are left, or the first 20 attempts all failed.
 
-    `pool` asks the writer and the judge, and `progress` is called with the number of attempts so far. With
-    another `seed`, the writer is asked again. `language` "" means that of the passage. Up to `ahead` attempts
-    run at the same time. `stopped` is the reason why drafting ended early, or "".
+    `pool` asks the writer and the judge. With another `seed`, the writer is asked again. `language` "" means
+    that of the passage. Up to `ahead` attempts run at the same time. `stopped` is the reason why drafting
+    ended early, or "".
     """
 
     pool: Asker
     search: Search
     order: TurnOrder
-    progress: Callable[[int], None]
     seed: int = 0
     language: str = ""
     examples: tuple[str, ...] = ()
@@ -222,39 +222,38 @@ class Drafter:
         """Draft questions until enough are accepted, no attempts are left, or the first 20 all fail."""
         try:
             while not self.stopped:
-                self._begin_ahead()
+                # start those that come next if every attempt until then is accepted
+                order = self.order.copy()
+                room = self.ahead if self.kept else min(self.ahead, FIRST - len(self.attempts))
+                for _ in range(max(1, room)):
+                    if (turn := order.next()) is None:
+                        break
+                    if turn.id not in self._tasks:
+                        self._tasks[turn.id] = asyncio.ensure_future(self._write(turn))
+                    order.settle(turn, kept=True)
                 if (turn := self.order.next()) is None:
                     return
                 attempt = await self._tasks.pop(turn.id)
-                self._check_repeat(attempt)
+                candidate = attempt.candidate
+                if candidate is not None and (what := repeat_of(candidate, self._texts, self._bags)):
+                    attempt.row, attempt.searched, attempt.rivals = {}, [], 0
+                    attempt.dropped = [row for row in attempt.dropped if row["step"] == "check"]
+                    attempt.drop(Dropped("check", "repeat", what), candidate)
                 self.attempts.append(attempt)
                 self.order.settle(turn, kept=bool(attempt.row))
-                self.progress(len(self.attempts))
-                if len(self.attempts) == FIRST and not self.kept:
+                if len(self.attempts) != FIRST:
+                    continue
+                kept, wanted, spent = len(self.kept), len(self.order.slots), spending(self.attempts)
+                if not kept:
                     self.stopped = f"0 of the first {FIRST} attempts were kept"
+                elif kept < wanted:
+                    cost, calls = spent["cost_usd"], round(spent["calls"] * wanted / kept)
+                    price = "" if cost is None else f", ${cost * wanted / kept:.4f}"
+                    say(f"{kept} of {FIRST} attempts accepted: about {calls:,} calls{price} in total")
         finally:
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-
-    def _begin_ahead(self) -> None:
-        """Start up to `ahead` attempts: those that come next if every attempt until then is accepted."""
-        order = self.order.copy()
-        room = self.ahead if self.kept else min(self.ahead, FIRST - len(self.attempts))
-        for _ in range(max(1, room)):
-            if (turn := order.next()) is None:
-                return
-            if turn.id not in self._tasks:
-                self._tasks[turn.id] = asyncio.ensure_future(self._write(turn))
-            order.settle(turn, kept=True)
-
-    def _check_repeat(self, attempt: Attempt) -> None:
-        """Reject an attempt's question if it repeats an earlier one; call it for each attempt in order."""
-        candidate = attempt.candidate
-        if candidate is not None and (what := repeat_of(candidate, self._texts, self._bags)):
-            attempt.row, attempt.searched, attempt.rivals = {}, [], 0
-            attempt.dropped = [row for row in attempt.dropped if row["step"] == "check"]
-            attempt.drop(Dropped("check", "repeat", what), candidate)
 
     async def _ask(self, question: Question[A], attempt: Attempt) -> A:
         """Return a model's answer, which is added to the attempt's; raise Dropped if it is unusable."""
@@ -268,47 +267,48 @@ class Drafter:
         return value
 
     async def _write(self, turn: Turn) -> Attempt:
-        """Make an attempt: ask the writer for candidates, check them, and have the first good one judged."""
+        """Make an attempt: ask the writer for candidates, check them, and have the first good one judged.
+
+        A near-miss is accepted if the judge finds no answer in the top 20 passages, in two orders.
+        """
         result, question = Attempt(turn), draft_question(turn, self.examples, self.language, self.seed)
-        try:
-            self._check(result, await self._ask(question, result), question.avoid)
-            if (candidate := result.candidate) is not None:
-                alone = await self._ask(Standalone(candidate.question), result)
-                if not alone.standalone:
-                    result.drop(Dropped("alone", "not self-contained", alone.reasoning), candidate)
-                elif turn.kind == "near-miss":
-                    await self._look_for_answer(result, candidate)
-                else:
-                    await self._round_trip(result, candidate, alone)
-        except Dropped as why:
-            result.drop(why, result.candidate)
-        return result
-
-    def _check(self, attempt: Attempt, payload: DraftPayload, avoid: tuple[str, ...]) -> None:
-        """Set `candidate` to the writer's first one without a fault; no calls are made."""
-        if not payload.candidates:
-            raise Dropped("write", "unsuitable", payload.unsuitable)
-        turn = attempt.turn
         rules = {"answerable": turn.kind != "near-miss", "allow_personal": self.allow_personal}
-        for candidate in payload.candidates[:CANDIDATES]:
-            fault = next(faults(candidate, turn.passage.text, avoid, self.language, **rules), None)
-            if fault is None:
-                attempt.candidate = candidate
-                return
-            attempt.drop(Dropped("check", *fault), candidate)
-
-    async def _look_for_answer(self, attempt: Attempt, candidate: Candidate) -> None:
-        """Accept a near-miss if the judge finds no answer in the top 20 passages, in two orders."""
-        found = await self.search.top(attempt.turn.id, candidate.question, LOOKED_AT)
-        texts = tuple(text for _, text in found)
-        for question in (Sufficiency, SufficiencyReversed):
-            verdict = await self._ask(question(candidate.question, texts), attempt)
-            if verdict.sufficient:
-                searched = [doc for doc, _ in found]
-                raise Dropped("near-miss", "the corpus answers it", verdict.reasoning, searched=searched)
-        attempt.searched = [self.search.place_of(*pair) for pair in found]
-        facts: dict[str, Json] = {"searched": f"top {LOOKED_AT} of {self.search.name}"}
-        attempt.row = self._row(attempt, candidate.question, {"answerable": False}, facts)
+        try:
+            payload = await self._ask(question, result)
+            if not payload.candidates:
+                result.drop(Dropped("write", "unsuitable", payload.unsuitable))
+                return result
+            for candidate in payload.candidates[:CANDIDATES]:
+                fault = next(
+                    faults(candidate, turn.passage.text, question.avoid, self.language, **rules), None
+                )
+                if fault is None:
+                    result.candidate = candidate
+                    break
+                result.drop(Dropped("check", *fault), candidate)
+            else:
+                return result
+            alone = await self._ask(Standalone(candidate.question), result)
+            if not alone.standalone:
+                result.drop(Dropped("alone", "not self-contained", alone.reasoning), candidate)
+                return result
+            if turn.kind != "near-miss":
+                await self._round_trip(result, candidate, alone)
+                return result
+            found = await self.search.top(turn.id, candidate.question, LOOKED_AT)
+            for kind in (Sufficiency, SufficiencyReversed):
+                verdict = await self._ask(kind(candidate.question, tuple(text for _, text in found)), result)
+                if verdict.sufficient:
+                    seen: list[Json] = [doc for doc, _ in found]
+                    why = Dropped("near-miss", "the corpus answers it", verdict.reasoning, searched=seen)
+                    result.drop(why, candidate)
+                    return result
+            result.searched = [self.search.place_of(*pair) for pair in found]
+            facts: dict[str, Json] = {"searched": f"top {LOOKED_AT} of {self.search.name}"}
+            result.row = self._row(result, candidate.question, {"answerable": False}, facts)
+        except Dropped as dropped:
+            result.drop(dropped, result.candidate)
+        return result
 
     async def _round_trip(self, attempt: Attempt, candidate: Candidate, alone: Alone) -> None:
         """Accept the question if its passage states the answer and few others do; else raise Dropped."""
@@ -324,39 +324,34 @@ class Drafter:
         (verdict,) = await self._ask(Support((claim,), tuple(text for _, text in listed)), attempt)
         if 1 not in verdict.contexts:
             raise Dropped("round trip", "wrong gold", verdict.reasoning)
-        states = (listed[rank - 1][0] for rank in verdict.contexts)
-        rivals = [doc for doc in dict.fromkeys(states) if doc and doc not in gold]
+        stating = (listed[rank - 1][0] for rank in verdict.contexts)
+        rivals = [doc for doc in dict.fromkeys(stating) if doc and doc not in gold]
         if len(rivals) > MOST_RIVALS:
-            stated = f"{len(rivals)} other documents state it"
-            raise Dropped("round trip", "not unique", stated, rivals=rivals)
-        evidence = self._evidence(passage, candidate.quotes, gold)
-        labels: dict[str, Any] = {"reference": answer, "qrels": dict.fromkeys(gold, 1)}
-        labels |= {"unsure": dict.fromkeys(rivals, 1)} if rivals else {}
-        first, last = (evidence[0][end] - passage.start for end in ("start", "end"))
-        own, mine = set(content_words(passage.text)), content_words(question)
-        facts: dict[str, Json] = {
-            "around": passage.text[max(0, first - _AROUND) : last + _AROUND],
-            "bm25_rank": self.search.rank(question, gold),
-            "overlap": round(sum(word in own for word in mine) / len(mine), 4) if mine else 0.0,
-        }
-        attempt.row = self._row(attempt, question, {**labels, "evidence": evidence}, facts)
-        if _same_answer(alone.answer, answer):
-            attempt.row["tags"].insert(-1, "common-knowledge")
-        attempt.rivals = len(rivals)
-        attempt.searched = [self.search.place_of(*pair) for pair in listed if pair[0] not in (*gold, *rivals)]
-
-    def _evidence(
-        self, passage: Passage, quotes: Sequence[str], gold: Sequence[str]
-    ) -> list[dict[str, Json]]:
-        """Return a row (quote, doc, start, end) for each quote and each document of `gold` (ids) with it."""
-        result: list[dict[str, Json]] = []
-        for doc, quote in product(gold, dict.fromkeys(quotes)):
+            detail = f"{len(rivals)} other documents state it"
+            raise Dropped("round trip", "not unique", detail, rivals=rivals)
+        evidence: list[dict[str, Json]] = []
+        for doc, quote in product(gold, dict.fromkeys(candidate.quotes)):
             own = doc == passage.doc
             text, at = (passage.text, passage.start) if own else (self.search.documents[doc], 0)
             if (span := find_quote(quote, text)) is not None:
                 start, end = span
-                result.append({"quote": text[start:end], "doc": doc, "start": at + start, "end": at + end})
-        return result
+                evidence.append({"quote": text[start:end], "doc": doc, "start": at + start, "end": at + end})
+        labels: dict[str, Any] = {"reference": answer, "qrels": dict.fromkeys(gold, 1)}
+        labels |= {"unsure": dict.fromkeys(rivals, 1)} if rivals else {}
+        first, last = (evidence[0][end] - passage.start for end in ("start", "end"))
+        known, mine = set(content_words(passage.text)), content_words(question)
+        facts: dict[str, Json] = {
+            "around": passage.text[max(0, first - _AROUND) : last + _AROUND],
+            "bm25_rank": self.search.rank(question, gold),
+            "overlap": round(sum(word in known for word in mine) / len(mine), 4) if mine else 0.0,
+        }
+        attempt.row = self._row(attempt, question, {**labels, "evidence": evidence}, facts)
+        # the answer is known if 80 % of the content words of the shorter answer occur in the other
+        told, stated = set(content_words(alone.answer)), set(content_words(answer))
+        if told and stated and len(told & stated) >= 0.8 * min(len(told), len(stated)):
+            attempt.row["tags"].insert(-1, "common-knowledge")
+        attempt.rivals = len(rivals)
+        attempt.searched = [self.search.place_of(*pair) for pair in listed if pair[0] not in (*gold, *rivals)]
 
     def _row(
         self, attempt: Attempt, query: str, labels: dict[str, Any], facts: dict[str, Json]
@@ -369,9 +364,3 @@ class Drafter:
         about = {name: value for name, value in source.items() if value} | drawn | facts
         row = {"id": turn.id, "query": " ".join(query.split()), **labels, "cluster": turn.passage.doc}
         return {**row, "tags": ["drafted", turn.kind, turn.style], "metadata": {"draft": about}}
-
-
-def _same_answer(known: str, reference: str) -> bool:
-    """Return True if at least 80 % of the content words of the shorter answer occur in the other answer."""
-    a, b = set(content_words(known)), set(content_words(reference))
-    return bool(a and b) and len(a & b) >= 0.8 * min(len(a), len(b))

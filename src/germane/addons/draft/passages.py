@@ -13,6 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
+from germane.clean import counted
 from germane.errors import InputError
 from germane.labelling.corpus import Corpus
 from germane.questions.text import folded
@@ -253,10 +254,11 @@ class DraftCorpus:
         return {"digest": self.digest, "name": self.name, **counts}
 
 
-def read_corpus(path: Path) -> DraftCorpus:
+def read_corpus(path: Path, n: int) -> DraftCorpus:
     """Read a corpus, cut it into passages, and count unsuitable passages by reason.
 
-    Raises InputError for an office file (such as PDF) without a text file of the same name.
+    Raises InputError for an office file (such as PDF) without a text file of the same name, and if fewer than
+    n / 3 passages are suitable.
     """
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     texts = {file.with_suffix("") for file in files if file.suffix.lower() not in _OFFICE}
@@ -268,7 +270,12 @@ def read_corpus(path: Path) -> DraftCorpus:
     documents = dict(corpus.documents())
     name, digest = (str(corpus.identity[key]) for key in ("name", "digest"))
     passages = [passage for doc, text in documents.items() for passage in cut(doc, text)]
-    return DraftCorpus(digest, name, documents, passages, *_sort_out(passages, documents))
+    usable, counts = _sort_out(passages, documents)
+    if 3 * len(usable) < n:
+        skipped = ", ".join(f"{count} {reason}" for reason, count in counts.items())
+        can = f"{counted(len(usable), 'passage')} of {path} are usable (left out: {skipped or 0})"
+        raise InputError(f"{can}, too few for -n {n}", fix="give more documents or a smaller -n")
+    return DraftCorpus(digest, name, documents, passages, usable, counts)
 
 
 def cut(doc: str, text: str) -> Iterator[Passage]:

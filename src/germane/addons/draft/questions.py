@@ -39,18 +39,14 @@ class ShortLimits(Limits):
         """Accept an answer that reaches a limit; if it is cut off, the checks of drafting reject it."""
 
 
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else [] if value is None else value
-
-
 class Candidate(PayloadModel):
     """A question with its answer and the quotes that state it."""
 
     question: StrictStr
     answer: Reason = ""
-    quotes: Annotated[list[StrictStr], BeforeValidator(_listed)] = Field(
-        default_factory=list, description="copied from the passage to the letter"
-    )
+    quotes: Annotated[
+        list[StrictStr], BeforeValidator(lambda value: [value] if isinstance(value, str) else value or [])
+    ] = Field(default_factory=list, description="copied from the passage to the letter")
 
 
 class DraftPayload(PayloadModel):

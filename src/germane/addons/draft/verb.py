@@ -12,7 +12,7 @@ from msgspec import structs
 
 from germane.addons.draft import document as files
 from germane.addons.draft import passages
-from germane.addons.draft.drafting import FIRST, Drafter, Search
+from germane.addons.draft.drafting import FIRST, Drafter, Search, spending
 from germane.addons.draft.passages import DraftCorpus, Turn, TurnOrder
 from germane.clean import counted
 from germane.cli.output import print_document, print_lines, say
@@ -28,7 +28,7 @@ from germane.ledger.sqlite import password_apart
 from germane.measures.declaration import no_judge
 from germane.samples import Notices, read_samples
 from germane.targets import Target, open_target
-from germane.types import Json, Sample
+from germane.types import Sample
 
 _SHOWN, _AHEAD = 6, 16
 _EASY, _MANY_RIVALS = 0.8, 0.2
@@ -63,14 +63,27 @@ def draft(
     shares = passages.parse_shares(mix, "--mix", passages.MIX)
     styles = passages.parse_shares(style, "--style", passages.STYLES)
     spec = Spec.of(judge=judge, reading="single", **of_run)
-    checker, author = _judges(spec.in_project(), writer)
-    source = _read(corpus, number)
-    before = files.check_folder(output, source)
+    checker = pick_judge(spec.in_project())
+    author = checker if writer is None else pick_judge(spec.in_project().but(judge=writer))
+    if checker is None or author is None:
+        raise no_judge(["draft"])
+    for one in (checker, author):
+        if one.stand_in or not one.stored:
+            problem = f"{one.name} is not a model, so it cannot write or check questions"
+            raise InputError(problem, fix="name a model: --judge openai:gpt-4o-mini")
+    source = passages.read_corpus(corpus, number)
+    before, fix = files.read_document(output), "name another folder with -o"
+    if before is None and (output / files.SAMPLES).exists():
+        raise InputError(f"{output / files.SAMPLES} was not written by germane draft", fix=fix)
+    if before is not None and (digest := before["corpus"]["digest"]) != source.digest:
+        drafted = f"{before['corpus'].get('name')} ({digest[:12]})"
+        problem = f"{output} was drafted from {drafted}, not from {source.name} ({source.digest[:12]})"
+        raise InputError(problem, fix=f"{fix}; answers in the ledger are used again")
     real = _real_questions(like) if like is not None else []
     shown = tuple(sample.query for sample in random.Random(seed).sample(real, min(_SHOWN, len(real))))  # noqa: S311 - a draw that can be repeated
     turns = passages.draw(source.usable, seed, shares, styles)
     if dry_run:
-        _print(*_dry_run(source, turns, number, shown, (checker, author)), json=json)
+        _dry_run(source, turns, number, shown, (checker, author), json=json)
         return 0
     for one in (author, checker):
         check_price(one, spec.max_cost)
@@ -81,22 +94,12 @@ def draft(
     store = open_ledger(None if spec.no_cache else ledger_address(spec.ledger), replay)
 
     async def run() -> Drafter:
-        budget = Budget(spec.max_cost, spec.max_calls)
-        judges = {"draft": author}
+        budget, judges = Budget(spec.max_cost, spec.max_calls), {"draft": author}
         async with Asker(
             lambda question: judges.get(question.kind, checker), store, budget=budget, replay=replay or ""
         ) as asking:
-            drafter = Drafter(
-                asking,
-                search,
-                order,
-                lambda done: _progress(drafter, number, done),
-                seed=seed,
-                language=language or "",
-                examples=shown,
-                allow_personal=allow_personal,
-                ahead=2 * (spec.jobs or _AHEAD),
-            )
+            ahead = 2 * (spec.jobs or _AHEAD)
+            drafter = Drafter(asking, search, order, seed, language or "", shown, allow_personal, ahead)
             try:
                 await drafter.run()
             except (LimitReached, JudgeError) as error:
@@ -110,15 +113,38 @@ def draft(
     finally:
         if store is not None:
             store.close()
+    return _finish(drafter, source, (checker, author), real, output, before or {}, json=json)
+
+
+def _finish(
+    drafter: Drafter,
+    source: DraftCorpus,
+    judges: tuple[Judge, Judge],
+    real: Sequence[Sample],
+    output: Path,
+    before: Mapping[str, Any],
+    *,
+    json: bool,
+) -> int:
+    """Write and print the drafted set, and return the exit code; `before` is the folder's draft.json so far."""
     rows = [attempt.row for attempt in drafter.kept]
     labels = files.read_labels(output, rows)
     settled = {row["id"] for row in rows} - {label["item"] for label in labels}
     removed = [name for name in before.get("removed", ()) if name not in settled]
     rows = files.settle_rows(rows, labels, removed)
-    document = _document(drafter, source, (checker, author), real, rows, labels)
+    document = _document(drafter, source, judges, real, rows, labels)
     document.removed = removed
-    files.write_folder(output, document, rows, drafter.attempts)
-    _print(structs.asdict(document), last_line(document, output), json=json)
+    if drafter.attempts:
+        output.mkdir(parents=True, exist_ok=True)
+        files.write_document(output, structs.asdict(document))
+        numbered = enumerate(drafter.attempts, 1)
+        dropped = ({"attempt": n, **row} for n, attempt in numbered for row in attempt.dropped)
+        files.write_rows(output / files.DROPPED, dropped)
+        files.write_rows(output / files.SAMPLES, rows)
+    if json:
+        print_document(structs.asdict(document))
+    else:
+        print_lines(last_line(document, output))
     say(f"{counted(drafter.pool.spent.calls, 'call was', 'calls were')} made now")
     if document.exit_code:
         say(_why_fewer(document))
@@ -135,6 +161,11 @@ def _document(
 ) -> files.DraftDocument:
     """Return the content of draft.json for the attempts of `drafter`."""
     kept, number, clusters = drafter.kept, len(drafter.order.slots), [row["cluster"] for row in rows]
+    ended = [attempt.dropped for attempt in drafter.attempts if attempt.dropped and not attempt.row]
+    last = [max(rejected, key=lambda row: files.STEPS.index(row["step"])) for rejected in ended]
+    dropped: dict[str, dict[str, int]] = {row["step"]: {} for row in last}
+    for (step, reason), count in sorted(Counter((row["step"], row["reason"]) for row in last).items()):
+        dropped[step][reason] = count
     rivals = [attempt.rivals > 0 for attempt in kept if attempt.turn.kind != "near-miss"]
     return files.DraftDocument(
         exit_code=0 if len(kept) >= number else 3,
@@ -142,7 +173,7 @@ def _document(
         kept=len(kept),
         attempts=len(drafter.attempts),
         corpus=source.as_json(),
-        dropped=files.reason_counts(drafter.attempts),
+        dropped=dropped,
         kinds=drafter.order.counts(),
         ease=files.of_set(rows, clusters, real, drafter.search),
         precision=files.precision(clusters),
@@ -152,41 +183,11 @@ def _document(
         documents_covered=len(set(clusters)),
         judge=judges[0].name,
         writer=judges[1].name,
-        **files.spending(drafter.attempts),
+        **spending(drafter.attempts),
         seed=drafter.seed,
         stopped=drafter.stopped,
         checked_by_people=files.checked_by_people(labels),
     )
-
-
-def _print(document: dict[str, Json], text: str, *, json: bool) -> None:
-    if json:
-        print_document(document)
-    else:
-        print_lines(text)
-
-
-def _judges(spec: Spec, writer: str | None) -> tuple[Judge, Judge]:
-    """Return the judge and the writer. Raises InputError if none is given, or one cannot write questions."""
-    checker = pick_judge(spec)
-    author = checker if writer is None else pick_judge(spec.but(judge=writer))
-    if checker is None or author is None:
-        raise no_judge(["draft"])
-    for one in (checker, author):
-        if one.stand_in or not one.stored:
-            problem = f"{one.name} is not a model, so it cannot write or check questions"
-            raise InputError(problem, fix="name a model: --judge openai:gpt-4o-mini")
-    return checker, author
-
-
-def _read(corpus: Path, n: int) -> DraftCorpus:
-    """Read the corpus. Raises InputError if fewer than n / 3 of its passages are suitable."""
-    source = passages.read_corpus(corpus)
-    if 3 * len(source.usable) < n:
-        skipped = ", ".join(f"{count} {reason}" for reason, count in source.skipped.items())
-        can = f"{counted(len(source.usable), 'passage')} of {corpus} are usable (left out: {skipped or 0})"
-        raise InputError(f"{can}, too few for -n {n}", fix="give more documents or a smaller -n")
-    return source
 
 
 def _real_questions(path: Path) -> list[Sample]:
@@ -222,8 +223,10 @@ def _dry_run(
     n: int,
     shown: Sequence[str],
     judges: tuple[Judge, Judge],
-) -> tuple[dict[str, Json], str]:
-    """Return the document and the text of --dry-run: the expected calls and cost, and what is sent."""
+    *,
+    json: bool,
+) -> None:
+    """Print the expected calls and cost, and what is sent, as text or as a JSON document."""
     listed = [turn for some in zip(*(some for some in turns.values() if some), strict=False) for turn in some]
     guess = files.forecast(n, listed, judges, shown, source.passages)
     models = sorted({one.name for one in judges})
@@ -238,19 +241,11 @@ def _dry_run(
         lines.append(f"{name:8} {row['calls']:6,} calls, about {tokens}, {cost}")
     lines.append("the numbers are a guess: the acceptance rate is unknown before 20 attempts")
     lines.append(f"sent to {' and '.join(models)}: {'; '.join(sent)}")
-    document = {"schema_version": 1, "n": n, "judge": judges[0].name, "writer": judges[1].name}
-    return {**document, "forecast": guess, "guess": True, "sent": sent, "sent_to": models}, "\n".join(lines)
-
-
-def _progress(drafter: Drafter, n: int, done: int) -> None:
-    """Print the number of calls and the cost to expect for `n` questions, once 20 attempts are `done`."""
-    kept = len(drafter.kept)
-    if done == FIRST and 0 < kept < n:
-        spent = files.spending(drafter.attempts)
-        price = "" if spent["cost_usd"] is None else f", ${spent['cost_usd'] * n / kept:.4f}"
-        say(
-            f"{kept} of {done} attempts accepted: about {round(spent['calls'] * n / kept):,} calls{price} in total"
-        )
+    if json:
+        document = {"schema_version": 1, "n": n, "judge": judges[0].name, "writer": judges[1].name}
+        print_document({**document, "forecast": guess, "guess": True, "sent": sent, "sent_to": models})
+    else:
+        print_lines("\n".join(lines))
 
 
 def _why_fewer(document: files.DraftDocument) -> str:
@@ -274,17 +269,29 @@ def last_line(document: files.DraftDocument, folder: Path) -> str:
     price = "" if document.cost_usd is None else f", ${document.cost_usd:.2f}"
     documents = f"{document.documents_covered} of {counted(document.corpus['documents'], 'document')}"
     paid = f"{kept} of {counted(document.attempts, 'attempt')}; {counted(document.calls, 'call')}{price}"
-    parts = [f"{counted(kept, 'question')} from {documents} ({paid}).", *_ease_in_words(document.ease)]
+    parts, ease = [f"{counted(kept, 'question')} from {documents} ({paid})."], document.ease
+    first = ease["drafted"]["bm25_at_1"]
+    if first["interval"]:
+        share = "{mean:.0%} ({interval[0]:.0%} to {interval[1]:.0%})"
+        line = "BM25 finds {mean:.0%} at rank 1 ({interval[0]:.0%} to {interval[1]:.0%})".format(**first)
+        if "like" in ease:
+            gold = ease["like"]["bm25_at_1"]
+            theirs = share.format(**gold) if gold["interval"] else "have no gold"
+            verdict = f": {ease['verdict']}" if ease["verdict"] else ""
+            line += f", of your {ease['like']['n']} real questions {theirs}{verdict}"
+        parts.append(f"{line}.")
+        if first["mean"] > _EASY:
+            parts.append("This set can hardly show an improvement over BM25.")
     if width := document.precision["share_half_width"]:
         parts.append(
             f"A share near .7 will have an interval of +-{width:.2f}; a paired difference of "
             f"{document.precision['detectable_ndcg_at_10']:.3f} in nDCG@10 is detected in 4 of 5 cases "
             "(with the variance of TREC DL 2019; yours will differ)."
         )
-    share = document.rivals or 0.0
-    if count := round(share * (kept - near_misses)):
+    rivals = document.rivals or 0.0
+    if count := round(rivals * (kept - near_misses)):
         parts.append(f"{count} can also be answered from other documents: their scores are ranges.")
-    if share > _MANY_RIVALS:
+    if rivals > _MANY_RIVALS:
         instead = "judge both systems (run --judge, compare) instead of reading gold alone"
         parts.append(f"Gold is incomplete for many questions: {instead}.")
     if near_misses:
@@ -297,19 +304,3 @@ def last_line(document: files.DraftDocument, folder: Path) -> str:
     elif kept:
         parts.append(f"No person has checked the questions: run germane label {folder} --budget 20")
     return " ".join(parts)
-
-
-def _ease_in_words(facts: Mapping[str, Any]) -> list[str]:
-    """Return sentences on how often BM25 ranks a gold document first; `facts` is the result of `of_set`."""
-    first = facts["drafted"]["bm25_at_1"]
-    if not first["interval"]:
-        return []
-    line = "BM25 finds {mean:.0%} at rank 1 ({interval[0]:.0%} to {interval[1]:.0%})".format(**first)
-    if "like" in facts:
-        gold = facts["like"]["bm25_at_1"]
-        share = "{mean:.0%} ({interval[0]:.0%} to {interval[1]:.0%})"
-        theirs = share.format(**gold) if gold["interval"] else "have no gold"
-        verdict = f": {facts['verdict']}" if facts["verdict"] else ""
-        line += f", of your {facts['like']['n']} real questions {theirs}{verdict}"
-    hardly = ["This set can hardly show an improvement over BM25."] if first["mean"] > _EASY else []
-    return [f"{line}.", *hardly]
