@@ -100,11 +100,35 @@ def test_a_correction_that_changes_nothing_is_counted(tmp_path: Path) -> None:
             unchanged[at, grade] = len(import_labels(tmp_path / "b.csv", again, "ann")[1])
     assert list(unchanged.values()) == [1, 1, 0, 1, 0, 1, 0, 1]
     done = invoke("label", tmp_path / "r", "--import", tmp_path / "b.csv")
+    assert "0 labels added" in done.err + done.out
+    assert "1 label is already there" in " ".join((done.err + done.out).split())
+    (tmp_path / "b.csv").write_text(f"{head}q1,d1.2,3,ann,2026-11-29\n", "utf-8")
+    done = invoke("label", tmp_path / "r", "--import", tmp_path / "b.csv")
     assert "1 label added" in done.err + done.out
     assert "1 label changes nothing: the person's stored answer is the same" in " ".join(
         (done.err + done.out).split()
     )
     assert Report.open(tmp_path / "r").tables.labels[-1].answer == 3
+
+
+@pytest.mark.parametrize("at", ["2026-11-28T12:00:00+02:00", ""])
+@pytest.mark.parametrize("who", ["ann", ""])
+def test_a_file_that_is_imported_again_adds_nothing(tmp_path: Path, who: str, at: str) -> None:
+    """Equal rows, of one item, person, answer and time, are already there; a row without a time is compared by its answer."""
+    made(tmp_path)
+    path = tmp_path / "a.csv"
+    path.write_text(f"sample,id,grade,who,at\nq1,d1.2,3,{who},{at}\nq2,d2.0,0,{who},{at}\n", "utf-8")
+    first = invoke("label", tmp_path / "r", "--import", path)
+    stored = Report.open(tmp_path / "r").tables.labels
+    second = invoke("label", tmp_path / "r", "--import", path)
+    assert "2 labels added" in first.err
+    assert "0 labels added" in second.err
+    assert "2 labels are already there" in second.err
+    assert Report.open(tmp_path / "r").tables.labels == stored
+    path.write_text(path.read_text().replace(",3,", ",2,"), "utf-8")
+    third = invoke("label", tmp_path / "r", "--import", path)
+    assert "1 label added" in third.err
+    assert "1 label is already there" in third.err
 
 
 def test_qrels_of_a_longer_scale_keep_it(tmp_path: Path) -> None:
@@ -283,9 +307,9 @@ def test_unsure_labels_survive_an_export(tmp_path: Path, name: str) -> None:
     keep(report)(structs.replace(other, who="bob", answer=None, reason=TAKEN_BACK))
     again = Report.open(tmp_path / "r")
     assert export_labels(tmp_path / name, again) == 2
-    found, notes = import_labels(tmp_path / name, again, None)
+    found, _ = import_labels(tmp_path / name, made(tmp_path, "elsewhere"), None)
     assert [(one.item, one.who, one.answer, one.reason) for one in found] == [
         (sure.item, "ann", 3, None),
         (other.item, "ann", None, UNSURE),
     ]
-    assert [note.split(":")[0] for note in notes] == ["2 labels change nothing"]
+    assert import_labels(tmp_path / name, again, None) == ([], ["2 labels are already there"])

@@ -108,14 +108,13 @@ class MeasureGrader(CaseGrader):
         block = Block(jobs=[Job(sample=sample, graders=(self.plain,))], settings=self.settings)
         results = yield from together(block.programs)
         outcome = block.outcomes(results)[0][self.label]
-        return self.result(sample, outcome, self._explained(outcome, block, results))
-
-    def _explained(self, outcome: Outcome, block: Block, results: list[Any]) -> Explanation:
         if (placed := block.places(0, self.measure)) is not None:
-            return explain_ranked(self.measure, replace(outcome, why=None), *placed)
-        if not results:
-            return Explanation(outcome=outcome, reasoning=outcome.why or "")
-        return explain_judged(self.measure, outcome, results[0])
+            explained = explain_ranked(self.measure, replace(outcome, why=None), *placed)
+        elif results:
+            explained = explain_judged(self.measure, outcome, results[0])
+        else:
+            explained = Explanation(outcome=outcome, reasoning=outcome.why or "")
+        return self.result(sample, outcome, explained)
 
     def result(self, sample: Sample, outcome: Outcome, explanation: Explanation) -> GraderResult:
         """Return the `outcome` of the measure for `sample`, and its `explanation`, as a GraderResult."""

@@ -175,14 +175,10 @@ def audit_judge(report: ReportData, *, every: bool = False, again: AgainLine | N
     With `every`, labels that were not drawn at random count too; the agreement then describes only the
     labelled items. `again` is the result of asking the judge again for stored verdicts.
     """
+    source = report.judge.source
     labelled = next(iter(report.labels()), None) is not None
     read = AuditedJudge.of(report, every=every) if labelled else AuditedJudge({}, {}, ())
-    kinds = list(_against_people(read))
-    return AuditDocument(1, report.judge.source, kinds, [*_warnings(report, read, kinds)], again or UNSET)
-
-
-def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
-    """Yield the judge's agreement by kind and scale; a grade is made a yes or no to compare it with one."""
+    kinds = list[JudgeAgreement]()
     for kind, graded in sorted(read.kinds.items()):
         book = LabelBook(label for label in read.labels if label.kind == kind)
         pairs: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
@@ -190,7 +186,7 @@ def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
             grade, scale = graded[label.item]
             if scale == label.scale:
                 pairs[scale].append((label.item, grade, float(label.answer)))
-            elif {scale, label.scale} == {"graded", "binary"}:
+            elif {scale, label.scale} == {"graded", "binary"}:  # a grade is made a yes or no
                 both = _yes(grade, scale), _yes(float(label.answer), label.scale)
                 pairs["binary"].append((label.item, *both))
         for scale, rows in pairs.items():
@@ -198,40 +194,35 @@ def _against_people(read: AuditedJudge) -> Iterator[JudgeAgreement]:
             grades = _SCALES.get(scale) or sorted({*judge, *people})  # else those that occur
             queries = [read.query_of.get(item, item) for item in items]
             result = agreement(judge, people, scale=grades, queries=queries)
-            yield result.replace(kind=kind, scale=scale)
+            kinds.append(result.replace(kind=kind, scale=scale))
+    if not source:
+        problem = "no judge was asked, so there are no verdicts to compare with people's labels"
+        only = f"{problem}; run germane run SAMPLES --judge JUDGE"
+        return AuditDocument(1, source, kinds, [only], again or UNSET)
+    warnings = [*_not_counted(read.left_out)]
+    if not kinds and not read.left_out:
+        text = "there are no people's labels to compare the judge with; run germane label REPORT --budget 100"
+        warnings.append(text)
+    for line in kinds:
+        warnings += [f"{line.kind}: {warning}" for warning in _few_items(line.n, "label is", "labels are")]
+        if (kappa := line.kappa_quadratic) is not None and kappa < SLIGHT:
+            hardly = f"agrees with people hardly more than by chance (quadratic kappa {kappa:.2f} of 1)"
+            warnings.append(f"{line.kind}: the judge {hardly}; do not use its verdicts")
+        if line.illegal:
+            text = ", ".join(f"{grade} ({count})" for grade, count in line.illegal.items())
+            warnings.append(f"{line.kind}: the judge gave grades outside the scale: {text}")
+    warnings += [report.judge.stand_in] if report.judge.stand_in else []
+    asked = report.manifest.get("asked") or {}
+    if failed := {kind: counts["errors"] for kind, counts in asked.items() if counts.get("errors")}:
+        have = counted(sum(failed.values()), "question to the judge has", "questions to the judge have")
+        of = ", ".join(sorted(failed))
+        warnings.append(f"{have} no usable answer ({of}); run germane run --resume REPORT")
+    return AuditDocument(1, source, kinds, warnings, again or UNSET)
 
 
 def _yes(grade: float, scale: str) -> float:
     """Return 1.0 if a grade means relevant on its scale ("binary" or "graded"), else 0.0."""
     return float(grade >= (1 if scale == "binary" else HELPS))
-
-
-def _warnings(report: ReportData, read: AuditedJudge, kinds: Sequence[JudgeAgreement]) -> Iterator[str]:
-    """Yield the warnings about the labels, then about the judge; only one warning if no judge was asked."""
-    if not report.judge.source:
-        problem = "no judge was asked, so there are no verdicts to compare with people's labels"
-        yield f"{problem}; run germane run SAMPLES --judge JUDGE"
-        return
-    yield from _not_counted(read.left_out)
-    if not kinds and not read.left_out:
-        yield "there are no people's labels to compare the judge with; run germane label REPORT --budget 100"
-    for line in kinds:
-        yield from (f"{line.kind}: {warning}" for warning in _few_items(line.n, "label is", "labels are"))
-        if (kappa := line.kappa_quadratic) is not None and kappa < SLIGHT:
-            yield (
-                f"{line.kind}: the judge agrees with people hardly more than by chance (quadratic kappa"
-                f" {kappa:.2f} of 1); do not use its verdicts"
-            )
-        if line.illegal:
-            text = ", ".join(f"{grade} ({count})" for grade, count in line.illegal.items())
-            yield f"{line.kind}: the judge gave grades outside the scale: {text}"
-    if stand_in := report.judge.stand_in:
-        yield stand_in
-    asked = report.manifest.get("asked") or {}
-    failed = {kind: counts["errors"] for kind, counts in asked.items() if counts.get("errors")}
-    if failed:
-        have = counted(sum(failed.values()), "question to the judge has", "questions to the judge have")
-        yield f"{have} no usable answer ({', '.join(sorted(failed))}); run germane run --resume REPORT"
 
 
 def _few_items(count: int, singular: str, plural: str) -> Iterator[str]:
@@ -253,26 +244,27 @@ def audit_document(audit: AuditDocument) -> TextDocument:
     if audit.again:
         document += ["", "## Asked again", "", *(f"- {text}" for text in audit.again.lines())]
     for line in audit.kinds:
-        document += _of_kind(line)
+        labels = f"{counted(line.n, 'label')} in {counted(line.queries or 0, 'query')}"
+        measures = (line.raw, line.base_rate, line.kappa, line.kappa_quadratic, line.alpha_ordinal)
+        raw, base, kappa, quadratic, alpha = (in_digits(value, digits=3) for value in measures)
+        ends = f" ({interval_in_words(line.bias.ends, 3)})" if line.bias.ends else ""
+        grades = [f"{grade:g}" for grade in line.confusion.grades]
+        table = Table(["people \\ judge", *grades])
+        for grade, counts in zip(grades, line.confusion.people_by_judge, strict=True):
+            table.add([grade, *(f"{round(n, 1):g}" for n in counts)])
+        document += [
+            "",
+            f"## {line.kind} ({line.scale}): {labels}",
+            "",
+            f"- equal grades {raw}; always giving people's commonest grade would reach {base}",
+            f"- Cohen's kappa {kappa}, quadratic {quadratic}; Krippendorff's ordinal alpha {alpha}",
+            f"- bias of the mean grade (judge - people) {in_digits(line.bias.mean, digits=3)}{ends}",
+            "",
+            table,
+        ]
     if audit.warnings:
         document += ["", "## Warnings", "", *(f"- {warning}" for warning in audit.warnings)]
     return document
-
-
-def _of_kind(line: JudgeAgreement) -> Iterator[str | Table]:
-    labels = f"{counted(line.n, 'label')} in {counted(line.queries or 0, 'query')}"
-    yield from ("", f"## {line.kind} ({line.scale}): {labels}", "")
-    measures = (line.raw, line.base_rate, line.kappa, line.kappa_quadratic, line.alpha_ordinal)
-    raw, base, kappa, quadratic, alpha = (in_digits(value, digits=3) for value in measures)
-    yield f"- equal grades {raw}; always giving people's commonest grade would reach {base}"
-    yield f"- Cohen's kappa {kappa}, quadratic {quadratic}; Krippendorff's ordinal alpha {alpha}"
-    ends = f" ({interval_in_words(line.bias.ends, 3)})" if line.bias.ends else ""
-    yield f"- bias of the mean grade (judge - people) {in_digits(line.bias.mean, digits=3)}{ends}"
-    grades = [f"{grade:g}" for grade in line.confusion.grades]
-    table = Table(["people \\ judge", *grades])
-    for grade, counts in zip(grades, line.confusion.people_by_judge, strict=True):
-        table.add([grade, *(f"{round(n, 1):g}" for n in counts)])
-    yield from ("", table)
 
 
 ALPHA = 0.05

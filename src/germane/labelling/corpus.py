@@ -72,27 +72,35 @@ class Corpus:
 
     def documents(self) -> Iterator[tuple[str, str]]:
         """Yield the id and the text of each document, in the order of the files and their rows."""
-        for file in self._files():
-            if suffix_of(file) in READERS:
-                yield from _rows(file)
-            else:
+        files = [self.path]
+        if self.path.is_dir():
+            inside = [file for file in sorted(self.path.rglob("*")) if file.is_file() and file.name[0] != "."]
+            rows = dataset_files(self.path, "corpus") or [f for f in inside if suffix_of(f) in READERS]
+            files = rows or [file for file in inside if file.suffix.lower() in _PLAIN]
+            if not files:
+                fix = f"put corpus.jsonl there, or {', '.join((*READERS, *_PLAIN))} files"
+                raise InputError("this folder has no file with documents", fix=fix, place=self._location)
+        elif suffix_of(self.path) not in READERS:
+            problem = "a corpus cannot be read from a file with this extension"
+            fix = f"name a {', '.join(READERS)} file, or a folder"
+            raise InputError(problem, fix=fix, place=self._location)
+        for file in files:
+            if suffix_of(file) not in READERS:
                 yield file.relative_to(self.path).as_posix(), read_text(file)
-
-    def _files(self) -> list[Path]:
-        """Return the files that hold the corpus's documents. Raises InputError if there are none."""
-        if not self.path.is_dir():
-            if suffix_of(self.path) not in READERS:
-                fix = f"name a {', '.join(READERS)} file, or a folder"
-                problem = "a corpus cannot be read from a file with this extension"
-                raise InputError(problem, fix=fix, place=self._location)
-            return [self.path]
-        inside = [file for file in sorted(self.path.rglob("*")) if file.is_file() and file.name[0] != "."]
-        rows = dataset_files(self.path, "corpus") or [file for file in inside if suffix_of(file) in READERS]
-        paths = rows or [file for file in inside if file.suffix.lower() in _PLAIN]
-        if not paths:
-            fix = f"put corpus.jsonl there, or {', '.join((*READERS, *_PLAIN))} files"
-            raise InputError("this folder has no file with documents", fix=fix, place=self._location)
-        return paths
+                continue
+            reader, _ = READERS[suffix_of(file)]
+            for _, row, where in reader(file, Notices()):
+                if not isinstance(row, dict):
+                    problem = "this row of the corpus is not a JSON object"
+                    raise InputError(problem, fix=_FIX, place=where(()))
+                if (document := id_in(row)) is None:
+                    raise InputError("this document of the corpus has no id", fix=_FIX, place=where(()))
+                texts = {fold(key): value for key, value in reversed(row.items())}
+                name = next((name for name in _TEXTS if name in texts), None)
+                if name is None:
+                    problem = f"the document {document} of the corpus has no text"
+                    raise InputError(problem, fix=_FIX, place=where(()))
+                yield document, "" if texts[name] is None else str(texts[name])
 
     @cached_property
     def identity(self) -> dict[str, Json]:
@@ -165,21 +173,6 @@ def _common_span(piece: Sequence[str], words: Sequence[str]) -> tuple[int, int] 
         if words[:length] == piece[size - length :]:
             return 0, length
     return None
-
-
-def _rows(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield the id and the text of each row of a file."""
-    reader, _ = READERS[suffix_of(file)]
-    for _, row, where in reader(file, Notices()):
-        if not isinstance(row, dict):
-            raise InputError("this row of the corpus is not a JSON object", fix=_FIX, place=where(()))
-        if (document := id_in(row)) is None:
-            raise InputError("this document of the corpus has no id", fix=_FIX, place=where(()))
-        texts = {fold(key): value for key, value in reversed(row.items())}
-        name = next((name for name in _TEXTS if name in texts), None)
-        if name is None:
-            raise InputError(f"the document {document} of the corpus has no text", fix=_FIX, place=where(()))
-        yield document, "" if texts[name] is None else str(texts[name])
 
 
 class QuoteRow(Line):
@@ -388,7 +381,12 @@ def carry_labels(
     made: dict[tuple[str, str | None], Label] = {}
     for label, sample, passage in answered:
         matches = matches_of[passage]
-        counts[_outcome(label, matches)] += 1
+        outcome: LabelOutcome = "unsure" if matches else "lost"
+        if any(at.share == 1.0 and at.all for at in matches):
+            outcome = "same"  # a document is the old passage
+        elif any(_holds(label, at) for at in matches):
+            outcome = "carried"
+        counts[outcome] += 1
         for at in matches:
             item = relevance_item(sample.query, texts[at.document], turns(sample))
             fields = {"queue": "import", "design": None, "call": None, "rank": None}
@@ -405,12 +403,3 @@ def _holds(label: Label, at: TextMatch) -> bool:
     """Return True if the label of an old passage is also right for the document of the match `at`."""
     whole = at.share >= WHOLE
     return (whole and at.all) or (whole if label.answer else at.all)
-
-
-def _outcome(label: Label, matches: Sequence[TextMatch]) -> LabelOutcome:
-    """Return "same" if a document is the old passage, "carried" if the label is right for one."""
-    if any(at.share == 1.0 and at.all for at in matches):
-        return "same"
-    if any(_holds(label, at) for at in matches):
-        return "carried"
-    return "unsure" if matches else "lost"

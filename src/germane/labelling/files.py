@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import TypeAlias
@@ -56,16 +56,17 @@ def import_labels(
     the queue `import`. A row that names no person becomes a label of `who`. If `who` is None, it becomes a
     label of `user`, or of UNNAMED if two such rows contradict each other.
 
-    Returns the labels of items in the report, and notes on rows about other items, rows without an answer,
-    and labels that change nothing. Raises InputError if no row is about an item of the report.
+    Returns the new labels of items in the report, and notes on rows about other items, rows without an
+    answer, labels that the report has already, and labels that change nothing. Raises InputError if no row is
+    about an item of the report.
     """
     kinds, documents = _labelable(report)
     (answered, unfilled), results, others = _rows_of(path), list[Label](), list[SourceLocation]()
     for location, row in answered:
         answer, scale = _answer(row, location)
-        texts = {name: row.get(name) or None for name in ("who", "reason")}
-        at, told = row.get("at") or now("milliseconds"), row.get("guideline") or guideline
-        fields = {**texts, "answer": answer, "scale": scale, "at": at, "guideline": told}
+        texts = {name: row.get(name) or None for name in ("who", "reason", "at")}
+        told = row.get("guideline") or guideline
+        fields = {**texts, "answer": answer, "scale": scale, "guideline": told}
         labels: list[_Row] = []
         if not (item := row.get("item")):
             labels = [dump_label(label) for label in documents.get(_document(row, location), {}).values()]
@@ -85,15 +86,22 @@ def import_labels(
     answers = {(label.sample, label.item): label.answer for label in results if not label.who}
     same = all(label.who or answers[label.sample, label.item] == label.answer for label in results)
     person = who or (user if same else None) or UNNAMED
-    named = [label if label.who else structs.replace(label, who=person) for label in results]
-    before = {(label.item, label.who): label for label in newest_labels(report.labels())}
-    pairs = ((label, before.get((label.item, label.who))) for label in named if label.who != UNNAMED)
-    unchanged = sum(
-        (label.answer, label.scale) == (old.answer, old.scale) or time_of(label) < time_of(old)
-        for label, old in pairs
-        if old is not None
-    )
+    stored = list(report.labels())
+    before = {(label.item, label.who): label for label in newest_labels(stored) if label.who != UNNAMED}
+    known = {(label.item, label.who, label.answer, label.scale, time_of(label)) for label in stored}
+    named, there, unchanged = list[Label](), 0, 0
+    for label in (structs.replace(label, who=label.who or person) for label in results):
+        old = before.get((label.item, label.who))
+        equal = old is not None and (label.answer, label.scale) == (old.answer, old.scale)
+        key = (label.item, label.who, label.answer, label.scale, time_of(label))
+        if (label.at and key in known) or (equal and not label.at):
+            there += 1
+            continue
+        named.append(label if label.at else structs.replace(label, at=now("milliseconds")))
+        unchanged += old is not None and (equal or time_of(named[-1]) < time_of(old))
     notes = []
+    if there:
+        notes.append(f"{counted(there, 'label is', 'labels are')} already there")
     if others:
         rows = counted(len(others), "row does", "rows do")
         notes.append(f"{rows} not name a passage or claim of this report (the first: {others[0]})")
@@ -206,14 +214,6 @@ def _document(row: _Row, location: SourceLocation) -> tuple[str, str]:
     return str(sample), document
 
 
-def _is_unfilled(row: _Row) -> bool:
-    """Return True if a row has no answer yet; null for an `item` is one: the person was unsure."""
-    given = [row[name] for name in _ANSWERS if name in row]
-    if row.get("item") and (None in given or row.get("reason") == UNSURE):
-        return False
-    return bool(given) and all(value is None or value == "" for value in given)
-
-
 def _answer(row: _Row, location: SourceLocation) -> tuple[Json, str]:
     """Return a row's answer (None for unsure) and its scale. Raises InputError if the answer is unusable."""
     name = next((name for name in _ANSWERS if row.get(name) not in (None, "")), "")
@@ -239,49 +239,48 @@ def _rows_of(path: Path) -> tuple[list[tuple[SourceLocation, _Row]], int]:
     path = path / LABELS if path.is_dir() else path
     if not path.is_file():
         raise InputError(f"there is no file {path}", fix="name a .jsonl, .csv or qrels file of labels")
-    read = {".jsonl": _json_rows, ".csv": _csv_rows}.get(suffix_of(path), _qrels_rows)
-    rows = [(SourceLocation(str(path), number), row) for number, row in read(path)]
-    answered = [(location, row) for location, row in rows if not _is_unfilled(row)]
-    return answered, len(rows) - len(answered)
-
-
-def _json_rows(path: Path) -> Iterator[tuple[int, _Row]]:
-    for number, line in read_lines(path):
-        if path.name == LABELS and not line.endswith("\n") and torn_bytes(line.encode()):
-            note_torn(path, number)
-        elif not line.isspace():
-            row = json_in(line, path, number)
-            if not isinstance(row, dict):
+    rows: list[tuple[int, _Row]] = []
+    if suffix_of(path) == ".jsonl":
+        for number, line in read_lines(path):
+            if path.name == LABELS and not line.endswith("\n") and torn_bytes(line.encode()):
+                note_torn(path, number)
+            elif not line.isspace():
+                row = json_in(line, path, number)
+                if not isinstance(row, dict):
+                    place = SourceLocation(str(path), number)
+                    raise InputError("this line is not a JSON object", fix=_WRITE_ROW, place=place)
+                rows.append((number, row))
+    elif suffix_of(path) == ".csv":  # cells with NA or null are empty
+        table = table_rows((line for _, line in read_lines(path)), ",", str(path))
+        start, header = next(table, (1, []))
+        names = [name.strip() for name in header]
+        if not {"item", *_ANSWERS} & {*names}:
+            problem = f"no column of this file holds the grade; its columns are {', '.join(names)}"[:300]
+            place = SourceLocation(str(path), start)
+            raise InputError(problem, fix="begin with a header: sample,id,grade", place=place)
+        for number, cells in table:
+            if len(cells) > len(names):
+                problem = f"this row has {len(cells)} cells, but the header has {len(names)}"
                 place = SourceLocation(str(path), number)
-                raise InputError("this line is not a JSON object", fix=_WRITE_ROW, place=place)
-            yield number, row
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, _Row]]:
-    """Yield (line number, row) for each row of a CSV file of labels; cells with NA or null become empty."""
-    rows = table_rows((line for _, line in read_lines(path)), ",", str(path))
-    start, header = next(rows, (1, []))
-    names = [name.strip() for name in header]
-    if not {"item", *_ANSWERS} & {*names}:
-        problem = f"no column of this file holds the grade; its columns are {', '.join(names)}"[:300]
-        place = SourceLocation(str(path), start)
-        raise InputError(problem, fix="begin with a header: sample,id,grade", place=place)
-    for number, cells in rows:
-        if len(cells) > len(names):
-            problem = f"this row has {len(cells)} cells, but the header has {len(names)}"
-            place = SourceLocation(str(path), number)
-            raise InputError(problem, fix="quote cells that contain a comma", place=place)
-        values = ("" if is_missing(cell) else cell for cell in cells)
-        yield number, dict(zip_longest(names, values, fillvalue=""))
-
-
-def _qrels_rows(path: Path) -> Iterator[tuple[int, _Row]]:
-    qrels = read_qrels(path)
-    top = max((grade for grades in qrels.values() for grade in grades.values()), default=0)
-    scale = "graded" if top <= 3 else f"0-{top}"
-    for number, (query, qrel) in enumerate(qrels.items(), 1):
-        for document, grade in qrel.items():
-            yield number, {"sample": query, "id": document, "grade": max(grade, 0), "scale": scale}
+                raise InputError(problem, fix="quote cells that contain a comma", place=place)
+            values = ("" if is_missing(cell) else cell for cell in cells)
+            rows.append((number, dict(zip_longest(names, values, fillvalue=""))))
+    else:
+        qrels = read_qrels(path)
+        top = max((grade for grades in qrels.values() for grade in grades.values()), default=0)
+        scale = "graded" if top <= 3 else f"0-{top}"
+        for number, (query, qrel) in enumerate(qrels.items(), 1):
+            for document, grade in qrel.items():
+                rows.append(
+                    (number, {"sample": query, "id": document, "grade": max(grade, 0), "scale": scale})
+                )
+    answered = []
+    for number, row in rows:
+        given = [row[name] for name in _ANSWERS if name in row]
+        unsure = row.get("item") and (None in given or row.get("reason") == UNSURE)  # which is an answer
+        if unsure or not given or any(value is not None and value != "" for value in given):
+            answered.append((SourceLocation(str(path), number), row))
+    return answered, len(rows) - len(answered)
 
 
 def export_labels(path: Path, report: ReportData) -> int:

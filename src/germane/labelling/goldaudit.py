@@ -60,19 +60,6 @@ def audit_gold(reports: Sequence[ReportData]) -> GoldAudit:
     """
     of_gold = (Measure.remembered(line.type) for line in reports[0].summaries if line.basis.source == "gold")
     rel = next((int(measure.settings.get("rel") or 1) for measure in of_gold), 1)
-    documents = _documents(reports)
-    labels = [nan if row.gold is None else float(row.gold >= rel) for row in documents]
-    grades = np.array([row.grades for row in documents], float).T  # None is nan
-    doubts = doubt_of_labels(labels, grades, [row.sample for row in documents]).tolist()
-    for row, doubt in zip(documents, doubts, strict=True):
-        row.doubt = doubt
-    judges = [report.judge.source for report in reports]
-    suspects = sorted(documents, key=lambda row: -round(row.doubt, 9))[:_MOST_LISTED]
-    return GoldAudit(judges=judges, counts_from=rel, places=len(documents), suspects=suspects)
-
-
-def _documents(reports: Sequence[ReportData]) -> list[GoldDocument]:
-    """Return a row for each document of each query that a judge graded, in the order of the samples."""
     samples = [sample for sample in reports[0].samples() if sample.qrels is not None]
     if not samples:
         fix = "name a report whose samples have gold"
@@ -96,7 +83,15 @@ def _documents(reports: Sequence[ReportData]) -> list[GoldDocument]:
         problem = "no judge graded a passage with a document id, so there is nothing to compare with the gold"
         fix = "run a judged measure, e.g. context_relevance, on samples whose contexts have ids and texts"
         raise InputError(problem, fix=fix)
-    return list(rows.values())
+    documents = list(rows.values())
+    labels = [nan if row.gold is None else float(row.gold >= rel) for row in documents]
+    grades = np.array([row.grades for row in documents], float).T  # None is nan
+    doubts = doubt_of_labels(labels, grades, [row.sample for row in documents]).tolist()
+    for row, doubt in zip(documents, doubts, strict=True):
+        row.doubt = doubt
+    judges = [report.judge.source for report in reports]
+    suspects = sorted(documents, key=lambda row: -round(row.doubt, 9))[:_MOST_LISTED]
+    return GoldAudit(judges=judges, counts_from=rel, places=len(documents), suspects=suspects)
 
 
 def gold_document(audit: GoldAudit) -> TextDocument:

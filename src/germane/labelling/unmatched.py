@@ -42,16 +42,13 @@ def absent_note(absent: Sequence[str], total: int, listed: Collection[str]) -> s
     pairs = near_misses([(absent, listed)])
     if pairs:
         return f"{note}; the ids differ only in spelling: {_example(pairs)}"
-    return note + _chunk_note(set(absent), islice(listed, MOST_COMPARED))
-
-
-def _chunk_note(absent: Collection[str], listed: Iterable[str]) -> str:
-    """Return a note that a retrieved id is that of a chunk of a gold document, or ""."""
-    for name in listed:
+    documents = set(absent)
+    for name in islice(listed, MOST_COMPARED):
         for mark in ("::", "#", ":", "|", "_", "-", "/"):
-            if (document := name.rpartition(mark)[0]) in absent:
-                return f"; {name!r} may be a chunk of {document!r}: give --doc-id '^(.+){re.escape(mark)}'"
-    return ""
+            if (document := name.rpartition(mark)[0]) in documents:
+                pattern = f"^(.+){re.escape(mark)}"
+                return f"{note}; {name!r} may be a chunk of {document!r}: give --doc-id '{pattern}'"
+    return note
 
 
 def near_misses(queries: Iterable[tuple[Iterable[str], Iterable[str]]]) -> list[Pair]:
@@ -104,16 +101,14 @@ def gold_notes(report: ReportData) -> Iterator[tuple[int, str]]:
     numbers = [number for number, (name, _) in enumerate(table.measures) if name in dict(of_gold)]
     rows = np.flatnonzero((table.value == 0) & np.isin(table.measure, numbers))
     zero = {table.samples[sample] for sample in np.unique(table.sample[rows])[:_MOST_SAMPLES].tolist()}
-    if pairs := near_misses(map(_missed, report.tables.samples_of(zero))):
+    queries = []
+    for sample in report.tables.samples_of(zero):
+        found = dict.fromkeys(context.id for context in sample.retrieved() if context.id is not None)
+        gold = gold_ids(sample)
+        missed = [name for name in _relevant(sample) if name not in found]
+        queries.append((missed, [name for name in found if name not in gold]))
+    if pairs := near_misses(queries):
         yield near_note(pairs)
-
-
-def _missed(sample: Sample) -> tuple[list[str], list[str]]:
-    """Return the relevant gold ids that a sample did not retrieve, and the retrieved ids that are not gold."""
-    listed = dict.fromkeys(context.id for context in sample.retrieved() if context.id is not None)
-    missed = [name for name in _relevant(sample) if name not in listed]
-    gold = gold_ids(sample)
-    return missed, [name for name in listed if name not in gold]
 
 
 def _relevant(sample: Sample) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from math import sqrt
 from typing import Literal
@@ -216,50 +216,43 @@ _ONE = re.compile(r"(?i)\b(single|one|1)[ _-]?(hop|doc|document|passage|source)s
 _NO_ANSWER = re.compile(
     r"(?i)\b(un|not[ _-]?)answerable\b|\bno[ _-]?answer\b|\bout[ _-]of[ _-](scope|domain)\b|\boos\b"
 )
-_ANSWER = re.compile(r"(?i)^(is[ _-])?answerable$")
+_PATTERNS = (_SEVERAL, _ONE, _NO_ANSWER, re.compile(r"(?i)^(is[ _-])?answerable$"))
 
 
 def _classes(queries: Sequence[TestQuery]) -> SetCheck:
     """Check which queries have tags (e.g. multi-hop, unanswerable) that contradict their gold."""
-    tagged = [
-        query for query in queries if query.answerable is False or any(map(_known_class, query.classes))
-    ]
+    tagged, examples = 0, list[str]()
+    for query in queries:
+        pieces, answerable = max(len(query.gold), len(query.quotes)), query.answerable
+        gold, why = counted(pieces, "gold document"), list[str]()
+        if answerable is False and pieces:
+            why.append(f"answerable is false, but the query has {gold}")
+        known = [name for name in query.classes if any(pattern.search(name) for pattern in _PATTERNS)]
+        tagged += answerable is False or bool(known)
+        for name in known:
+            if _NO_ANSWER.search(name):
+                if pieces:
+                    why.append(f"tag {name}, but the query has {gold}")
+                elif answerable:
+                    why.append(f"tag {name}, but answerable is true")
+                continue
+            if _SEVERAL.search(name):
+                if pieces == 1 or query.groups == 1:
+                    one = "gold document" if pieces == 1 else "group of gold documents"
+                    why.append(f"tag {name}, but the query has only one {one}")
+            elif _ONE.search(name) and query.groups > 1:
+                why.append(f"tag {name}, but the query needs {query.groups} groups of gold documents")
+            if answerable is False:
+                why.append(f"tag {name}, but answerable is false")
+        examples += [f"{query.id}: {why[0]}"] if why else []
     if not tagged:
-        why = "no tag says how many documents answer a query, e.g. multi-hop, or that none does, e.g. unanswerable"
-        return _unchecked("classes", why)
-    examples = [f"{query.id}: {why}" for query in tagged if (why := next(_contradictions(query), ""))]
-    note = f"{counted(len(tagged), 'tagged query agrees', 'tagged queries agree')} with the gold"
+        text = "no tag says how many documents answer a query, e.g. multi-hop, or that none does, e.g. unanswerable"
+        return _unchecked("classes", text)
+    note = f"{counted(tagged, 'tagged query agrees', 'tagged queries agree')} with the gold"
     if examples:
         contradict = "tagged query contradicts its gold", "tagged queries contradict their gold"
-        note = f"{len(examples)} of {counted(len(tagged), *contradict)}"
-    return _checked("classes", len(examples), len(tagged), examples, note, warn=bool(examples))
-
-
-def _known_class(name: str) -> bool:
-    return any(pattern.search(name) for pattern in (_SEVERAL, _ONE, _NO_ANSWER, _ANSWER))
-
-
-def _contradictions(query: TestQuery) -> Iterator[str]:
-    """Yield a sentence for each contradiction between a query's gold, its tags and its field `answerable`."""
-    pieces = max(len(query.gold), len(query.quotes))
-    gold = counted(pieces, "gold document")
-    if query.answerable is False and pieces:
-        yield f"answerable is false, but the query has {gold}"
-    for name in query.classes:
-        if _NO_ANSWER.search(name):
-            if pieces:
-                yield f"tag {name}, but the query has {gold}"
-            elif query.answerable:
-                yield f"tag {name}, but answerable is true"
-            continue
-        if _SEVERAL.search(name):
-            if pieces == 1 or query.groups == 1:
-                one = "gold document" if pieces == 1 else "group of gold documents"
-                yield f"tag {name}, but the query has only one {one}"
-        elif _ONE.search(name) and query.groups > 1:
-            yield f"tag {name}, but the query needs {query.groups} groups of gold documents"
-        if _known_class(name) and query.answerable is False:
-            yield f"tag {name}, but answerable is false"
+        note = f"{len(examples)} of {counted(tagged, *contradict)}"
+    return _checked("classes", len(examples), tagged, examples, note, warn=bool(examples))
 
 
 def _width(queries: Sequence[TestQuery], groups: Sequence[Sequence[int]]) -> SetCheck:

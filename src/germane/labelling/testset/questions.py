@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import combinations
@@ -67,14 +67,30 @@ def overlaps(
     or a random sample of them. It may contain gold passages; a question's own gold passages are not counted.
     """
     asked, passed = [words(text) for text in questions], list(rest)
-    common = _common(passed)
+    uses = Counter(word for text in passed[:_LOOKED_AT] for word in stems(text))
+    most = max(
+        _FEW, _COMMON * min(len(passed), _LOOKED_AT)
+    )  # more frequent words tell no passage from another
     content, runs, shares = list[Terms](), list[Words](), list[float]()
-    for text, listed, gold in zip(questions, asked, passages, strict=True):
-        needed = {stem: term for stem, term in terms(text).items() if stem not in common} or terms(text)
+    grams: dict[Words, list[int]] = defaultdict(list)  # questions by the first words of their longest run
+    holders: dict[str, list[tuple[int, float]]] = defaultdict(list)  # and by content word, with its weight
+    for number, (text, listed, gold) in enumerate(zip(questions, asked, passages, strict=True)):
+        needed = {stem: term for stem, term in terms(text).items() if uses[stem] <= most} or terms(text)
+        run: Words = ()
+        for passage in gold:
+            matcher = SequenceMatcher(None, listed, words(passage), autojunk=False)
+            found = matcher.find_longest_match()
+            run = tuple(listed[found.a : found.a + found.size]) if found.size > len(run) else run
+        share = max((coverage(needed, stems(passage)) for passage in gold), default=0.0)
         content.append(needed)
-        runs.append(max((_longest_run(listed, words(passage)) for passage in gold), key=len, default=()))
-        shares.append(max((coverage(needed, stems(passage)) for passage in gold), default=0.0))
-    grams, holders = _indexes(runs, shares, content)
+        runs.append(run)
+        shares.append(share)
+        if len(run) >= _GRAM:
+            grams[run[:_GRAM]].append(number)
+        if len(needed) >= _COUNTED and share >= _HIGH:
+            whole = sum(weight for _, weight in needed.values())
+            for stem, (_, weight) in needed.items():
+                holders[stem].append((number, weight / whole))
     own = [{" ".join(text.split()) for text in texts} for texts in passages]
     same_run, same_share = Counter[int](), Counter[int]()
     for text in passed:
@@ -98,41 +114,9 @@ def overlaps(
     ]
 
 
-def _common(passages: Sequence[str]) -> frozenset[str]:
-    """Return the stems of words that are too frequent in the passages to tell one passage from another."""
-    uses = Counter(word for text in passages[:_LOOKED_AT] for word in stems(text))
-    most = max(_FEW, _COMMON * min(len(passages), _LOOKED_AT))
-    return frozenset(word for word, count in uses.items() if count > most)
-
-
-def _indexes(
-    runs: Sequence[tuple[str, ...]], shares: Sequence[float], content: Sequence[Terms]
-) -> tuple[Mapping[tuple[str, ...], list[int]], Mapping[str, list[tuple[int, float]]]]:
-    """Return the questions by the first words of their run, and by content word, with the word's weight.
-
-    Questions with a short run, or a low share of words in their passage, are left out.
-    """
-    grams: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    holders: dict[str, list[tuple[int, float]]] = defaultdict(list)
-    for number, (run, share, needed) in enumerate(zip(runs, shares, content, strict=True)):
-        if len(run) >= _GRAM:
-            grams[run[:_GRAM]].append(number)
-        if len(needed) >= _COUNTED and share >= _HIGH:
-            whole = sum(weight for _, weight in needed.values())
-            for stem, (_, weight) in needed.items():
-                holders[stem].append((number, weight / whole))
-    return grams, holders
-
-
 _LOOKED_AT, _FEW, _COMMON = 2_000, 10, 0.2
 _GRAM, _COUNTED, _HIGH, _SAME = 4, 4, 0.6, 1e-9
 """The least run, number of content words, and share to look for in other passages; the rounding tolerance."""
-
-
-def _longest_run(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
-    """Return the longest run of consecutive words that occurs in both lists of words; () if there is none."""
-    run = SequenceMatcher(None, first, second, autojunk=False).find_longest_match()
-    return tuple(first[run.a : run.a + run.size])
 
 
 SHORTEST = 5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -96,8 +96,17 @@ class TestSet:
             if is_run(path):
                 runs.append(path)
                 continue
-            for sample in _samples_of(path, grades):
-                self._add(sample, sample.system or (path.stem if len(files) > 1 else ""))
+            samples: Iterable[Sample]
+            if topics := _topics(path):
+                samples = (Sample(id=name, query=text) for name, text in topics)
+            else:
+                samples = read_samples(path, columns=_columns_of(path))
+            for sample in samples:  # without any gold it is left out if `grades` are given
+                system = sample.system or (path.stem if len(files) > 1 else "")
+                if not grades or sample.qrels or sample.gold or sample.evidence:
+                    self._add(sample, system)
+                elif sample.id in grades:
+                    self._add(replace(sample, qrels=dict(grades[sample.id])), system)
         known = {query.id: query for query in self.queries}
         if not known or runs:
             for name, gold in grades.items():
@@ -121,7 +130,10 @@ class TestSet:
         query.groups = max(query.groups, len(sample.gold or ()))
         if sample.answerable is not None:
             query.answerable = sample.answerable
-        query.classes |= dict.fromkeys(_classes(sample))
+        query.classes |= dict.fromkeys(sample.tags)
+        for field_name in _CLASS_FIELDS:
+            if isinstance(value := sample.metadata.get(field_name), str | int):
+                query.classes[f"{value} hops" if field_name == "hops" else str(value)] = None
         passages = list(sample.retrieved())
         with_texts = [context for context in passages if context.text.strip()]
         for context in with_texts if self._corpus is None else ():
@@ -195,20 +207,6 @@ def _topics(path: Path) -> list[tuple[str, str]]:
     return [(name, text) for name, text in rows]
 
 
-def _samples_of(path: Path, grades: Mapping[str, Mapping[str, int]]) -> Iterator[Sample]:
-    """Yield the samples with their gold; samples without any are left out if `grades` are given."""
-    samples: Iterable[Sample]
-    if topics := _topics(path):
-        samples = (Sample(id=name, query=text) for name, text in topics)
-    else:
-        samples = read_samples(path, columns=_columns_of(path))
-    for sample in samples:
-        if not grades or sample.qrels or sample.gold or sample.evidence:
-            yield sample
-        elif sample.id in grades:
-            yield replace(sample, qrels=dict(grades[sample.id]))
-
-
 def _rank(query: TestQuery, system: str, order: Iterable[str]) -> None:
     ranks = query.ranks.setdefault(system, {})
     for rank, name in enumerate(dict.fromkeys(order), 1):
@@ -218,10 +216,3 @@ def _rank(query: TestQuery, system: str, order: Iterable[str]) -> None:
 
 def _relevant(grades: Mapping[str, int]) -> dict[str, None]:
     return dict.fromkeys(name for name, grade in grades.items() if grade > 0)
-
-
-def _classes(sample: Sample) -> Iterator[str]:
-    yield from sample.tags
-    for name in _CLASS_FIELDS:
-        if isinstance(value := sample.metadata.get(name), str | int):
-            yield f"{value} hops" if name == "hops" else str(value)
