@@ -19,7 +19,7 @@ from germane.addons.agentv.graders import (
     TokenUsage,
     ToolTrajectory,
 )
-from germane.addons.agentv.graders.llm_grader import VARIABLES
+from germane.addons.agentv.graders.llm_grader import VARIABLES, FreeForm
 from germane.addons.agentv.graders.rules import Test
 from germane.errors import InputError
 from germane.evalfiles import Case
@@ -188,7 +188,10 @@ def test_a_variable_of_a_prompt_file_is_looked_at_too(tmp_path: Path) -> None:
 
 def test_every_variable_has_a_value() -> None:
     """What the documentation lists is what a template is filled with."""
-    assert set(LLMGrader()._values(Case(sample=Sample(id="1", query="q")))) == set(VARIABLES)
+    asked = next(iter(LLMGrader().compute(Case(sample=Sample(id="1", query="q", response="r")))))
+    (question,) = asked
+    assert isinstance(question, FreeForm)
+    assert set(question.values) == set(VARIABLES)
 
 
 def test_a_prompt_may_be_a_file(tmp_path: Path) -> None:

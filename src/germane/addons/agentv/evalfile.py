@@ -49,11 +49,6 @@ def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
     return GraderSpec(name="rubrics", node=node, spec=freeze(node.json()))
 
 
-def _rubrics(value: Any) -> tuple[GraderSpec, ...]:
-    nodes = grader_nodes(value)
-    return (_rubric(nodes),) if nodes else ()
-
-
 def assertions_in(value: Any) -> tuple[GraderSpec, ...]:
     """Return the graders in a list of AgentV 4 assertions; all plain strings together are one rubric."""
     nodes = grader_nodes(value)
@@ -67,7 +62,13 @@ Graders = Annotated[
     PlainValidator(lambda value: specs_of(grader_nodes(value)), json_schema_input_type=WRITTEN),
 ]
 Assertions = Annotated[tuple[GraderSpec, ...], PlainValidator(assertions_in, json_schema_input_type=WRITTEN)]
-Rubrics = Annotated[tuple[GraderSpec, ...], PlainValidator(_rubrics, json_schema_input_type=WRITTEN)]
+Rubrics = Annotated[
+    tuple[GraderSpec, ...],
+    PlainValidator(
+        lambda value: (_rubric(nodes),) if (nodes := grader_nodes(value)) else (),
+        json_schema_input_type=WRITTEN,
+    ),
+]
 
 
 class GraderLists(YamlModel):
@@ -240,7 +241,9 @@ def _case(
     history = tuple(message for message in asked[: users[-1] if users else 0] if message.role != "system")
     if history and not sample.history:
         sample = structs.replace(sample, history=history)
-    guidelines, files = _input_files(asked)
+    contents = (message.content for message in asked if isinstance(message.content, tuple))
+    pieces = (piece for content in contents for piece in content if isinstance(piece, dict))
+    files = [piece["path"] for piece in pieces if "path" in piece and piece.get("type") == "file"]
     own = entry.execution.threshold
     return Case(
         sample=sample,
@@ -253,8 +256,8 @@ def _case(
         reference_answer=entry.reference_answer or content_text(last),
         input_messages=asked or (Message(role="user", content=query),),
         expected_messages=expected,
-        guideline_files=guidelines,
-        input_files=files,
+        guideline_files=tuple(filter(is_guideline, files)),
+        input_files=tuple(filterfalse(is_guideline, files)),
         conversation_id=entry.conversation_id,
         metadata=sample.metadata,
     )
@@ -299,7 +302,10 @@ def _content_part(piece: Json, folder: Path, node: Node) -> Json:
     named = piece.get("value", piece.get("path"))
     if not isinstance(named, str) or not named:
         raise node.fault("a part of type file must name its file", "write value: path/to/file")
-    path = _find(named, folder)
+    root = repository_root(folder)
+    absolute = root / named.lstrip("/"), Path(named)
+    positions = absolute if named.startswith("/") else (folder / named, root / named)
+    path = next((path.resolve() for path in positions if path.is_file()), None)
     if path is None:
         raise node.fault(f"there is no file {named!r}", f"put it below {folder} or the repository's root")
     check_readable(path, node.location)
@@ -307,18 +313,3 @@ def _content_part(piece: Json, folder: Path, node: Node) -> Json:
         return {**piece, "path": str(path), "text": path.read_text(encoding="utf-8")}
     except UnicodeDecodeError:
         return {**piece, "path": str(path)}
-
-
-def _find(named: str, folder: Path) -> Path | None:
-    root = repository_root(folder)
-    absolute = (root / named.lstrip("/"), Path(named))
-    positions = absolute if named.startswith("/") else (folder / named, root / named)
-    return next((path.resolve() for path in positions if path.is_file()), None)
-
-
-def _input_files(messages: tuple[Message, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return two tuples of paths of files in messages: guidelines (instructions, prompts), and others."""
-    contents = (message.content for message in messages if isinstance(message.content, tuple))
-    pieces = (piece for content in contents for piece in content if isinstance(piece, dict))
-    files = [piece["path"] for piece in pieces if "path" in piece and piece.get("type") == "file"]
-    return tuple(filter(is_guideline, files)), tuple(filterfalse(is_guideline, files))

@@ -40,19 +40,8 @@ from germane.yamltext import Flag, WholeNumber, YamlModel, node_of, plain_value,
 _IN_FLIGHT, _SECONDS = 4, 120.0
 
 
-def proxy_judge(url: str, token: str = "") -> LLMJudge:
-    """Return a judge that sends its questions to an eval runner's proxy at `url`, with a bearer token.
-
-    Answers are not stored for later runs, because the model behind the proxy is unknown.
-    """
-    judge = LLMJudge(_Runner(url, token), concurrency=_IN_FLIGHT)
-    judge.name, judge.kept, judge.stored = "proxy", True, False
-    judge.identity = FrozenDict({"judge": "proxy", "url": url})
-    return judge
-
-
 class _Runner:
-    """A chat model that sends its prompts to the runner's proxy."""
+    """A chat model that sends its prompts to an eval runner's proxy at `url`, with a bearer token."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url = f"{url.rstrip('/')}/invoke"
@@ -100,27 +89,26 @@ _PROTOCOL = {
 """Keys of the code-judge protocol; a document without `query` that has one of them is not a sample."""
 
 
-def _options(document: Mapping[str, Json], warn: Warn | None = None) -> GradeOptions:
-    """Return the options in a document's `config` or at its top level."""
+def _read(document: Mapping[str, Json], warn: Warn | None = None) -> tuple[Sample, str, GradeOptions]:
+    """Return the sample in a document, a note if its contexts were found by splitting a text, and the options.
+
+    The options are in the document's `config` or at its top level.
+    """
     names = {fold(spelt): name for spelt, name in GradeOptions.spellings().items()}
     known = {key: name for key in document if (name := names.get(fold(key))) in _ON_TOP}
-    result: dict[str, Json] = {name: document[key] for key, name in known.items()}
+    found: dict[str, Json] = {name: document[key] for key, name in known.items()}
     if isinstance(config := document.get("config"), Mapping):
-        result |= {names.get(fold(key)) or key: value for key, value in config.items()}
-    return read_model(GradeOptions, node_of(result, SourceLocation("config")), warn=warn)
+        found |= {names.get(fold(key)) or key: value for key, value in config.items()}
+    options = read_model(GradeOptions, node_of(found, SourceLocation("config")), warn=warn)
+    row = dict(document) if "query" in document or _PROTOCOL.isdisjoint(document) else _row(document)
+    row |= {} if options.contexts is None else {"contexts": options.contexts}
+    sample = RowReader().read(replace_surrogates(row), 1, lambda _: SourceLocation("<stdin>"))
+    return *find_contexts(sample, contexts_from=options.contexts_from), options
 
 
 def document_sample(document: Mapping[str, Json], options: Mapping[str, Json]) -> Sample:
     """Return the sample in `document`: what AgentV sends to a code judge, or a sample as a JSON object."""
-    return _sample(document, _options({"config": options}))[0]
-
-
-def _sample(document: Mapping[str, Json], options: GradeOptions) -> tuple[Sample, str]:
-    """Return the sample in the document, and a note if its contexts were found by splitting a text."""
-    row = dict(document) if "query" in document or _PROTOCOL.isdisjoint(document) else _row(document)
-    row |= {} if options.contexts is None else {"contexts": options.contexts}
-    sample = RowReader().read(replace_surrogates(row), 1, lambda _: SourceLocation("<stdin>"))
-    return find_contexts(sample, contexts_from=options.contexts_from)
+    return _read({**document, "config": options})[0]
 
 
 def _row(document: Mapping[str, Json]) -> dict[str, Json]:
@@ -216,19 +204,23 @@ def grade_stdin(
     if not isinstance(document, dict):
         fix = 'send {"question": ..., "candidate_answer": ...}'
         raise InputError("stdin must hold one JSON object", fix=fix)
-    options = _options(document, Notices(lambda notice: say(f"warning: {notice}")))
+    sample, note, options = _read(document, Notices(lambda notice: say(f"warning: {notice}")))
     chosen = measure_named(measure, lenient=True)
     if chosen.definition.family == "graded":
         fix = "name a measure; germane measures lists them"
         raise InputError(f"{chosen} is a grader of eval files, not a measure", fix=fix)
-    sample, note = _sample(document, options)
     if sample.contexts is None and sample.calls is None and "contexts" in chosen.definition.needs:
         fix = "send contexts, or an answer that contains them"
         raise InputError(f"{chosen}: no contexts found in the answer", fix=fix)
     proxy = os.environ.get("AGENTV_TARGET_PROXY_URL")
     who = pick_judge(Spec.of(judge=judge, base_url=base_url).in_project().in_files({"judge": options.judge}))
     if who is None and proxy:
-        who = proxy_judge(proxy, os.environ.get("AGENTV_TARGET_PROXY_TOKEN", ""))
+        who = LLMJudge(
+            _Runner(proxy, os.environ.get("AGENTV_TARGET_PROXY_TOKEN", "")), concurrency=_IN_FLIGHT
+        )
+        # answers are not stored for later runs, because the model behind the proxy is unknown
+        who.name, who.kept, who.stored = "proxy", True, False
+        who.identity = FrozenDict({"judge": "proxy", "url": proxy})
     store = open_ledger(None if no_cache else ledger_address(ledger))
     expected, settings = options.expected_relevant_count, Settings.of(against, scale, None)
     grader = MeasureGrader(

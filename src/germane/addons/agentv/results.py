@@ -39,9 +39,22 @@ def results_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[MeasuredRow]:
 def index_rows(report: ReportData) -> Iterator[str]:
     """Yield the lines of AgentV's `index.jsonl`, which `agentv compare` reads: one per case.
 
-    A case without a score has no line, because AgentV would count it as 0.
+    A case without a score has no line, because AgentV would count it as 0. The hits and misses of its graders
+    are written as AgentV's assertions.
     """
-    graded = _graded(report)
+    graded: dict[SampleKey, list[dict[str, Any]]] = {}
+    table = report.tables.scores
+    if report.manifest.get("graders") and len(table) <= _MOST_EXPLAINED:
+        explainer, samples = Explainer(report), {sample.key: sample for sample in report.samples()}
+        explainer.use(samples.values())
+        for score in (score for score in table if score.value is not None):
+            why = explainer.explain(score, samples.get(score.key))[0]
+            grader = report.graders_of(score.key).get(score.measure)
+            missed = why.missed(grader.expected_relevant_count if grader else None)
+            texts = [*((text, True) for text in why.hits), *((text, False) for text in missed)]
+            assertions = [{"text": text, "passed": passed} for text, passed in texts]
+            fields = {"name": score.measure, "score": score.value, "assertions": assertions}
+            graded.setdefault(score.key, []).append(fields)
     for case in report.cases():
         if case.score is None:
             continue
@@ -55,23 +68,3 @@ def index_rows(report: ReportData) -> Iterator[str]:
             "scores": graded.get(case.key, []),
         }
         yield json.dumps(row, ensure_ascii=False) + "\n"
-
-
-def _graded(report: ReportData) -> dict[SampleKey, list[dict[str, Any]]]:
-    """Return a list of grader scores for each case; hits and misses are written as AgentV's assertions."""
-    graded: dict[SampleKey, list[dict[str, Any]]] = {}
-    table = report.tables.scores
-    if not report.manifest.get("graders") or len(table) > _MOST_EXPLAINED:
-        return graded
-    explainer, samples = Explainer(report), {sample.key: sample for sample in report.samples()}
-    explainer.use(samples.values())
-    for score in table:
-        if score.value is not None:
-            why = explainer.explain(score, samples.get(score.key))[0]
-            grader = report.graders_of(score.key).get(score.measure)
-            missed = why.missed(grader.expected_relevant_count if grader else None)
-            texts = [*((text, True) for text in why.hits), *((text, False) for text in missed)]
-            assertions = [{"text": text, "passed": passed} for text, passed in texts]
-            fields = {"name": score.measure, "score": score.value, "assertions": assertions}
-            graded.setdefault(score.key, []).append(fields)
-    return graded

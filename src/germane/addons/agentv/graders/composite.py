@@ -151,7 +151,13 @@ class Composite(CaseGrader):
             return GraderResult.skipped("the weights of its members must not sum to 0" if kept else why)
         if len(broken) == len(kept):
             return GraderResult.failed("; ".join(broken))
-        worth = {name: _bounds(result, share=least is not None) for name, result in kept.items()}
+        worth: dict[str, tuple[float, float]] = {}  # the lowest and highest possible value of each member
+        for name, result in kept.items():
+            if result.score is None:
+                worth[name] = result.bounds if result.bounds and least is None else (0.0, 1.0)
+            else:
+                value = result.score if least is None else float(result.verdict == "pass")
+                worth[name] = value, value
         ends = (fsum(weight[name] * worth[name][end] for name in kept) / (total or 1.0) for end in (0, 1))
         low, high = (min(1.0, end) for end in ends)
         if broken:
@@ -172,7 +178,15 @@ class Composite(CaseGrader):
 
     def _asked(self, members: Mapping[str, GraderResult], case: Case) -> Program[GraderResult]:
         """Ask the aggregator's script or model to combine the members' results, and return its result."""
-        results = {name: _sent(result, agentv=self.agentv) for name, result in members.items()}
+        results: dict[str, Json] = {}
+        for name, row in members.items():
+            sent = row.as_json()
+            fields = {key: sent[key] for key in ("score", "verdict", "hits", "misses")}
+            fields["expectedAspectCount"] = max(1, len(row.hits) + len(row.misses))
+            fields |= {"reasoning": row.reasoning} if row.reasoning else {}
+            if not self.agentv:
+                fields |= {"assertions": sent["assertions"], "status": row.status, "why": row.why}
+            results[name] = {**fields, "details": dict(row.details)} if row.details else fields
         if self.aggregator.type == "llm_judge":
             values = FrozenDict({RESULTS: json.dumps(results, ensure_ascii=False, indent=2)})
             template = self.aggregator.prompt or prompt_text("composite")
@@ -190,22 +204,3 @@ class Composite(CaseGrader):
         words = "Code evaluator failed", "Code aggregator failed"  # AgentV's
         misses = tuple(text.replace(*words) if self.agentv else text for text in result.misses)
         return replace(result, misses=misses)
-
-
-def _bounds(result: GraderResult, *, share: bool) -> tuple[float, float]:
-    """Return the lowest and highest possible value of a member's result."""
-    if result.score is None:
-        return result.bounds if result.bounds and not share else (0.0, 1.0)
-    value = float(result.verdict == "pass") if share else result.score
-    return value, value
-
-
-def _sent(result: GraderResult, *, agentv: bool) -> dict[str, Json]:
-    """Return a member's result as the JSON object that is sent to the aggregator's script or model."""
-    hits, misses = list(result.hits), list(result.misses)
-    fields: dict[str, Json] = {"score": result.score, "verdict": result.verdict}
-    fields |= {"hits": hits, "misses": misses, "expectedAspectCount": max(1, len(hits) + len(misses))}
-    fields |= {"reasoning": result.reasoning} if result.reasoning else {}
-    if not agentv:
-        fields |= {"assertions": result.assertions, "status": result.status, "why": result.why}
-    return {**fields, "details": dict(result.details)} if result.details else fields

@@ -86,7 +86,10 @@ class FieldAccuracy(DirectGrader):
         if expected is None:
             why = "Could not extract expected data from expected_messages"
             return self.absent("No expected data found in expected_messages", why)
-        rows = [self._compared(rule, value_at(answer, rule.path), expected) for rule in self.fields]
+        rows = [
+            self._compared(rule, value_at(answer, rule.path), value_at(expected, rule.path))
+            for rule in self.fields
+        ]
         hits = tuple(text for met, text in rows if met is not False)
         misses = tuple(text for met, text in rows if met is False)
         pairs = zip(self.fields, rows, strict=True)
@@ -101,46 +104,47 @@ class FieldAccuracy(DirectGrader):
         result = GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=message)
         return capped(result, agentv=self.agentv)
 
-    def _compared(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
-        """Compare one field's value in the answer, `mine`, with its value in `expected`, all expected data.
+    def _compared(self, rule: FieldRule, mine: Json, right: Json) -> _Comparison:
+        """Compare one field's value in the answer, `mine`, with the expected value, `right`.
 
         Return (whether the field matches, the result in words). The first is None if the field is optional
         and missing in the answer.
         """
-        path, right = rule.path, value_at(expected, rule.path)
+        path, text = rule.path, ""
         if right is ABSENT:
             return True, f"{path}: no expected value"
         if mine is ABSENT:
             optional = None, f"{path}: optional field missing"
             return (False, f"{path} (required, missing)") if rule.required else optional
-        compare = {"exact": self._exact, "numeric_tolerance": self._numbers, "date": self._dates}[rule.match]
-        met, text = compare(rule, mine, right)
+        kinds = _kind(mine), _kind(right)
+        if rule.match == "exact":
+            differs = "value mismatch"
+            if kinds[0] != kinds[1]:
+                differs = f"type mismatch: got {kinds[0]}, expected {kinds[1]}"
+            met = same(mine, right)
+            text = "" if met else differs
+        elif rule.match == "numeric_tolerance":
+            value, target = (_number(data, prefix=self.agentv) for data in (mine, right))
+            if value is None or target is None:
+                return False, f"{path} (non-numeric value)"
+            if not (isfinite(value) and isfinite(target)):
+                return False, f"{path} (invalid numeric value)"
+            off = abs(value - target)
+            met = (off / abs(target) if rule.relative and target else off) <= rule.tolerance
+            rounded = Decimal(off).quantize(Decimal("0.01"), ROUND_HALF_UP) if off < 1e15 else f"{off:.2f}"
+            text = f"within tolerance: diff={rounded}"
+            if not met:
+                text = f"outside tolerance: diff={rounded}, tolerance={plain_number(rule.tolerance)}"
+        else:
+            pairs = zip((mine, right), kinds, strict=True)
+            texts = [plain_number(x) if kind == "number" else str(x).strip() for x, kind in pairs]
+            formats = () if self.agentv else rule.formats  # AgentV parses as JavaScript does, then by formats
+            day, target_day = (date_in(written, formats) for written in texts)
+            if day is None or target_day is None:
+                return False, f"{path} (unparseable {'expected' if day else 'candidate'} date)"
+            met = day == target_day
+            text = "" if met else f"date mismatch: got {day}, expected {target_day}"
         return met, f"{path} ({text})" if text else path
-
-    def _exact(self, _: FieldRule, mine: Json, expected: Json) -> _Comparison:
-        got, kind = _kind(mine), _kind(expected)
-        differs = "value mismatch" if got == kind else f"type mismatch: got {got}, expected {kind}"
-        return (True, "") if same(mine, expected) else (False, differs)
-
-    def _numbers(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
-        value, target = (_number(data, prefix=self.agentv) for data in (mine, expected))
-        if value is None or target is None:
-            return False, "non-numeric value"
-        if not (isfinite(value) and isfinite(target)):
-            return False, "invalid numeric value"
-        off = abs(value - target)
-        share = off / abs(target) if rule.relative and target else off
-        if share <= rule.tolerance:
-            return True, f"within tolerance: diff={_two_digits(off)}"
-        return False, f"outside tolerance: diff={_two_digits(off)}, tolerance={plain_number(rule.tolerance)}"
-
-    def _dates(self, rule: FieldRule, mine: Json, expected: Json) -> _Comparison:
-        texts = [plain_number(x) if _kind(x) == "number" else str(x).strip() for x in (mine, expected)]
-        formats = () if self.agentv else rule.formats  # AgentV parses as JavaScript does, then by formats
-        day, target = (date_in(text, formats) for text in texts)
-        if day is None or target is None:
-            return False, f"unparseable {'expected' if day else 'candidate'} date"
-        return day == target, "" if day == target else f"date mismatch: got {day}, expected {target}"
 
 
 def _expected(case: Case) -> Json:
@@ -180,10 +184,6 @@ def _number(value: Json, *, prefix: bool) -> float | None:
     return float(match[1]) if prefix or match.end() == len(value.rstrip()) else None
 
 
-def _two_digits(value: float) -> str:
-    return str(Decimal(value).quantize(Decimal("0.01"), ROUND_HALF_UP)) if value < 1e15 else f"{value:.2f}"
-
-
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
            "november", "december")  # fmt: skip
 _NAMES = {name: n for n, month in enumerate(_MONTHS, 1) for name in (month, month[:3])} | {"sept": 9}
@@ -208,13 +208,10 @@ def date_in(text: str, formats: Sequence[str] = ()) -> date | None:
     for form in formats:
         with suppress(ValueError, re.error):  # re.error: a unit occurs twice in the format
             return datetime.strptime(text, _UNIT.sub(lambda unit: _UNITS[unit[0]], form)).date()  # noqa: DTZ007
-    matches = (pattern.fullmatch(text) for pattern in _USUAL)
-    return next(filter(None, (_day(match.groupdict()) for match in matches if match)), None)
-
-
-def _day(parts: Mapping[str, str | None]) -> date | None:
-    month = _NAMES.get(str(parts["n"]).casefold(), 0) if "n" in parts else int(parts.get("m") or 1)
-    try:
-        return date(int(parts.get("y") or 0), month, int(parts.get("d") or 1))
-    except ValueError:
-        return None
+    for pattern in _USUAL:
+        if match := pattern.fullmatch(text):
+            parts = match.groupdict()
+            month = _NAMES.get(str(parts["n"]).casefold(), 0) if "n" in parts else int(parts.get("m") or 1)
+            with suppress(ValueError):
+                return date(int(parts.get("y") or 0), month, int(parts.get("d") or 1))
+    return None

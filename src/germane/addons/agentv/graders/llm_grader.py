@@ -17,7 +17,6 @@ from germane.addons.agentv.graders.transcript import (
     answer_of,
     criteria_of,
     message_json,
-    question_of,
     reference_of,
 )
 from germane.errors import AnswerError, InputError, Invalid
@@ -276,7 +275,17 @@ class LLMGrader(CaseGrader):
 
         The result is skipped if the prompt contains the system's answer but the case has no answer.
         """
-        values = self._values(case)
+        of_names = {  # see VARIABLES
+            "question input": (case.question or case.sample.query).strip(),
+            "candidate_answer output": answer_of(case).strip(),
+            "reference_answer expected_output": reference_of(case).strip(),
+            "expected_outcome criteria": criteria_of(case).strip(),
+            "input_messages": _messages(case.input_messages),
+            "output_messages": _messages(case.sample.messages),
+            "expected_messages": _messages(case.expected_messages),
+            "rubrics": "\n".join(item.line() for item in self.rubrics),
+        }
+        values = {name: text for names, text in of_names.items() for name in names.split()}
         template = prompt_text("rubric" if self.rubrics else "llm_judge")
         if self.prompt and variables_in(self.prompt) & values.keys():
             template = self.prompt
@@ -288,10 +297,25 @@ class LLMGrader(CaseGrader):
         if not self.rubrics:
             result = yield from ask(FreeForm(template=template, values=shown))
             return capped(result, agentv=self.agentv)
-        ids = tuple(item.id for item in self.rubrics)
-        question = RubricQuestion(template=template, values=shown, ids=ids, partial=self.agentv)
-        checks, message = yield from ask(question)
-        return self._rubric(checks, message)
+        items = {item.id: item for item in self.rubrics}
+        question = RubricQuestion(template=template, values=shown, ids=tuple(items), partial=self.agentv)
+        checks, comment = yield from ask(question)
+        total = fsum(items[check.id].weight for check in checks)
+        if not total and not self.agentv:
+            return GraderResult.skipped("the weights of a rubric must not sum to 0")
+        earned = fsum(items[check.id].weight for check in checks if check.satisfied)
+        failed = any(items[check.id].required and not check.satisfied for check in checks)
+        texts: dict[bool, list[str]] = {True: [], False: []}
+        for check in checks:
+            text = f"[{check.id}] {items[check.id].description}".rstrip()
+            texts[check.satisfied].append(f"{text}: {check.reasoning}" if check.reasoning else text)
+        return GraderResult(
+            score=min(1.0, earned / total) if total else 0.0,
+            verdict="fail" if failed else None,
+            hits=tuple(texts[True]),
+            misses=tuple(texts[False]),
+            reasoning=comment,
+        )
 
     def missing(self, why: str) -> GraderResult:
         """Return the result if the model gave no answer; `why` is the reason.
@@ -299,41 +323,6 @@ class LLMGrader(CaseGrader):
         It is an error or, with AgentV compatibility and without a rubric, a score of 0.
         """
         return unjudged(why, agentv=self.agentv and not self.rubrics)
-
-    def _rubric(self, checks: Sequence[Check], message: str) -> GraderResult:
-        """Return the result for the checked items of the rubric; `message` is the model's overall comment."""
-        items = {item.id: item for item in self.rubrics}
-        total = fsum(items[check.id].weight for check in checks)
-        if not total and not self.agentv:
-            return GraderResult.skipped("the weights of a rubric must not sum to 0")
-        earned = fsum(items[check.id].weight for check in checks if check.satisfied)
-        failed = any(items[check.id].required and not check.satisfied for check in checks)
-        return GraderResult(
-            score=min(1.0, earned / total) if total else 0.0,
-            verdict="fail" if failed else None,
-            hits=tuple(_finding(items[check.id], check) for check in checks if check.satisfied),
-            misses=tuple(_finding(items[check.id], check) for check in checks if not check.satisfied),
-            reasoning=message,
-        )
-
-    def _values(self, case: Case) -> dict[str, str]:
-        """Return the values of all variables that a template may contain (see VARIABLES), by name."""
-        values = {
-            "question input": question_of(case).strip(),
-            "candidate_answer output": answer_of(case).strip(),
-            "reference_answer expected_output": reference_of(case).strip(),
-            "expected_outcome criteria": criteria_of(case).strip(),
-            "input_messages": _messages(case.input_messages),
-            "output_messages": _messages(case.sample.messages),
-            "expected_messages": _messages(case.expected_messages),
-            "rubrics": "\n".join(item.line() for item in self.rubrics),
-        }
-        return {name: text for names, text in values.items() for name in names.split()}
-
-
-def _finding(item: RubricItem, check: Check) -> str:
-    text = f"[{item.id}] {item.description}".rstrip()
-    return f"{text}: {check.reasoning}" if check.reasoning else text
 
 
 def _messages(messages: Sequence[Any]) -> str:

@@ -40,11 +40,6 @@ def resolve_cwd(keys: Keys, command: str) -> None:
         )
 
 
-def question_of(case: Case) -> str:
-    """Return the question that graders see: that of the eval file or, without it, the sample's query."""
-    return case.question or case.sample.query
-
-
 def answer_of(case: Case) -> str:
     """Return the system's answer: the response or, without it, the last text in the system's messages."""
     if case.sample.response is not None:
@@ -143,7 +138,7 @@ def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
     asked = list(map(message_json, case.input_messages)) or [{"role": "user", "content": sample.query}]
     summary = trace_summary(case)
     return {
-        "question": question_of(case),
+        "question": case.question or sample.query,
         "expected_outcome": criteria,
         "expected_messages": expected,
         "reference_answer": reference,
