@@ -23,7 +23,7 @@ ADDON = Addon(
                                 aliases=("llm_grader", "rubric", "rubrics")),
         "code_judge": GraderType(f"{_HERE}.graders.code_grader:CodeGrader", "the score printed by the script", aliases=("code_grader", "script")),
         "field_accuracy": GraderType(f"{_HERE}.graders.field_accuracy:FieldAccuracy", "weight of the matching fields / weight of all"),
-        "tool_trajectory": GraderType(f"{_HERE}.graders.tool_trajectory:ToolTrajectory", "expected calls that were made / expected calls"),
+        "tool_trajectory": GraderType(f"{_HERE}.graders.rules:ToolTrajectory", "expected calls that were made / expected calls"),
         "latency": GraderType(f"{_HERE}.graders.rules:Latency", "1 if within the threshold, else 0"),
         "cost": GraderType(f"{_HERE}.graders.rules:Cost", "1 if within the budget, else 0"),
         "token_usage": GraderType(f"{_HERE}.graders.rules:TokenUsage", "1 if within the limits, else 0"),
