@@ -81,7 +81,7 @@ def test_a_small_slice_decides_nothing() -> None:
 @pytest.mark.parametrize(
     ("gate", "problem"),
     [
-        ("median(RR)>=0.5", r"names median\(RR\), which is not measured; name one of the measures RR"),
+        ("median(RR)>=0.5", r"unknown function, median; write one of mean, .*, change, e.g. mean\(RR\)>=0.5"),
         ("min(AP)>=0.5", "names AP, which is not measured; name one of the measures RR"),
         ("min(mean(RR) by team)>=0.5", "metadata field 'team'"),
     ],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import asdict
+
 from germane.clean import counted
 from germane.comparison.corrected import DecidedPair
 from germane.reports.data import ReportData
@@ -22,8 +24,13 @@ def settle_changes(report: ReportData, baseline: ReportData, *, every: bool = Fa
     """Decide a report's gates on changes, and with `every` one per measure that fails if it got worse."""
     pairs = pairs_with(report, baseline)
     declared = [Gate.of_stored(gate) for gate in report.manifest.get("gates", ())]
-    changes = change_gates([gate for gate in declared if gate.how == "change"], pairs)
-    report.settle([*changes, *(regressions(pairs) if every else ())])
+    pending = [gate for gate in declared if gate.how == "change"]
+    changes = [*change_gates(pending, pairs), *(regressions(pairs) if every else ())]
+    fields = [asdict(change).items() for change in changes]
+    rows = [{key: value for key, value in of if value and key != "word"} for of in fields]
+    report.manifest = {**report.manifest, "changes": rows}
+    names = set(map(str, pending))
+    report.decide([*changes, *(gate for gate in report.verdict.gates if gate.gate not in names)])
     for pair in pairs:
         if not isinstance(pair, str) and (note := pair.renamed_note()):
             report.add_note(*note)
@@ -42,7 +49,7 @@ def change_gates(gates: Sequence[Gate], pairs: Sequence[DecidedPair | str]) -> l
             if isinstance(pair, str):
                 results.append(_undecided(str(gate), pair))
                 continue
-            name, types = gate.name(pair.b.system), pair.b.types
+            name, types = f"{gate} [{pair.b.system}]" if pair.b.system else str(gate), pair.b.types
             measure = next((name for name, of in types.items() if gate.measure in {name, of}), None)
             if measure is None or pair.a.types.get(measure) != types[measure]:
                 results.append(_undecided(name, f"the baseline has no scores of {gate.measure}"))

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from msgspec import UNSET, UnsetType
-from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from germane.encoding import Line, internal
 from germane.errors import InputError
 from germane.folder.tables import Tables
 from germane.measures.measure import Measure
-from germane.reports.gates import Gate, GateResult, Verdict, decide
+from germane.reports.gates import GateResult, Verdict, decide
 from germane.reports.summary import MeasureSummary, canonical_name, higher_is_better, slices_of, summarise
 from germane.tables.cases import CaseScores
 from germane.tables.judgements import JudgeLine
@@ -270,11 +269,6 @@ class ReportData:
         except InputError as error:
             return [], str(error)
 
-    def values_of(self, line: MeasureSummary) -> NDArray[np.float64]:
-        """Return the existing scores by the measure and system of the summary `line`, in input order."""
-        table = self.tables.scores
-        return table.taken(table.rows_of((line.measure, line.type), line.system)).value
-
     @cached_property
     def case_scores(self) -> CaseScores:
         """The scores grouped by system, measure and case; every mean is computed from them."""
@@ -366,16 +360,6 @@ class ReportData:
     def add_note(self, count: int, note: str) -> None:
         """Add a note to the manifest; it is shown as `count` followed by `note`, such as "3 gold ids ..."."""
         self.manifest = {**self.manifest, "notes": {**self.manifest.get("notes", {}), note: count}}
-
-    def settle(self, changes: Sequence[GateResult]) -> None:
-        """Add results of gates on `change(...)` to the manifest, and compute the verdict from all gates."""
-        declared = [Gate.of_stored(gate) for gate in self.manifest.get("gates", ())]
-        pending = {str(gate) for gate in declared if gate.how == "change"}
-        others = [gate for gate in self.verdict.gates if gate.gate not in pending]
-        fields = [asdict(change).items() for change in changes]
-        rows = [{key: value for key, value in of if value and key != "word"} for of in fields]
-        self.manifest = {**self.manifest, "changes": rows}
-        self.decide([*changes, *others])
 
     def decide(self, results: Sequence[GateResult]) -> None:
         """Set `verdict`, computed from the results of all gates and the proportion of missing scores."""

@@ -132,6 +132,11 @@ class Gate:
             return
         problem = f"the gate {self} names {self.measure}, which is not measured"
         fix = f"name one of the measures {', '.join(names)}" if names else f"measure it: -m {self.measure}"
+        known = dict.fromkeys(form.partition("(")[0] for form in FUNCTIONS)
+        function, _, inner = self.measure.removesuffix(")").partition("(")
+        if function not in known and (inner in names or known_measure(inner)):
+            problem = f"the gate {self.measure}{self.op}{self.limit:g} has an unknown function, {function}"
+            fix = f"write one of {', '.join(known)}, e.g. mean({inner}){self.op}{self.limit:g}"
         raise InputError(problem, fix=fix, place=self.location)
 
     def mixed(self) -> InputError:
@@ -164,10 +169,6 @@ class Gate:
             of = f"{self.mean_of}({of})"
         return f"{how}({of}){self.op}{self.limit:g}"
 
-    def name(self, system: str) -> str:
-        """Return the gate's text followed by the system's name, if any, as in `RR>=0.5 [bm25]`."""
-        return f"{self} [{system}]" if system else str(self)
-
     def holds(self, low: float, high: float) -> GateOutcome:
         """Return the outcome for a value between `low` and `high`; undecided if the limit is there too."""
         results = {COMPARE[self.op](end, self.limit) for end in (low, high)}
@@ -177,6 +178,7 @@ class Gate:
 
 
 UNMEASURED = "nothing was measured"
+POINT = ", decided on the point"  # for a gate on a mean, which ignores the mean's interval
 NO_DECISION = "judged by a stand-in for a model, which decides nothing (unless --allow-stand-in is given)"
 
 
@@ -245,17 +247,15 @@ def check_gate(
             values = cases.case_values(summary.system, of, range_of(summary.type), keep)
             names, ends = [cases.cases[at] for at in values.case.tolist()], (values.low, values.high)
             if names:
-                outcome, detail = _by_slice(gate, names, ends, slices) if gate.by else _share(gate, ends)
+                outcome, detail = _of_values(gate, names, ends, slices)
         elif gate.mean_of == "corrected" or (of_mean and summary.corrected is not None):
             by, stand_in = "corrected", False
             outcome, detail = _corrected(gate, summary)
         elif summary.mean_bounds is not None and summary.edges is not None:
             bounds = {"mean": summary.mean_bounds, "min": summary.edges[0], "max": summary.edges[1]}
-            of_bounds = bounds.get(gate.how)
-            outcome, detail = _of_cases(gate, summary, *of_bounds) if of_bounds else _end(gate, summary)
-        result = GateResult(
-            gate=gate.name(summary.system), outcome=outcome, detail=detail, stand_in=stand_in, decided_by=by
-        )
+            outcome, detail = _uncorrected(gate, summary, bounds)
+        name = f"{gate} [{summary.system}]" if summary.system else str(gate)
+        result = GateResult(gate=name, outcome=outcome, detail=detail, stand_in=stand_in, decided_by=by)
         trials = summary.trials_in_words()
         unit, more = ("case", f", {trials}") if trials else ("sample", "")
         results.append(with_count(result, summary.n, summary.total, unit, more))
@@ -289,23 +289,23 @@ def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
     return gate.holds(value, value), f"{text}; judged {mean.judged:.4f}{inside}"
 
 
-def _end(gate: Gate, summary: MeasureSummary) -> tuple[GateOutcome, str]:
-    """Decide a gate on an end of the mean's interval; return the outcome and text with the figures."""
-    if summary.interval is None:
-        return "undecided", f"{summary.measure} has no interval: {summary.interval_why or UNMEASURED}"
-    end = summary.interval[gate.how == "upper"]
-    words = f"{_printed_end(gate, summary.interval)} of {summary.interval_in_words()}, {LIKE_THESE}"
-    words += summary.basis.interval_note and f"; {summary.basis.interval_note}"
-    return gate.holds(end, end), words
-
-
 def _printed_end(gate: Gate, ends: Sequence[float]) -> str:
     """Return the end of the interval that the gate is on, such as "lower end 0.61"."""
     return f"{gate.how} end {interval_in_words(ends).split(' to ')[-(gate.how == 'upper')]}"
 
 
-def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> tuple[GateOutcome, str]:
-    """Decide a gate on the mean, minimum or maximum; return the outcome and text with the figures."""
+def _uncorrected(
+    gate: Gate, summary: MeasureSummary, bounds: Mapping[str, tuple[float, float]]
+) -> tuple[GateOutcome, str]:
+    """Decide a gate on the mean, minimum, maximum or an end of the interval; return the outcome and text."""
+    if gate.how not in bounds:
+        if summary.interval is None:
+            return "undecided", f"{summary.measure} has no interval: {summary.interval_why or UNMEASURED}"
+        end = summary.interval[gate.how == "upper"]
+        words = f"{_printed_end(gate, summary.interval)} of {summary.interval_in_words()}, {LIKE_THESE}"
+        words += summary.basis.interval_note and f"; {summary.basis.interval_note}"
+        return gate.holds(end, end), words
+    low, high = bounds[gate.how]
     value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
     outcome, basis = gate.holds(low, high), summary.basis
     text = "not measured" if value is None else f"{gate.how} {value:.4f}"
@@ -323,28 +323,25 @@ def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> t
     return outcome, text + (POINT if gate.how == "mean" else "")
 
 
-POINT = ", decided on the point"  # for a gate on a mean, which ignores the mean's interval
-
-
 Ends = Sequence[NDArray[np.float64]]
 """The smallest and the largest possible value of each case; they are equal if no score is missing."""
 SMALLEST = 5  # the number of cases from which a slice's mean can decide a gate
 
 
-def _share(gate: Gate, ends: Ends) -> tuple[GateOutcome, str]:
-    """Decide a gate on the proportion of cases that meet its condition; return the outcome and text."""
-    limit = gate.share.lstrip("<>=")
-    op = gate.share.removesuffix(limit)
-    low, high = sorted(float(np.mean(COMPARE[op](end, float(limit)))) for end in ends)
-    share = f"{low:.4f}" if low == high else f"{low:.4f} to {high:.4f}"
-    text, outcome = f"share {share} over {counted(len(ends[0]), 'case')}", gate.holds(low, high)
-    return outcome, f"{text}, once everything is judged" if outcome == "undecided" else text
-
-
-def _by_slice(
+def _of_values(
     gate: Gate, names: Sequence[str], ends: Ends, slices: Mapping[str, Collection[str]]
 ) -> tuple[GateOutcome, str]:
-    """Decide a gate on the worst slice's mean; undecided if slices of fewer than five cases change it."""
+    """Decide a gate on the share of cases that meet its condition, or on the worst mean of the `slices`.
+
+    It is undecided if slices of fewer than five cases change the outcome.
+    """
+    if gate.share:
+        limit = gate.share.lstrip("<>=")
+        op = gate.share.removesuffix(limit)
+        low, high = sorted(float(np.mean(COMPARE[op](end, float(limit)))) for end in ends)
+        share = f"{low:.4f}" if low == high else f"{low:.4f} to {high:.4f}"
+        text, outcome = f"share {share} over {counted(len(ends[0]), 'case')}", gate.holds(low, high)
+        return outcome, f"{text}, once everything is judged" if outcome == "undecided" else text
     numbers = {name: at for at, name in enumerate(names)}
     rows = {name: sorted(numbers[id_] for id_ in ids if id_ in numbers) for name, ids in slices.items()}
     means = {name: [fsum(end[mine]) / len(mine) for end in ends] for name, mine in rows.items() if mine}

@@ -276,7 +276,8 @@ def _sources(report: ReportData, strips_of: Mapping[str, Sequence[str]]) -> list
 def _measure(summary: MeasureSummary, report: ReportData) -> Json:
     definition = Measure.remembered(summary.type).definition
     low, high = definition.range
-    values = report.values_of(summary)
+    scores = report.tables.scores
+    values = scores.taken(scores.rows_of((summary.measure, summary.type), summary.system)).value
     top = high if isfinite(high) else max(1.0, *values.tolist()) if len(values) else 1.0
     low = low if isfinite(low) else min(0.0, *values.tolist()) if len(values) else 0.0
     return {
