@@ -41,7 +41,7 @@ from germane.reports.summary import (
 from germane.results.naming import parse_directions, parse_ranges
 from germane.statistics.comparison import BestSystem, best_system
 from germane.tables.cases import texts_of
-from germane.types import Json, Sample
+from germane.types import Json
 
 _MOST_MOVED = 5
 
@@ -103,13 +103,13 @@ def compare(
     sliced = [] if by is None else [row for pair in pairs for row in _slices(pair, chosen, by)]
     slices = [row.replace(tests=0) for row in adjusted(sliced, first)]  # a slice has no outcome of its own
     only_in: dict[str, list[str]] = {side.name: [] for side in sides}
-    pairing = []
+    unpaired = []
     for pair in pairs:
         only_a, only_in[pair.b.name] = pair.only_in()
-        pairing.append(_pairing_note(pair, len(only_a) + len(only_in[pair.b.name])))
+        unpaired.append(len(only_a) + len(only_in[pair.b.name]))
         only_in[pair.a.name] = list(dict.fromkeys([*only_in[pair.a.name], *only_a]))
     judged_rows = [] if any(map(is_of_results, reports)) else [*rows, *slices]
-    notes = [*guesses, *judging, *pairing, *_figure_notes(judged_rows, rows), *_remarks(sides, chosen)]
+    notes = [*guesses, *judging, *_notes(pairs, unpaired, judged_rows, rows), *_remarks(sides, chosen)]
     others = dict.fromkeys(name for side in sides for name in side.types if name not in chosen)
     if measures is None and others:
         notes.append(f"not compared, because a system lacks it: {', '.join(others)}")
@@ -129,19 +129,24 @@ def compare(
     )
 
 
-def _chosen(reports: Sequence[ReportData], systems: Sequence[str]) -> list[tuple[ReportData, str]]:
-    """Return the systems to compare, each with its report, the baseline first.
-
-    Of one report, these are the systems named, or all; of several reports, one system each.
-    """
+def _paired_sides(
+    reports: Sequence[ReportData], systems: Sequence[str] = (), names: Sequence[str] = ()
+) -> list[tuple[Side, Side]]:
+    """Pair the first system with each other one, or the systems of the same names in two reports."""
+    if len(reports) == 2 and not systems and all(len(report.systems) > 1 for report in reports):
+        a, b = reports
+        name_a, name_b = _names([(a, ""), (b, "")], names)
+        if common := [system for system in a.systems if system in b.systems]:
+            return [(Side(f"{name_a}:{of}", a, of), Side(f"{name_b}:{of}", b, of)) for of in common]
+    # of one report, the systems named, or all; of several reports, one system each; the baseline first
     if len(reports) == 1:
         chosen = [(reports[0], system) for system in systems or reports[0].systems]
     elif several := next((of for of in reports if not systems and len(of.systems) > 1), None):
         problem = f"{several.where or 'a report'} has several systems: {', '.join(several.systems)}"
         raise InputError(problem, fix=f"name the one to compare: --systems {several.systems[0]}")
     elif len(systems) in {0, 1, len(reports)}:
-        names = systems or [value.systems[0] for value in reports]
-        chosen = list(zip(reports, list(names) * (len(reports) // len(names)), strict=True))
+        own = systems or [value.systems[0] for value in reports]
+        chosen = list(zip(reports, list(own) * (len(reports) // len(own)), strict=True))
         if len(systems) == 1 and any(systems[0] in report.systems for report in reports):
             chosen = [(of, "" if of.systems == ("",) else name) for of, name in chosen]  # it names none
     else:
@@ -156,19 +161,6 @@ def _chosen(reports: Sequence[ReportData], systems: Sequence[str]) -> list[tuple
     if len(chosen) < 2:
         fix = "name a second report, or a report of several systems: germane compare A B"
         raise InputError("a comparison needs two systems, but there is only one", fix=fix)
-    return chosen
-
-
-def _paired_sides(
-    reports: Sequence[ReportData], systems: Sequence[str] = (), names: Sequence[str] = ()
-) -> list[tuple[Side, Side]]:
-    """Pair the first system with each other one, or the systems of the same names in two reports."""
-    if len(reports) == 2 and not systems and all(len(report.systems) > 1 for report in reports):
-        a, b = reports
-        name_a, name_b = _names([(a, ""), (b, "")], names)
-        if common := [system for system in a.systems if system in b.systems]:
-            return [(Side(f"{name_a}:{of}", a, of), Side(f"{name_b}:{of}", b, of)) for of in common]
-    chosen = _chosen(reports, systems)
     named = zip(_names(chosen, names), chosen, strict=True)
     first, *others = (Side(name, report, system) for name, (report, system) in named)
     return [(first, other) for other in others]
@@ -303,15 +295,6 @@ def _rows(
         yield decided.replace(parts=parts, parts_why=why)
 
 
-def _pairing_note(pair: DecidedPair, unpaired: int) -> str:
-    """Return a note if queries were paired by text, or ids belong to different queries; otherwise ""."""
-    if not pair.by_query:
-        return " ".join(map(str, pair.renamed_note() or ()))
-    both = sum(name is not None for name in pair.by_query.values())
-    text = f"{pair.a.name} and {pair.b.name} use the same line numbers as ids of different queries: "
-    return f"{text}{counted(both, 'query')} paired by text{f', {unpaired} not paired' if unpaired else ''}"
-
-
 def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureComparison]:
     """Return the comparisons on each group of queries with the same value of `by`, a tag or a field."""
     samples = pair.a.read() if pair.by_query else chain(pair.a.read(), pair.b.read())
@@ -322,8 +305,20 @@ def _slices(pair: PairedSystems, names: Sequence[str], by: str) -> list[MeasureC
     return [row for row in rows if row.due]
 
 
-def _figure_notes(judged: Iterable[MeasureComparison], rows: Iterable[MeasureComparison]) -> Iterator[str]:
-    """Yield notes on judged differences that labels do not correct, and on too narrow intervals."""
+def _notes(
+    pairs: Sequence[DecidedPair],
+    unpaired: Sequence[int],
+    judged: Iterable[MeasureComparison],
+    rows: Iterable[MeasureComparison],
+) -> Iterator[str]:
+    """Yield notes on queries paired by text, ids of different queries, uncorrected means, narrow intervals."""
+    for pair, alone in zip(pairs, unpaired, strict=True):
+        if not pair.by_query:
+            yield " ".join(map(str, pair.renamed_note() or ()))
+            continue
+        both = sum(name is not None for name in pair.by_query.values())
+        text = f"{pair.a.name} and {pair.b.name} use the same line numbers as ids of different queries: "
+        yield f"{text}{counted(both, 'query')} paired by text{f', {alone} not paired' if alone else ''}"
     uncalibrated = (row for row in judged if row.decided_by == "judged" and row.corrected_why)
     yield from with_measures((f"uncalibrated: {row.corrected_why}", row.measure) for row in uncalibrated)
     narrow = (row for row in rows if row.interval.note)
@@ -363,21 +358,18 @@ def _moved_queries(pair: PairedSystems, measure: str) -> dict[Literal["worst", "
     def line(row: int) -> MovedLine:
         case, low, high = case_of[row], float(ours.low[row]), float(theirs.low[row])
         a, b = before.get(case), after.get(case)
-        gold = _gold_ranks(a, b) if a and b else None
+        gold = None
+        if a and b:  # the ranks of each gold document, changed ones first
+            old, new = dict[str | None, int](), dict[str | None, int]()
+            for sample, rank_of in ((a, old), (b, new)):
+                for rank, context in enumerate(distinct_contexts(sample), 1):
+                    rank_of.setdefault(context.id, rank)
+            names = dict.fromkeys((*relevant(a, 1), *chain.from_iterable(a.gold or ())))
+            ranks = [(name, old.get(name), new.get(name)) for name in names]
+            gold = sorted(ranks, key=lambda row: row[1] == row[2])
         return MovedLine(case, a.query if a else "", low, high, high - low, gold)
 
     return {"worst": list(map(line, worst)), "best": list(map(line, best))}
-
-
-def _gold_ranks(a: Sample, b: Sample) -> list[tuple[str, int | None, int | None]]:
-    """Return (id, rank in A or None, rank in B or None) for each gold document, changed ranks first."""
-    old, new = dict[str | None, int](), dict[str | None, int]()
-    for sample, rank_of in ((a, old), (b, new)):
-        for rank, context in enumerate(distinct_contexts(sample), 1):
-            rank_of.setdefault(context.id, rank)
-    gold = dict.fromkeys((*relevant(a, 1), *chain.from_iterable(a.gold or ())))
-    ranks = [(name, old.get(name), new.get(name)) for name in gold]
-    return sorted(ranks, key=lambda row: row[1] == row[2])
 
 
 def _best_systems(pairs: Sequence[PairedSystems], measures: Iterable[str], seed: int) -> Iterator[BestSystem]:

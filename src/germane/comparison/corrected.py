@@ -208,7 +208,15 @@ def _of_terms(
 ) -> CorrectedDifference | str:
     """Return the difference of a mean over verdicts, corrected with labels of single items, or why not."""
     draws, book, _ = drawn
-    joined = {key: row for key, row in _joined(sides).items() if key[0] in numbers}
+    # by (query, item): B's - A's weight, the sum and number of grades, and the part of the difference
+    joined: dict[tuple[str, str], list[float]] = {}
+    for sign, side in zip((-1, 1), sides, strict=True):
+        weights, cases = sign * side.weight, list(side.cases)
+        columns = np.stack([weights, side.verdict, np.ones(len(weights)), weights * side.values], axis=1)
+        for at, item, column in zip(side.case.tolist(), side.items, columns.tolist(), strict=True):
+            if cases[at] in numbers:
+                row = joined.setdefault((cases[at], item), [0.0] * 4)
+                row[:] = map(float.__add__, row, column)
     weight, grade, count, added = np.array(list(joined.values()), float).reshape(-1, 4).T
     grade = grade / count
     if np.isnan(grade).any():
@@ -230,19 +238,6 @@ def _of_terms(
     return corrected_difference(
         weight, least, grade, chances, queries, n, most=most, units=units, clusters=clusters
     )
-
-
-def _joined(sides: Sequence[ScoreTerms]) -> dict[tuple[str, str], list[float]]:
-    """Return (B's - A's weight, sum of grades, number of grades, part of the difference) by (query, item)."""
-    rows: dict[tuple[str, str], list[float]] = {}
-    for sign, side in zip((-1, 1), sides, strict=True):
-        weights = sign * side.weight
-        columns = np.stack([weights, side.verdict, np.ones(len(weights)), weights * side.values], axis=1)
-        names = list(side.cases)
-        for case, item, column in zip(side.case.tolist(), side.items, columns.tolist(), strict=True):
-            row = rows.setdefault((names[case], item), [0.0] * 4)
-            row[:] = map(float.__add__, row, column)
-    return rows
 
 
 def verdicts_of(sides: Iterable[Side], measure: str) -> Literal["judge", "labels", "mixed"]:

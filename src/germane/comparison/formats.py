@@ -176,7 +176,7 @@ def render_comparison(comparison: Comparison, *, every: bool = False) -> Rendera
 
 
 def _sections(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
-    """Yield the lines and tables in order: outcomes, differences, moved queries, last lines."""
+    """Yield the lines and tables in order: outcomes, differences, moved queries, notes, methods, verdict."""
     for row in comparison.comparisons:
         if row.in_words:
             yield Text(clean(row.in_words), style=_OF_OUTCOME.get(row.outcome or "", ""))
@@ -196,11 +196,6 @@ def _sections(comparison: Comparison, *, every: bool) -> Iterator[RenderableType
         for word, queries in (("worse", moved["worst"]), ("better", moved["best"])):
             title = [f"{word} by {comparison.primary[0]}{of}"] if queries else []
             yield from (*title, *map(_moved, queries[:_MOST_MOVED]))
-    yield from _last_lines(comparison, every=every)
-
-
-def _last_lines(comparison: Comparison, *, every: bool) -> Iterator[RenderableType]:
-    """Yield the lines below the tables: notes, statistical methods and the verdict."""
     yield from _lists(comparison, "lists    ", "only in  ")
     kept = len(comparison.notes) if every or len(comparison.notes) <= _MOST_NOTES else _MOST_NOTES - 1
     yield from (f"note     {note}" for note in comparison.notes[:kept])

@@ -54,7 +54,12 @@ def change_gates(gates: Sequence[Gate], pairs: Sequence[DecidedPair | str]) -> l
             if measure is None or pair.a.types.get(measure) != types[measure]:
                 results.append(_undecided(name, f"the baseline has no scores of {gate.measure}"))
             else:
-                results.append(_change(gate, name, pair.decided(measure)))
+                row, below = pair.decided(measure), gate.op in {"<", "<="}
+                interval = row.deciding[1].negated() if below else row.deciding[1]
+                decision = decide_change(interval, gate.limit if below else -gate.limit)
+                queries = f"{decision.needed:,} queries would decide if nothing changed"
+                more = f"; {queries}" if decision.needed else ""
+                results.append(_result(row, name, _OUTCOME[decision.verdict], more))
     return results
 
 
@@ -144,13 +149,6 @@ def _uncalibrated(row: MeasureComparison) -> str:
     """Return a clause on why labels do not correct a judged difference; "" if it needs none."""
     judged = row.decided_by == "judged" and not row.stand_in
     return f", uncalibrated: {row.corrected_why}" if judged else ""
-
-
-def _change(gate: Gate, name: str, row: MeasureComparison) -> GateResult:
-    below, (_, interval, _) = gate.op in {"<", "<="}, row.deciding
-    decision = decide_change(interval.negated() if below else interval, gate.limit if below else -gate.limit)
-    needed = f"; {decision.needed:,} queries would decide if nothing changed" if decision.needed else ""
-    return _result(row, name, _OUTCOME[decision.verdict], needed)
 
 
 def _change_in_words(difference: float | None, interval: Interval) -> str:

@@ -23,7 +23,15 @@ from germane.addons import load
 from germane.clean import counted, mask_urls
 from germane.encoding import batched
 from germane.errors import InputError
-from germane.folder.files import SESSION, earlier_judgements, read_manifest, write_manifest
+from germane.folder.files import (
+    EARLIER,
+    SESSION,
+    UNFINISHED,
+    earlier_judgements,
+    files_in,
+    read_manifest,
+    write_manifest,
+)
 from germane.folder.tables import BlockRows, Tables, check_digest
 from germane.folder.writer import FolderWriter
 from germane.judges.judge import Judge, members_of
@@ -262,10 +270,11 @@ class Session:
                 opened.callback(earlier.close)
             self.earlier = earlier
         elif not self._stored:
-            self._replaces = writer.has_rows()
+            self._replaces = files_in(folder)["judgements"].exists()
             with suppress(InputError):  # there is none, or it is damaged
                 self._before = read_manifest(folder)
-            writer.forget_killed()
+            for end in (EARLIER, UNFINISHED):  # of killed sessions of another evaluation
+                files_in(folder, end)["judgements"].unlink(missing_ok=True)
             if self._own_ledger is not None:
                 remove_ledger(self._own_ledger)
         return writer

@@ -124,17 +124,14 @@ class TableFile:
         offset = 0
         with self.path.open("rb") as content:
             for number, line in enumerate(content, 1):
-                if not line.endswith(b"\n") and self._is_torn(number, line):
-                    return
+                if not line.endswith(b"\n"):
+                    is_torn = self.path.suffix == UNFINISHED
+                    if self.path.name == LABELS and (is_torn := torn_bytes(line) > 0):
+                        note_torn(self.path, number)
+                    if is_torn:
+                        return
                 yield number, offset, line
                 offset += len(line)
-
-    def _is_torn(self, number: int, line: bytes) -> bool:
-        if self.path.name != LABELS:
-            return self.path.suffix == UNFINISHED
-        if is_torn := torn_bytes(line) > 0:
-            note_torn(self.path, number)
-        return is_torn
 
     def decoded(self, number: int, line: bytes) -> Any:
         """Return the row in a line. Raises InputError with the line number if the line is damaged."""
@@ -225,15 +222,6 @@ SCHEMA_VERSION = 4
 """The version of the report folder's format that is written; only this version is read."""
 
 
-class _GraderEntry(msgspec.Struct):
-    name: str
-    measure: str
-    options: dict[str, Any]
-    weight: float = 1.0
-    threshold: float | None = None
-    required: float | None = None
-
-
 _TYPES: Mapping[Any, tuple[str, ...]] = {
     str | None: ("status", "germane", "created", "by", "over"),
     float: ("max_unmeasured", "labels_size"),
@@ -244,7 +232,7 @@ _TYPES: Mapping[Any, tuple[str, ...]] = {
     dict[str, Any]: ("command", "left_out", "options", "part", "places", "sampled", "settings", "until"),
     dict[str, Any] | None: ("judge", "targets", "verdict"),
     list[dict[str, Any]]: ("changes", "sessions"),
-    list[list[_GraderEntry]]: ("graders",),
+    list[list[dict[str, Any]]]: ("graders",),
     list[Any]: ("eval_files", "gates"),
 }
 _MANIFEST = msgspec.defstruct(
@@ -371,7 +359,14 @@ def acquire(path: Path) -> int:
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
-            _lock(file)
+            if sys.platform == "win32":
+                import msvcrt
+
+                msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+            else:
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(file)
             fix = "wait until that process ends, or name another folder"
@@ -391,15 +386,3 @@ def release(path: Path, file: int) -> None:
     else:
         path.unlink(missing_ok=True)
         os.close(file)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(file: int) -> None:
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-else:
-    import fcntl
-
-    def _lock(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

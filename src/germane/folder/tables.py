@@ -151,10 +151,6 @@ class Tables:
         rows = self.candidates("places", "sample", {name for name, _, _ in keys})
         return (row for row in rows if row.key in keys)
 
-    def labels_of(self, items: Collection[str]) -> Iterator[Label]:
-        """Yield the labels whose `item` is in `items`, oldest first."""
-        return (label for label in self.candidates("labels", "item", items) if label.item in items)
-
     def judgements_of(self, items: Collection[str]) -> Iterator[Judgement]:
         """Yield the judgements whose `item` is in `items`, in order of first use."""
         return (row for row in self.candidates("judgements", "item", items) if row.item in items)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -97,12 +97,8 @@ class FolderWriter:
         if status != "complete":
             problem = f"{self.path} holds an unfinished evaluation"
             raise InputError(problem, fix=f"continue it: germane run --resume {self.path}; or {fix}")
-        if (self.path / MANIFEST).exists() or self.has_rows():
+        if (self.path / MANIFEST).exists() or files_in(self.path)["judgements"].exists():
             raise InputError(f"{self.path} already holds a report", fix=fix)
-
-    def has_rows(self) -> bool:
-        """Return True if the folder holds the rows of a finished report."""
-        return files_in(self.path)["judgements"].exists()
 
     # what killed sessions left
 
@@ -115,11 +111,6 @@ class FolderWriter:
         ends = (*[""] * finished, EARLIER, UNFINISHED)
         files = (files_in(self.path, end)["judgements"] for end in ends)
         return [file for file in files if file.exists()]
-
-    def forget_killed(self) -> None:
-        """Delete the judgement files of killed sessions before a new evaluation begins."""
-        for end in (EARLIER, UNFINISHED):
-            files_in(self.path, end)["judgements"].unlink(missing_ok=True)
 
     def keep(self, answers: Iterable[Judgement]) -> None:
         """Store answers about samples that are not scored yet, so that a stopped run can be resumed."""
@@ -157,7 +148,14 @@ class FolderWriter:
     def add(self, rows: Tables) -> None:
         """Write a batch of rows; judgements that were written before are skipped."""
         tables = self.tables
-        self._write("samples", _sample_lines(rows, list(map(tables.number_of, rows.graders))))
+        numbers = list(map(tables.number_of, rows.graders))
+        graded = rows.grader_numbers() if len(numbers) > 1 else {}
+        for samples in batched(rows.samples):
+            text = encode_records(samples)
+            if graded or any(numbers[:1]):  # a line ends with the index of its graders, unless it is 0
+                both = zip(samples, BytesIO(text), strict=True)
+                text = b"".join(numbered(line, numbers[graded.get(sample.key, 0)]) for sample, line in both)
+            self._write("samples", [text])
         tables.clusters().update(rows.clusters())
         self._write("places", json_lines(rows.places))
         for some in batched(rows.judgements):
@@ -233,14 +231,3 @@ class FolderWriter:
         for file in (*self._files.values(), *filter(None, [self._kept])):
             file.close()
         self._files, self._kept = {}, None
-
-
-def _sample_lines(rows: Tables, numbers: Sequence[int]) -> Iterator[bytes]:
-    """Yield the lines of samples.jsonl, with the index of each sample's graders unless it is 0."""
-    graded = rows.grader_numbers() if len(numbers) > 1 else {}
-    for some in batched(rows.samples):
-        text = encode_records(some)
-        if graded or any(numbers[:1]):
-            both = zip(some, BytesIO(text), strict=True)
-            text = b"".join(numbered(line, numbers[graded.get(sample.key, 0)]) for sample, line in both)
-        yield text

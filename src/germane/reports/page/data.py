@@ -105,7 +105,7 @@ def _cut(report: ReportData, keys: Collection[SampleKey], summaries: Sequence[Me
         samples=samples,
         places=places,
         judgements=JudgementTable(tables.judgements_of(items)),
-        labels=list(tables.labels_of(items)),
+        labels=[label for label in tables.candidates("labels", "item", items) if label.item in items],
         scores=scores,
         graders=list(tables.graders),
         graded=numbers,
