@@ -57,8 +57,8 @@ def change_gates(gates: Sequence[Gate], pairs: Sequence[DecidedPair | str]) -> l
                 row, below = pair.decided(measure), gate.op in {"<", "<="}
                 interval = row.deciding[1].negated() if below else row.deciding[1]
                 decision = decide_change(interval, gate.limit if below else -gate.limit)
-                queries = f"{decision.needed:,} queries would decide if nothing changed"
-                more = f"; {queries}" if decision.needed else ""
+                needed = decision.needed
+                more = f"; {needed:,} queries would decide if nothing changed" if needed else ""
                 results.append(_result(row, name, _OUTCOME[decision.verdict], more))
     return results
 
